@@ -48,6 +48,18 @@ class RoundNoise:
             return self._on_host(rows.host, rows.inverse_temperature, "shared", first)
         return self._drawn(rows, first)[0]
 
+    def shared_until(self, rows: Distribution, drafted: list[int]) -> list[int] | None:
+        """As `shared`, row by row until a draw is not what was drafted there; None where they are drawn together."""
+        if self.lazy or rows.host is None:
+            return None
+        draws: list[int] = []
+        for index, row in enumerate(rows.host.rows):
+            positions = [self.position + index]
+            draws += self.source.draw_on_host([row.logits], rows.inverse_temperature, positions, "shared", self.position)
+            if draws[index:] != drafted[index : index + 1]:
+                break
+        return draws
+
     def margins(self, rows: Distribution) -> mx.array:
         """(rows,) float32: how far the best score of each `shared` draw is above the second best."""
         return self._drawn(rows, 0)[1]
@@ -94,7 +106,7 @@ class RoundNoise:
         """(rows,) ids, by numpy."""
         positions = [self.position + first + index for index in range(len(rows.rows))]
         logits = [row.logits for row in rows.rows]
-        return mx.array(self.source.draw_on_host(logits, inverse_temperature, positions, domain, self.position))
+        return mx.array(self.source.draw_on_host(logits, inverse_temperature, positions, domain, self.position), mx.int32)
 
     def coins(self, count: int) -> mx.array:
         """(count,) float32, uniform on multiples of 2^-24 in [0, 1)."""
@@ -108,14 +120,14 @@ class RoundNoise:
 
     def residual_of(self, logarithms: Floats, index: int) -> mx.array:
         """() the same from (vocab,) logarithms of weights, where numpy has them."""
-        drawn = self.source.draw_on_host([logarithms], 1.0, [self.position + index], "residual", self.position)
-        return mx.array(drawn[0], mx.int32)
+        (drawn,) = self.source.draw_on_host([logarithms], 1.0, [self.position + index], "residual", self.position)
+        return mx.array(drawn)
 
     def residual_below(self, bounds: Floats, logarithms_of: Callable[[Ids], Floats], index: int) -> mx.array | None:
         """() the same from `reference.draw_below`."""
         (stream,) = self.source.streams([self.position + index], "residual", self.position)
         drawn = draw_below(bounds, logarithms_of, stream)
-        return None if drawn is None else mx.array(drawn, mx.int32)
+        return None if drawn is None else mx.array(drawn)
 
 
 @dataclass(frozen=True)
@@ -129,7 +141,8 @@ class Judgement:
         chances: `acceptance`, or a function that makes at least the first so many of it: that may take sums over the vocabulary
             which the verdict itself does not need.
         coins: (gamma,) float32 that were compared under rejection and block, else None.
-        draws: (gamma + 1,) int32, the target's own draws that were compared under match, gumbel and greedy, else None.
+        draws: int32, the target's own draws under match, gumbel and greedy, else None: (gamma + 1,), or where numpy draws only
+            those that were compared, (accepted + 1,).
     """
 
     accepted: mx.array
@@ -159,15 +172,13 @@ def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
         noise: the round's randomness.
     """
     p, q, proposals = _as_rows(p, q, proposals)
-    draws = noise.shared(p).astype(mx.int32)
-    return _compared(draws, proposals, lambda _: p.first(q.rows).probability_of(proposals))
+    return _drawn(p, proposals, noise, lambda _: p.first(q.rows).probability_of(proposals))
 
 
 def gumbel(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
     """As `match`, for proposals drawn with the same `shared` noise as the target's draws. Arguments as there."""
     p, q, proposals = _as_rows(p, q, proposals)
-    draws = noise.shared(p).astype(mx.int32)
-    return _compared(draws, proposals, lambda _: _coupled_probability(p.first(q.rows), q, proposals))
+    return _drawn(p, proposals, noise, lambda _: _coupled_probability(p.first(q.rows), q, proposals))
 
 
 def greedy(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
@@ -251,6 +262,14 @@ def likeliest(p: Distribution) -> mx.array:
 def _leading(kept: mx.array) -> mx.array:
     """() int32: how many entries hold before the first that does not."""
     return mx.cumprod(kept.astype(mx.int32)).sum().astype(mx.int32)
+
+
+def _drawn(p: Distribution, proposals: mx.array, noise: RoundNoise, acceptance: Callable[[int], mx.array]) -> Judgement:
+    drafted = on_host(proposals)
+    draws = None if drafted is None else noise.shared_until(p, drafted.tolist())
+    if draws is None:
+        return _compared(noise.shared(p).astype(mx.int32), proposals, acceptance)
+    return Judgement(mx.array(len(draws) - 1), mx.array(draws[-1]), acceptance, draws=mx.array(draws))
 
 
 def _compared(draws: mx.array, proposals: mx.array, acceptance: Callable[[int], mx.array]) -> Judgement:

@@ -230,7 +230,7 @@ class NoiseSource:
         positions: Sequence[int],
         domain: str,
         the_round: int,
-    ) -> reference.Ids:
+    ) -> list[int]:
         """As `argmax`, where numpy has the rows of logits already, (vocab,) float32 each; no margin is looked for."""
         return reference.draw_ids(logits, inverse_temperature, self.streams(positions, domain, the_round))
 

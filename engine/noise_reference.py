@@ -402,14 +402,14 @@ def draw_words(streams: Sequence[Stream]) -> None:
 Ids = npt.NDArray[np.int32]
 
 
-def draw_ids(logits: Sequence[Floats] | Floats, inverse_temperature: float, streams: Sequence[Stream]) -> Ids:
-    """The tokens drawn: (rows,) ids, ties to the lowest, NO_TOKEN where the best score is not finite.
+def draw_ids(logits: Sequence[Floats] | Floats, inverse_temperature: float, streams: Sequence[Stream]) -> list[int]:
+    """The token drawn of each row, ties to the lowest id, NO_TOKEN where the best score is not finite.
 
     Args:
         logits: (rows, vocab) float32.
         streams: the noise of each row.
     """
-    return np.array([id for id, _ in _drawn(logits, inverse_temperature, streams, 1)], np.int32)
+    return [id for id, _ in _drawn(logits, inverse_temperature, streams, 1)]
 
 
 def draw(logits: Floats, inverse_temperature: float, streams: Sequence[Stream]) -> tuple[Ids, Floats]:

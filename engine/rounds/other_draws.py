@@ -90,7 +90,7 @@ class HostDraws:
         return OtherIds(target, proposed, others) if self.rule == "gumbel" else OtherIds(target, others, proposed)
 
     def _draw(self, index: int, domain: str, logits: Floats, scale: float) -> int:
-        return int(reference.draw_ids(logits[index : index + 1], scale, [self._stream(index, domain)])[0])
+        return reference.draw_ids(logits[index : index + 1], scale, [self._stream(index, domain)])[0]
 
     def _stream(self, index: int, domain: str) -> Stream:
         position = self.position + index

@@ -45,6 +45,9 @@ class DrawnNoise:
     def shared(self, rows: Distribution, first: int = 0) -> mx.array:
         return mx.argmax(rows.scores + self.shared_rows[first : first + rows.rows], axis=-1)
 
+    def shared_until(self, rows: Distribution, drafted: list[int]) -> None:
+        """All are drawn together."""
+
     def coins(self, count: int) -> mx.array:
         return self.coin_values[:count]
 
@@ -408,6 +411,8 @@ def test_judging_is_the_same_with_exponentials_on_the_host(rule: str, one_hot: b
         by_numpy, device = verdicts
         assert int(by_numpy.accepted) == int(device.accepted)
         assert int(by_numpy.token) == int(device.token)
+        if device.draws is not None:
+            assert by_numpy.draws.tolist() == device.draws.tolist()[: int(device.accepted) + 1]
         assert np.array(by_numpy.acceptance) == pytest.approx(np.array(device.acceptance), abs=1e-5)
 
 

@@ -200,7 +200,7 @@ def test_proposals_that_stand_unjudged_because_they_seem_sure_are_noticed(
         verdict = sound(p, q, proposals, noise)
         sure = mx.cumprod((q.probability_of(proposals) >= SURE).astype(mx.int32)).sum()
         accepted = mx.maximum(verdict.accepted, sure)
-        return replace(verdict, accepted=accepted, token=mx.take(verdict.draws, accepted))
+        return replace(verdict, accepted=accepted, token=mx.take(noise.shared(p), accepted))
 
     monkeypatch.setitem(JUDGES, rule, trusting)
     case = TOO_SURE[drafter]
