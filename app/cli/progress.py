@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 
-from engine.types import Event, LoadFailed, LoadProgress, TaskProgress
+from engine.types import Event, LoadProgress, TaskProgress
 from engine.wording import duration
 
 _BAR = 30
@@ -46,12 +46,10 @@ class ProgressBar(StatusLine):
         self._fraction = 0.0
 
     def take(self, event: Event) -> None:
-        """Show what an event says of progress; others are ignored."""
+        """Show what an event says of progress; others are ignored. Why a model was not loaded, the end of the task tells."""
         match event:
             case LoadProgress(name, step):
                 self._show(f"{name}: {step}", None)
-            case LoadFailed(_, message):
-                self._show(message, None)
             case TaskProgress(_, step, fraction):
                 self._show(step, fraction)
 

@@ -8,11 +8,11 @@ starts anew; the old file stays, and is gone on with when everything is as befor
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -108,11 +108,16 @@ class Journal:
             os.fsync(file.fileno())
 
 
-def alone(folder: Path) -> AbstractContextManager[None]:
-    """Raises DraftlightError if another benchmark is under way on this machine: each would slow the other down."""
-    folder.mkdir(parents=True, exist_ok=True)
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Raises DraftlightError if another benchmark is under way on this machine: each would slow the other down. Where nothing can
+    be written there is no telling."""
     busy = "Another benchmark is under way, and each would slow the other down. Wait for its end, or stop it, and try again."
-    return lock.alone(folder / "lock", busy)
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(lock.alone(folder / "lock", busy))
+        yield
 
 
 class _Kept:

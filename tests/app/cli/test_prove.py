@@ -119,6 +119,11 @@ def test_json_holds_every_check(backend: ProvingBackend, tmp_path: Path, capsys:
     assert backend.requests == [ProveRequest("other", "ngram", 9, "quick", "stale-noise")]
 
 
+def test_a_target_that_cannot_be_loaded_is_told_once(backend: ProvingBackend, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prove", "--target", "broken"]) == 1
+    assert capsys.readouterr().err.count("broken is not a model.") == 1
+
+
 def test_a_refused_drafter_is_an_error_only_if_it_was_asked_for(
     backend: ProvingBackend, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -165,3 +165,9 @@ def test_only_one_benchmark_runs_at_a_time(tmp_path: Path) -> None:
         pass
     with alone(tmp_path):
         pass
+
+
+def test_where_nothing_can_be_written_a_benchmark_runs_without_a_lock(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with alone(tmp_path / "file" / "journals"), alone(tmp_path / "file" / "journals"):
+        pass
