@@ -31,6 +31,8 @@ PAD = 14.0
 GAP = 26.0
 LONGEST_LINE = 50_000
 """Letters that a line of a text may have to be rendered."""
+OVERHANG = 8.0
+"""Pixels by which letters and marks may stand out of their line."""
 BUTTONS = 132.0
 """Room at the end of an answer's last line for its buttons."""
 
@@ -65,14 +67,16 @@ class Block:
         for chunk in flow.chunks[first:]:
             if chunk.top > clip.bottom() - self.origin.y():
                 break
-            self._paint_chunk(painter, chunk, selection)
+            self._paint_chunk(painter, chunk, clip.translated(-self.origin), selection)
         painter.restore()
 
-    def _paint_chunk(self, painter: QPainter, chunk: Chunk, selection: tuple[int, int] | None) -> None:
+    def _paint_chunk(self, painter: QPainter, chunk: Chunk, clip: QRectF, selection: tuple[int, int] | None) -> None:
         self.flow.paint_under(painter, chunk)
+        top, bottom = clip.top() - chunk.top - OVERHANG, clip.bottom() - chunk.top + OVERHANG
         painter.save()
         painter.translate(0, chunk.top)
-        paint_marks(painter, self.flow.boxes(chunk), self.style)
+        boxes = (box for box in self.flow.boxes(chunk) if box.rect.bottom() >= top and box.rect.top() <= bottom)
+        paint_marks(painter, boxes, self.style)
         painter.restore()
         if chunk.layout is not None:
             painter.setPen(QColor(self.style.theme.text))
@@ -82,7 +86,8 @@ class Block:
                 for part in _selected(chunk, found, self.style, f"#50{self.style.theme.correction[1:]}")
             ]
             ranges = [*marked, *_selected(chunk, selection, self.style)]
-            chunk.layout.draw(painter, QPointF(0, chunk.top), ranges)
+            lines = clip.adjusted(0, -OVERHANG, 0, OVERHANG) if self.flow.in_order else QRectF()
+            chunk.layout.draw(painter, QPointF(0, chunk.top), ranges, lines)
         for seam in chunk.seams:
             painter.save()
             painter.translate(0, chunk.top)
@@ -294,10 +299,12 @@ class AnswerBlock(Block):
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
         """Draws the header, whatever text there is so far, and the figures below it."""
-        self._paint_header(painter)
+        if clip.top() < self.head:
+            self._paint_header(painter)
         if self.shown:
             self._paint_flow(painter, clip, selection)
-        self._paint_footer(painter)
+        if clip.bottom() > self.footer_top or not self.shown:
+            self._paint_footer(painter)
 
     def _paint_header(self, painter: QPainter) -> None:
         for place, words in enumerate(self._head):

@@ -68,6 +68,18 @@ class Seam:
 
 
 @dataclass(slots=True)
+class LineBoxes:
+    """The boxes of a chunk's uppermost lines, of as many as were asked for."""
+
+    lines: int = 0
+    boxes: list[Box] = field(default_factory=list)
+
+    def above(self, lines: int, y: float) -> LineBoxes:
+        """Those of at most so many lines, which end at a height."""
+        return self if self.lines <= lines else LineBoxes(lines, [box for box in self.boxes if box.rect.top() < y])
+
+
+@dataclass(slots=True)
 class Chunk:
     """A few lines, laid out once.
 
@@ -78,6 +90,7 @@ class Chunk:
         number: of its line in the text, and `into`: where in that line it begins, without ghosts.
         look: how the line is set.
         seams: the dividers in it.
+        boxes: where its runs stand, as marks are painted; `whole_boxes`: as tokens are found.
     """
 
     start: int
@@ -93,8 +106,8 @@ class Chunk:
     hang: float = 0.0
     layout: QTextLayout | None = None
     seams: list[Seam] = field(default_factory=list)
-    boxes: list[Box] | None = None
-    whole_boxes: list[Box] | None = None
+    boxes: LineBoxes = field(default_factory=LineBoxes)
+    whole_boxes: LineBoxes = field(default_factory=LineBoxes)
 
     @property
     def length(self) -> int:
@@ -199,11 +212,11 @@ def line_at(lines: list[QTextLine], point: QPointF, reach: float) -> QTextLine |
     return next((line for line in reversed(beside) if line.x() <= point.x()), beside[0])
 
 
-def boxes_on(chunk: Chunk, with_blanks: bool = False) -> Iterator[Box]:
+def boxes_on(chunk: Chunk, with_blanks: bool = False, from_line: int = 0) -> Iterator[Box]:
     """One box per run and line; marks leave out the blanks before a word and those that hang over the end of a line."""
     lines = lines_of(chunk)
     first, last = 0, 0.0
-    for line in lines:
+    for line in lines[from_line:]:
         start, end = line.textStart(), line.textStart() + line.textLength()
         letters = last = line.x() + line.naturalTextWidth()
         margin = max(letters, line.x() + line.width()) + 2 * HANGING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextOption
 
@@ -26,6 +26,7 @@ class Style:
     Attributes:
         line_height: a factor on the font's own.
         lit: the kind of tokens that is lit up while all others step back; None for all alike.
+        ghost_looks: how rejected and unjudged tokens are written, by what that depends on, since it is asked with every round.
     """
 
     theme: Theme
@@ -33,6 +34,7 @@ class Style:
     code: QFont
     line_height: float = 1.45
     lit: Kind | None = None
+    ghost_looks: dict[tuple[Kind, str, Kind | None], QTextCharFormat] = field(default_factory=dict, repr=False, compare=False)
 
 
 def unbroken(chunk: Chunk, style: Style) -> tuple[QTextLayout, QFontMetricsF, float]:
@@ -69,8 +71,10 @@ def _formats(chunk: Chunk, font: QFont, style: Style) -> list[QTextLayout.Format
     formats = []
     if chunk.look.kind == "fence":
         formats.append(format_range(0, units(chunk.text), _look(theme.faint, font)))
-    looks = {kind: _ghost_look(kind, font, style) for kind in GHOSTS}
-    back = _look(theme.muted, font)
+    key = font.key()
+    looks = {kind: style.ghost_looks.get((kind, key, style.lit)) or _ghost_look(kind, font, style) for kind in GHOSTS}
+    style.ghost_looks.update({(kind, key, style.lit): look for kind, look in looks.items()})
+    back = None if style.lit is None else _look(theme.muted, font)
     spans, at = iter(chunk.spans), 0
     span = next(spans, None)
     for run in chunk.runs:
@@ -85,7 +89,7 @@ def _formats(chunk: Chunk, font: QFont, style: Style) -> list[QTextLayout.Format
                 break
             span = next(spans, None)
         at += run.length
-        if style.lit not in (None, run.kind):
+        if back is not None and style.lit != run.kind:
             formats.append(format_range(run.start, run.length, back))
     return formats
 

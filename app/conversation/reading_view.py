@@ -15,7 +15,7 @@ from itertools import accumulate
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextLine
 
-from app.conversation.chunks import Chunk, PieceRun, lines_of, slice_units
+from app.conversation.chunks import Chunk, LineBoxes, PieceRun, lines_of, slice_units
 from app.conversation.letter_looks import Style, unbroken
 from app.conversation.line_looks import Look, Span, units
 from app.conversation.markdown_source import LINE_BREAK, Code, Document, Flag, Part, Segment, read, shown
@@ -59,6 +59,8 @@ class Rendered(Chunk):
 
 class ReadingFlow(Flow):
     """An answer that is done, rendered at one width."""
+
+    in_order = False  # the cells of a table stand beside each other
 
     def __init__(self, style: Style, width: float, pieces: Iterable[Piece]) -> None:
         super().__init__(style, width)
@@ -255,7 +257,7 @@ class ReadingFlow(Flow):
         chunk.height = max(bottom, chunk.above + (0.0 if chunk.part.kind == "rule" else pitch)) + pad
         if chunk.code and chunk.last:
             chunk.height += CODE_EDGE * self._size
-        chunk.layout, chunk.boxes, chunk.whole_boxes = layout, None, None
+        chunk.layout, chunk.boxes, chunk.whole_boxes = layout, LineBoxes(), LineBoxes()
 
     @property
     def codes(self) -> list[tuple[float, float, Code]]:

@@ -20,6 +20,7 @@ from app.conversation.chunks import (
     Box,
     Chunk,
     DividerLine,
+    LineBoxes,
     PieceRun,
     Seam,
     boxes_on,
@@ -37,10 +38,12 @@ from app.conversation.letter_looks import Style, unbroken
 from app.conversation.line_looks import LineLooks, Look, units
 from app.conversation.markdown_source import Code, link_in, shown
 from app.look.theme import sized
-from engine.lens.pieces import GHOSTS, Piece
+from engine.lens.pieces import GHOSTS, Piece, Spot
 
-MAX_LINES = 12
-KEPT_LINES = 3
+END = Spot(2**62, True, 0)
+"""Behind every token."""
+MAX_LINES = 6
+KEPT_LINES = 2
 BATCH = 400
 """Pieces that are added before they are laid out: an open chunk must not get long, because every piece copies its text."""
 
@@ -55,7 +58,10 @@ class Flow:
         chunks: in reading order; never empty.
         width: in logical pixels.
         changed_top: where the part begins that the last `append` or `finish` has laid out.
+        in_order: whether each line of a chunk stands below the one before it, so that those in sight can be painted alone.
     """
+
+    in_order = True
 
     def __init__(self, style: Style, width: float, markdown: bool = False) -> None:
         self.style = style
@@ -87,9 +93,10 @@ class Flow:
     def append(self, pieces: Iterable[Piece]) -> None:
         """Adds pieces at the end and lays out what they touched."""
         left = iter(pieces)
-        self.changed_top = self.chunks[-1].top
+        self.changed_top = self.height
         while batch := list(islice(left, BATCH)):
             first = len(self.chunks) - 1
+            before = _SettledLines(self.chunks[first])
             for piece in batch:
                 if piece.ghost:
                     self._add(piece.text, piece)
@@ -100,7 +107,7 @@ class Flow:
                     self._end_paragraph(piece)
                     self._add(part, piece)
             self.chunks[first].layout = None
-            self._lay_out_from(min(first, self._take_looks()))
+            self._lay_out_from(min(first, self._take_looks()), before)
 
     def divide(self, words: str, colour: str) -> None:
         """Puts a divider before whatever is added next."""
@@ -168,8 +175,8 @@ class Flow:
         self.chunks[start + first : end] = [joined_chunk(chunks[first:])]
         return start + first
 
-    def _lay_out_from(self, first: int) -> None:
-        """Lays out what has no layout yet, and places the rest below it."""
+    def _lay_out_from(self, first: int, known: _SettledLines | None = None) -> None:
+        """Lays out what has no layout yet, and places the rest below it. `known`: the lines of a chunk that has got more text."""
         index = first
         changed = False
         while index < len(self.chunks):
@@ -178,12 +185,15 @@ class Flow:
                 before = self.chunks[index - 1]
                 chunk.start, chunk.top = before.start + before.length, before.top + before.height
             if chunk.layout is None:
-                if not changed:
-                    changed, self.changed_top = True, min(self.changed_top, chunk.top)
                 self._lay_out(chunk)
                 lines = lines_of(chunk)
+                if not changed:
+                    settled = 0.0 if known is None else known.reach(chunk, lines)
+                    changed, self.changed_top = True, min(self.changed_top, chunk.top + settled)
                 if len(lines) > MAX_LINES:
                     firsts = range(MAX_LINES - KEPT_LINES, len(lines) - KEPT_LINES + 1, MAX_LINES - KEPT_LINES)
+                    # the blanks at the end of a line get room where it is the last one of a chunk
+                    self.changed_top = min(self.changed_top, chunk.top + lines[firsts[0] - 1].y())
                     self.chunks[index : index + 1] = cut(chunk, [lines[line].textStart() for line in firsts])
                     self.chunks[index].start, self.chunks[index].top = chunk.start, chunk.top
                     self._lay_out(self.chunks[index])
@@ -214,7 +224,7 @@ class Flow:
         ]
         blank = not chunk.text and chunk.newline is not None
         chunk.height = round(pitch * 0.55) if blank and not chunk.code else max(y, pitch)
-        chunk.layout, chunk.boxes, chunk.whole_boxes = layout, None, None
+        chunk.layout, chunk.boxes, chunk.whole_boxes = layout, LineBoxes(), LineBoxes()
 
     @property
     def divider_font(self) -> QFont:
@@ -240,15 +250,18 @@ class Flow:
 
     def boxes(self, chunk: Chunk) -> list[Box]:
         """Where every run of a chunk stands, computed when first painted."""
-        if chunk.boxes is None:
-            chunk.boxes = joined_boxes(boxes_on(chunk))
-        return chunk.boxes
+        known, lines = chunk.boxes, _lines_in(chunk)
+        if known.lines < lines:
+            chunk.boxes = known = LineBoxes(lines, [*known.boxes, *joined_boxes(boxes_on(chunk, from_line=known.lines))])
+        return known.boxes
 
-    def whole_boxes(self, chunk: Chunk) -> list[Box]:
-        """The same for finding tokens: blanks are theirs too, and none is joined to another."""
-        if chunk.whole_boxes is None:
-            chunk.whole_boxes = list(boxes_on(chunk, with_blanks=True))
-        return chunk.whole_boxes
+    def whole_boxes(self, chunk: Chunk, last: Spot = END) -> list[Box]:
+        """The same for finding tokens, at least those up to `last`: blanks are theirs too, and none is joined to another."""
+        known, lines = chunk.whole_boxes, _lines_in(chunk)
+        if known.lines < lines and not (known.boxes and known.boxes[-1].spot > last):
+            found = boxes_on(chunk, with_blanks=True, from_line=known.lines)
+            chunk.whole_boxes = known = LineBoxes(lines, [*known.boxes, *found])
+        return known.boxes
 
     def chunk_at(self, y: float) -> int:
         """Index of the chunk at a height, the nearest one outside."""
@@ -311,3 +324,31 @@ class Flow:
             if chunk.newline is not None and first <= chunk.start + chunk.length - 1 < last:
                 parts.append("\n")
         return "".join(parts)
+
+
+def _lines_in(chunk: Chunk) -> int:
+    return 0 if chunk.layout is None else chunk.layout.lineCount()
+
+
+class _SettledLines:
+    """The lines of a chunk that more text behind it leaves as they are: all but the last two, for a word may get too long for its
+    line."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self._chunk = chunk
+        self._lines = [_place(line) for line in lines_of(chunk)[:-2]]
+        self._boxes = (chunk.boxes, chunk.whole_boxes)
+
+    def reach(self, chunk: Chunk, lines: list[QTextLine]) -> float:
+        """How far down they reach in a chunk that is laid out anew, and has these lines; 0 where any stands elsewhere now. The
+        chunk gets back the boxes that are known of them."""
+        many = len(self._lines)
+        if chunk is not self._chunk or not 0 < many < len(lines) or [_place(line) for line in lines[:many]] != self._lines:
+            return 0.0
+        y = lines[many].y()
+        chunk.boxes, chunk.whole_boxes = (boxes.above(many, y) for boxes in self._boxes)
+        return y
+
+
+def _place(line: QTextLine) -> tuple[int, float, float]:
+    return line.textStart(), line.x(), line.y()

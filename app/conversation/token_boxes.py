@@ -9,10 +9,9 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QTextLine
 
 from app.conversation.chunks import Chunk, line_at, lines_of
-from app.conversation.text_flow import Flow
+from app.conversation.text_flow import END, Flow
 from engine.lens.pieces import NOWHERE, Spot
 
-_END = Spot(2**62, True, 0)
 _NEAR = 4.0
 """Pixels behind the last token of a line that still belong to it: the mark of a newline is narrow."""
 
@@ -61,7 +60,7 @@ def boxes_of(flow: Flow, first: Spot, last: Spot) -> list[QRectF]:
         start = chunk.first_spot
         if start is not None and start > last:
             break
-        found += [box.rect.translated(0, chunk.top) for box in flow.whole_boxes(chunk) if first <= box.spot <= last]
+        found += [box.rect.translated(0, chunk.top) for box in flow.whole_boxes(chunk, last) if first <= box.spot <= last]
     return found
 
 
@@ -75,7 +74,7 @@ def gap_before(flow: Flow, spot: Spot) -> QRectF:
 
 def _chunk_of(chunks: Sequence[Chunk], spot: Spot) -> int:
     """Index of the first chunk that may hold the token."""
-    index = max(0, bisect_right(chunks, spot, key=lambda chunk: chunk.first_spot or _END) - 1)
-    while index and (chunks[index].first_spot or _END) >= spot:  # the token may have begun in the chunk before
+    index = max(0, bisect_right(chunks, spot, key=lambda chunk: chunk.first_spot or END) - 1)
+    while index and (chunks[index].first_spot or END) >= spot:  # the token may have begun in the chunk before
         index -= 1
     return index

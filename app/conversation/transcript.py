@@ -204,6 +204,7 @@ class Transcript(AnswerView):
             kept = self.pointing.landmarks() if newest.turns and not self.following and newest.shown else []
             if newest.turns:
                 self.selection.select(None, None)  # the other view counts other letters
+            bottom = newest.top + newest.height
             newest.grow()
             self._place()
             if kept:
@@ -211,7 +212,8 @@ class Transcript(AnswerView):
             if len(self._answers) == known and self.verticalScrollBar().value() == scrolled:
                 rest = self.viewport().rect()
                 rest.setTop(round(newest.top + newest.changed_top) - scrolled - 4)
-                self.viewport().update(rest)  # what stands above has not changed
+                rest.setBottom(round(max(bottom, newest.top + newest.height)) - scrolled)
+                self.viewport().update(rest)  # what stands above has not changed, and below it stands nothing
                 return
         self._place()
         self.viewport().update()
@@ -495,6 +497,8 @@ class Transcript(AnswerView):
             block = self._blocks[index]
             if block.top - scrolled > event.rect().bottom():
                 break
+            if block.top + block.height - scrolled < event.rect().top():
+                continue
             painter.save()
             painter.translate(column.left(), block.top - scrolled)
             clip = QRectF(event.rect()).translated(-column.left(), scrolled - block.top)

@@ -38,6 +38,8 @@ class PhaseKey(QWidget):
 
     def show_round(self, staged: Round | None) -> None:
         """The newest round of the answer that was measured in stages."""
+        if staged is self._staged and self.accessibleDescription():
+            return
         self._staged = staged
         words = DEFINITIONS["lanes"] if staged is None else f"Round {staged.index + 1}: {time_words(staged)}"
         self.setAccessibleDescription(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
 
 from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
@@ -89,6 +89,7 @@ class LanePainter:
         self._strike = QPen(QColor(theme.text), 1)
         self._faint, self._dim, self._text = QColor(theme.faint), QColor(theme.dim), QColor(theme.text)
         self._lit, self._line, self._panel = QColor(theme.raised), QColor(theme.line), QColor(theme.panel)
+        self._grid = faded(self._line, 90)
         self._frame = QPen(QColor(theme.text), 2)
         self._accent = QColor(theme.accent)
 
@@ -279,12 +280,12 @@ class LanePainter:
         painter.setPen(self._faint)
         baseline = area.top() + 6 + self.label_metrics.ascent()
         for x, label in marks:
-            painter.fillRect(QRectF(x, area.top(), 1, 4), self._faint)
+            painter.fillRect(QRectF(round(x), area.top(), 1, 4), self._faint)
             wide = self.label_metrics.horizontalAdvance(label)
             left = max(area.left(), min(x - wide / 2, area.right() - wide))
             painter.drawText(QPointF(left, baseline), label)
 
     def grid(self, painter: QPainter, marks: Sequence[tuple[float, str]], height: float) -> None:
         """Lines up from the marks of the axis, behind the lanes."""
-        for x, _ in marks:
-            painter.fillRect(QRectF(x, 0, 1, height), faded(self._line, 90))
+        for x, _ in marks:  # whole pixels: between two of them a line this long costs as much as a lane
+            painter.fillRect(QRect(round(x), 0, 1, round(height)), self._grid)

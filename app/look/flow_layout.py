@@ -16,6 +16,7 @@ class FlowLayout(QLayout):
         super().__init__()
         self._corner = corner
         self._items: list[QLayoutItem] = []
+        self._heights: dict[int, int] = {}  # by width, until something changes: each change beside the layout asks again
         self.setSpacing(spacing)
         self.setContentsMargins(0, 0, 0, 0)
 
@@ -40,7 +41,13 @@ class FlowLayout(QLayout):
         return True
 
     def heightForWidth(self, width: int) -> int:
-        return self._arrange(QRect(0, 0, width, 0), move=False)
+        if width not in self._heights:
+            self._heights[width] = self._arrange(QRect(0, 0, width, 0), move=False)
+        return self._heights[width]
+
+    def invalidate(self) -> None:
+        self._heights.clear()
+        super().invalidate()
 
     def sizeHint(self) -> QSize:
         widths = [item.sizeHint().width() for item in self._items]

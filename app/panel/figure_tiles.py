@@ -63,8 +63,8 @@ class FigureTiles(QWidget):
     def _make_room(self) -> None:
         """In a narrow panel the tiles take more rows, and units stand below their figures."""
         tiles = list(self.tiles.values())
-        for stacked, width in self._widest.items():
-            self._widest[stacked] = max(width, *(tile.width_needed(stacked) for tile in tiles))
+        for stacked, widths in enumerate(zip(*(tile.widths_needed() for tile in tiles), strict=True)):
+            self._widest[bool(stacked)] = max(self._widest[bool(stacked)], *widths)
         room = self.width() - 2 * SIDE + SPACING
         arrangements = ((6, False), (3, False), (3, True))
         fitting = ((across, stacked) for across, stacked in arrangements if room >= across * (self._widest[stacked] + SPACING))

@@ -70,18 +70,19 @@ class Tile(QPushButton):
             figure.setDirection(directions.TopToBottom if stacked else directions.LeftToRight)
             figure.setSpacing(0 if stacked else 5)
 
-    def width_needed(self, stacked: bool) -> int:
-        """Pixels within which name, figure and unit are whole."""
+    def widths_needed(self) -> tuple[int, int]:
+        """Pixels within which name, figure and unit are whole: with the unit beside the figure, and below it."""
         shown = [(self.value, self.unit)]
         if not self.earlier.isHidden():
             shown.append((self.earlier, self.earlier_unit))
         widths = [(value.sizeHint().width(), unit.sizeHint().width()) for value, unit in shown]
-        figures = zip((self.value, self.unit), self._usual, strict=True)
-        value, unit = (label.fontMetrics().horizontalAdvance(words) for label, words in figures)
-        widths.append((value, unit))
-        figure = max(max(pair) if stacked else pair[0] + 5 + pair[1] for pair in widths)
-        margins = self.column.contentsMargins()
-        return margins.left() + margins.right() + 2 + max(self.name.sizeHint().width(), figure)
+        if any(self._usual):
+            figures = zip((self.value, self.unit), self._usual, strict=True)
+            value, unit = (label.fontMetrics().horizontalAdvance(words) for label, words in figures)
+            widths.append((value, unit))
+        margins, name = self.column.contentsMargins(), self.name.sizeHint().width()
+        around = margins.left() + margins.right() + 2
+        return around + max(name, *(value + 5 + unit for value, unit in widths)), around + max(name, *map(max, widths))
 
     def sizeHint(self) -> QSize:
         return self.column.sizeHint()

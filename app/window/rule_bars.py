@@ -145,6 +145,7 @@ class RuleBarsView(QWidget):
         self.flat = False
         self._theme, self._scale = themes.DARK, 1.0
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self._measure()
 
     def show_bars(self, bars: tuple[RuleBar, ...]) -> None:
         """Repaints if anything has changed."""
@@ -163,27 +164,35 @@ class RuleBarsView(QWidget):
         """Takes the theme's colours, and the size that the text scale asks for."""
         self._theme, self._scale = theme, scale
         self.setFont(themes.body_font(scale, 12))
+        self._measure()
         self.setFixedSize(self.sizeHint())
         self.update()
 
+    def _measure(self) -> None:
+        self._bold = QFont(self.font())
+        self._bold.setWeight(QFont.Weight.DemiBold)
+        metrics = QFontMetricsF(self._bold)
+        self._line = QFontMetricsF(self.font()).height()
+        self._names = [metrics.horizontalAdvance(RULE_TITLES[rule]) for rule in EXPECTED_RULES]
+        self._digits = metrics.horizontalAdvance("1.00")
+
     @property
     def _row(self) -> float:
-        return round(QFontMetricsF(self.font()).height() + (6 if self.flat else 3) * self._scale)
+        return round(self._line + (6 if self.flat else 3) * self._scale)
 
     def track(self, index: int) -> QRectF:
         """Where the bar at this index lies, from 0 at the left end to 1 at the right, in pixels."""
         gap = 9 * self._scale
-        names = [QFontMetricsF(_bold(self.font())).horizontalAdvance(RULE_TITLES[rule]) for rule in EXPECTED_RULES]
         if not self.flat:
-            return QRectF(max(names) + gap, index * self._row, round(170 * self._scale), self._row)
+            return QRectF(max(self._names) + gap, index * self._row, round(170 * self._scale), self._row)
         wide = round(32 * self._scale)  # the three fit into the narrowest window
-        left = sum(names[: index + 1]) + (index + 1) * gap + index * (wide + self._value + 16 * self._scale)
+        left = sum(self._names[: index + 1]) + (index + 1) * gap + index * (wide + self._value + 16 * self._scale)
         return QRectF(left, 0, wide, self._row)
 
     @property
     def _value(self) -> float:
         """Pixels that a value takes, the gap before it included."""
-        return 8 * self._scale + QFontMetricsF(_bold(self.font())).horizontalAdvance("1.00") + 2
+        return 8 * self._scale + self._digits + 2
 
     def sizeHint(self) -> QSize:
         last = self.track(len(EXPECTED_RULES) - 1)
@@ -201,8 +210,7 @@ class RuleBarsView(QWidget):
 
     def _paint_bar(self, painter: QPainter, bar: RuleBar, room: QRectF) -> None:
         theme, scale = self._theme, self._scale
-        font = _bold(self.font()) if bar.in_force else self.font()
-        painter.setFont(font)
+        painter.setFont(self._bold if bar.in_force else self.font())
         painter.setPen(QColor(theme.text if bar.in_force else theme.dim))
         left = QRectF(0, room.top(), room.left() - 9 * scale, room.height())
         painter.drawText(left, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, RULE_TITLES[bar.rule])
@@ -239,12 +247,6 @@ class RuleBarsView(QWidget):
         painter.setBrush(QColor(self._theme.text))
         top = middle - high
         painter.drawPolygon(QPolygonF([QPointF(x - half, top), QPointF(x + half, top), QPointF(x, top + 1.2 * half)]))
-
-
-def _bold(font: QFont) -> QFont:
-    bold = QFont(font)
-    bold.setWeight(QFont.Weight.DemiBold)
-    return bold
 
 
 class RuleStrip(QWidget):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QRectF
-from PySide6.QtGui import QImage, QPainter
+from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
 from app.conversation.blocks import LONGEST_LINE, AnswerBlock, settings_words
@@ -106,3 +106,37 @@ def test_what_has_an_endless_line_stays_token_by_token_in_the_reading_view(lette
         block = AnswerBlock(style, 500.0, answer, "all", reading=True)
         assert isinstance(block.flow, ReadingFlow) is reads
         assert block.flow.natural_width <= 500, "words longer than a line are broken"
+
+
+def painted(block: AnswerBlock, clip: QRectF, on: QImage) -> QImage:
+    """What is in the clip is painted over what was there."""
+    painter = QPainter(on)
+    painter.setClipRect(clip)
+    painter.fillRect(clip, QColor(block.style.theme.background))
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    block.paint(painter, clip, None)
+    painter.end()
+    return on
+
+
+@pytest.mark.usefixtures("fonts", "qapp")
+@pytest.mark.parametrize("lower", [0.0, 40.0])
+def test_what_a_round_has_changed_is_all_that_needs_to_be_painted(lower: float) -> None:
+    """And where painting begins 40 pixels lower, something is missing."""
+    style = Style(themes.LIGHT, themes.reading_font(1.0), themes.mono_font(1.0))
+    answer = Answer(DecodingOptions(seed=7), "head", 0.0, model="SmolLM2 135M", state="generating")
+    block, same = AnswerBlock(style, 430.0, answer, "all"), True
+    whole = QRectF(0, 0, 460, 700)
+    grown = QImage(460, 700, QImage.Format.Format_RGB32)
+    painted(block, whole, grown)
+    for round_ in story_rounds("# Title\n\nSome **bold words** and `code`.\n\n* one\n* two\n\n" + STORY * 2):
+        answer.tally.add(round_)
+        answer.rounds.append(round_)
+        answer.text.add(round_)
+        bottom = block.height
+        first = not block.shown
+        block.grow()
+        top = 0.0 if first else round(block.changed_top - 4 + lower)
+        painted(block, QRectF(0, top, 460, round(max(bottom, block.height)) - top), grown)
+        same = same and grown == painted(block, whole, QImage(460, 700, QImage.Format.Format_RGB32))
+    assert same is not bool(lower)

@@ -47,13 +47,25 @@ def lines(laid_out: Flow) -> list[str]:
     return found
 
 
+def places(laid_out: Flow) -> list[tuple[tuple[float, ...], Kind, Spot]]:
+    """Where every token stands, and every mark."""
+    return [
+        (box.rect.translated(0, chunk.top).getRect(), box.kind, box.spot)
+        for of in (laid_out.boxes, laid_out.whole_boxes)
+        for chunk in laid_out.chunks
+        for box in of(chunk)
+    ]
+
+
 @pytest.mark.parametrize("text", [MIXED, "one long paragraph without any end " * 60])
 def test_growing_gives_the_same_lines_as_all_at_once(qtbot: QtBot, text: str) -> None:
     together, grown = flow(), flow()
     together.append(pieces(text))
     for piece in pieces(text):
         grown.append([piece])
+        places(grown)  # what is known of lines above is kept
     assert lines(grown) == lines(together)
+    assert places(grown) == places(together)
     assert grown.height == together.height
     assert grown.text_between(0, grown.length) == together.text_between(0, together.length)
 
