@@ -2,10 +2,11 @@
 
 The built-in pair answers the same prompt with the same seed, in turn without a window and with one (painted offscreen where there
 is no screen), whose panel shows the rounds, the charts and the table in turn, with ghosts shown and a token pinned. The ratios of
-the medians are printed, and how long the window's frames took beside the engine. Read the ratios: all sides ran in turn on the
-same machine. With --vocabulary the target's table of tokens is padded with ids that nobody knows, so that the figures are those
-of a larger vocabulary. Without a GPU the target's pass takes every core, and what the window computes is missing there; with
---pass-milliseconds the target is its first layer alone, and each pass sleeps so long as if another device computed it.
+the medians are printed, and how long the window's frames took beside the engine, which further turns measure, for the clock takes
+its time, too. Read the ratios: all sides ran in turn on the same machine. With --vocabulary the target's table of tokens is
+padded with ids that nobody knows, so that the figures are those of a larger vocabulary. Without a GPU the pass takes every
+core, and what the window computes is missing there; with --pass-milliseconds the target is its first layer alone, and each pass
+sleeps so long as if another device computed it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from engine.worker import Engine
 from tests.benchmarks.frames import Frames, Stretch, summary
 
 PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
+LOOK_MS = 250
+"""How often is looked whether the answer has ended."""
 
 
 def alone(engine: Engine, options: DecodingOptions, drafter: str) -> float:
@@ -105,9 +108,11 @@ def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, lis
         elif answer is not None and len(answer.rounds) > 2 and window.cursor_place.pin_place is None:
             window.cursor_place.pin(Place(0, 1, 0))
             window.panel.rounds.lanes.follow()
+            look.setInterval(LOOK_MS)
             frames.start()
 
     look.timeout.connect(follow)
+    ended = window.chat.finished.connect(frames.stop)
     window.chat.new()
     window.cursor_place.forget()
     window.chat.keep(panel_page=page)
@@ -115,17 +120,18 @@ def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, lis
     look.start()
     loop.exec()
     look.stop()
-    stretches = frames.stop()
+    window.chat.finished.disconnect(ended)
     answer = window.session.answer
     if answer is None or answer.result is None:
         raise SystemExit(window.banner.words.text())
-    return answer.result.tokens / answer.result.seconds, stretches, frames.share
+    return answer.result.tokens / answer.result.seconds, frames.stretches, frames.share
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--turns", type=int, default=5, help="how often each side answers")
+    parser.add_argument("--frame-turns", type=int, default=2, help="how often frames are timed")
     parser.add_argument("--vocabulary", type=int, help="pad the target's to so many")
     parser.add_argument("--pass-milliseconds", type=float, help="of a target that another device computes")
     parser.add_argument("--drafter", default=Settings().drafter)
@@ -145,13 +151,17 @@ def main() -> None:
     sides: dict[str, list[float]] = {"alone": [], **{page: [] for page in PANEL_PAGES}}
     stretches: dict[str, list[Stretch]] = {page: [] for page in PANEL_PAGES}
     shares: dict[str, list[float]] = {page: [] for page in PANEL_PAGES}
+    frames.ticking = False
     for _ in range(arguments.turns):
         sides["alone"].append(alone(engine, settings.options(), settings.drafter))
         for page in PANEL_PAGES:
-            speed, taken, share = watched(window, page, frames)
+            speed, _, share = watched(window, page, frames)
             shares[page].append(share)
             sides[page].append(speed)
-            stretches[page] += taken
+    frames.ticking = True
+    for _ in range(arguments.frame_turns):
+        for page in PANEL_PAGES:
+            stretches[page] += watched(window, page, frames)[1]
     window.close()
     base = statistics.median(sides["alone"])
     for side, values in sides.items():
@@ -159,7 +169,7 @@ def main() -> None:
         print(f"{side:>7}: {middle / base:.3f}, median {middle:.1f} tokens/s of {', '.join(f'{value:.1f}' for value in values)}")
     print("Frames while generating:")
     for name, lengths in stretches.items():
-        print(f"{name:>7}: {summary(lengths)}; {statistics.median(shares[name]):.0%} of a processor")
+        print(f"{name:>7}: {summary(lengths)}; {statistics.median(shares[name]):.1%} of a processor")
 
 
 if __name__ == "__main__":
