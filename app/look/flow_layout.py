@@ -46,6 +46,7 @@ class FlowLayout(QLayout):
         return self._heights[width]
 
     def invalidate(self) -> None:
+        """Something has changed: heights are worked out anew."""
         self._heights.clear()
         super().invalidate()
 

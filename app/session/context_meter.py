@@ -55,6 +55,11 @@ class ContextMeter(QObject):
         self._stopped = True
         self._timer.stop()
 
+    def look(self) -> None:
+        """Says at once what is known without counting: what an answer under way takes."""
+        if self._chat.session.running is not None and not self._timer.isActive():
+            self._look()
+
     @Slot()
     def _look(self) -> None:
         session = self._chat.session

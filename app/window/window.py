@@ -32,6 +32,7 @@ from app.export.dialog import export_answers
 from app.look import theme as themes
 from app.look.banner import Banner
 from app.look.command import EnterPresses, ShortcutSheet, make_actions, make_menus, show_use
+from app.look.pacer import Pacer
 from app.look.placing import at_most_the_screen, keep_on_screen, place_first
 from app.look.stylesheet import stylesheet
 from app.look.theme import Appearance
@@ -78,6 +79,10 @@ NARROW = 900
 """Below this width the panel makes room for the conversation."""
 SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
 """Below these widths the list of chats makes room, without and with the panel."""
+TEXT_PACE = 0.02, 0.033, 0.2
+REST_PACE = 0.015, 0.08, 0.8
+"""While an answer grows: the share of a processor that frames may take, and the least and the most seconds between two; those of
+the text, and those of all that is told about it. Where an answer is computed on every core, they take its time."""
 REPLAY_BAR = 720
 """Width of the replay bar in pixels at text scale 1, where there is room: its slider needs more than a line of text."""
 
@@ -122,6 +127,9 @@ class Window(QMainWindow):
         self._theme = themes.resolve(settings.appearance)
         self._clock = QTimer(self, interval=250)
         self._clock.timeout.connect(self._tick)
+        self._growing: Answer | None = None
+        self._text = Pacer(self._show_text, *TEXT_PACE, self)
+        self._rest = Pacer(self._show_growth, *REST_PACE, self)
         self._collector = GcScheduler(self)
         self._enter_presses = EnterPresses(self)
         self._build()
@@ -404,10 +412,15 @@ class Window(QMainWindow):
     def _received(self, events: list[Event]) -> None:
         if any(isinstance(event, RunFinished) and event.finish == "context" for event in events) and len(self.session.turns) > 1:
             self.messages.offer_more_room()
-        if not all(isinstance(event, RoundFinished) for event in events):
-            self.transcript.viewport().update()
-            self._show_note()
+        if all(isinstance(event, RoundFinished) for event in events) and self.session.running is self._growing is not None:
+            self._text.touch()
+            self._rest.touch()
+            return
+        self.transcript.viewport().update()
+        self._show_note()
         self._refresh()
+        if self.session.running is None:
+            self.panel.catch_up()  # nothing else comes
         self.messages.proceed()
 
     @Slot()
@@ -467,9 +480,23 @@ class Window(QMainWindow):
         self._show_note()
         self._refresh()
 
+    def _show_text(self) -> None:
+        self.transcript.sync()
+
+    def _show_growth(self) -> None:
+        """What changes with every round beside the text."""
+        self.panel.touch()
+        self.panel.catch_up()
+        self.context.look()
+        self._show_status()
+        self.header.strip.show_rules(rule_bars(self.session, self.settings))
+
     def _refresh(self) -> None:
         """Every view to the session's state."""
         session, answer = self.session, self.session.running
+        self._text.stop()
+        self._rest.stop()
+        self._growing = answer if answer is not None and answer.rounds else None
         self.stack.setCurrentIndex(1 if session.turns else 0)
         self.composer.set_running(answer is not None)
         self._show_wait(answer)
@@ -852,6 +879,8 @@ class Window(QMainWindow):
             self.chat.keep(geometry=(area.x(), area.y(), area.width(), area.height()))
             self.hide()
             self._clock.stop()
+            self._text.stop()
+            self._rest.stop()
             self.panel.stop()
             self.context.stop()
             if self.settings_window is not None:

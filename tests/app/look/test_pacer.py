@@ -1,0 +1,64 @@
+"""Frames come as often as they may cost."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from PySide6.QtCore import QObject
+from pytestqt.qtbot import QtBot
+
+from app.look.pacer import Pacer
+
+
+class Clock(SimpleNamespace):
+    """Time that passes, and time in which the window's thread computes, as a test says."""
+
+    def __init__(self) -> None:
+        super().__init__(now=100.0, computed=5.0)
+
+    def perf_counter(self) -> float:
+        return float(self.now)
+
+    def thread_time(self) -> float:
+        return float(self.computed)
+
+
+@pytest.mark.usefixtures("qapp")
+def test_a_dear_frame_puts_the_next_one_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, frames = Clock(), list[float]()
+    monkeypatch.setattr("app.look.pacer.time", clock)
+    parent = QObject()
+    pacer = Pacer(lambda: frames.append(clock.now), 0.02, 0.03, 0.4, parent)
+
+    def comes_after(cost: float, pause: float) -> bool:
+        """Whether news come at once that come so long after a frame of this cost."""
+        clock.now += 10
+        pacer.touch()
+        assert frames[-1] == clock.now, "after a pause it comes at once"
+        clock.computed += cost
+        pacer._painted()
+        clock.now += pause
+        pacer.touch()
+        came = not pacer.waits
+        pacer.stop()
+        return came and frames[-1] == clock.now
+
+    assert not comes_after(0.0001, 0.029)
+    assert comes_after(0.0001, 0.031), "a cheap one waits no longer than the least"
+    assert not comes_after(0.004, 0.19)
+    assert comes_after(0.004, 0.21), "4 ms are 2 % of 200 ms"
+    assert not comes_after(0.1, 0.39)
+    assert comes_after(0.1, 0.41), "news wait no longer than the most"
+
+
+def test_news_that_had_to_wait_are_shown_by_one_frame(qtbot: QtBot) -> None:
+    frames = []
+    parent = QObject()
+    pacer = Pacer(lambda: frames.append(True), 1.0, 0.01, 0.01, parent)
+    for _ in range(5):
+        pacer.touch()
+    assert len(frames) == 1
+    assert pacer.waits
+    qtbot.waitUntil(lambda: not pacer.waits)
+    assert len(frames) == 2

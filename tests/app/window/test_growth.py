@@ -1,0 +1,61 @@
+"""While an answer grows, the text leads; what is told about it follows as often as it may cost, and at the end at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.window.window import Window
+from tests.app.driving import status
+from tests.app.fakes import STORY, FakeEngine, story_rounds
+
+NEVER = (1.0, 3600.0, 3600.0)
+
+
+def told(window: Window) -> tuple[int, int, str, str]:
+    """Rounds in text and lanes, and what the status line and the first tile say."""
+    block = window.transcript.answer_block(0)
+    rounds = 0 if block is None else len({piece.spot.round for piece in block.answer.text.pieces[: block.shown]})
+    lanes = window.panel.rounds.lanes.field.count
+    return rounds, lanes, status(window), window.panel.figures.tiles["tau"].value.text()
+
+
+@pytest.mark.parametrize("end", ["by itself", "stopped"])
+def test_at_its_end_an_answer_is_shown_in_full_at_once(
+    qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    monkeypatch.setattr("app.window.window.TEXT_PACE", NEVER)
+    monkeypatch.setattr("app.window.window.REST_PACE", NEVER)
+    engine = FakeEngine(story_rounds(STORY * 2))
+    window = show_window(engine, panel_page="rounds")
+    at_end = []
+    window.chat.received.connect(lambda _: None if window.session.running else at_end.append(told(window)))
+    engine.pause_after = 9
+    window.send("Tell me a story.")
+    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.turns[0].answer.tally.rounds == 9)
+    behind = told(window)
+    assert behind[0] < 9 and behind[1] < 9, "what comes after a frame waits for the next one"
+    window.stop() if end == "stopped" else engine.hurry()
+    engine.pause_after = 9 if end == "stopped" else None
+    qtbot.waitUntil(lambda: bool(at_end))
+    answer = window.session.turns[0].answer
+    many = len(answer.rounds)
+    words = "Stopped" if end == "stopped" else "Done: end of answer"
+    assert at_end[0] == (many, many, words, f"{answer.tally.summary.tau:.2f}")
+    assert many == 9 if end == "stopped" else many > 9
+
+
+def test_each_round_is_shown_where_frames_cost_little(
+    qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.window.window.REST_PACE", (1.0, 0.0, 0.0))
+    engine = FakeEngine(story_rounds(STORY * 2))
+    window = show_window(engine, panel_page="rounds")
+    engine.pause_after = 9
+    window.send("Tell me a story.")
+    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.turns[0].answer.tally.rounds == 9)
+    qtbot.waitUntil(lambda: told(window)[:3] == (9, 9, "Generating, round 9"))
+    window.stop()
+    qtbot.waitUntil(lambda: window.session.running is None)
