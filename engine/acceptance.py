@@ -23,7 +23,7 @@ import numpy.typing as npt
 from engine.host import computes_on_host, on_host
 from engine.noise import NO_TOKEN, NoiseSource
 from engine.noise_reference import Stream, draw_below
-from engine.target.distribution import Distribution, Floats, HostRows, OneHot
+from engine.target.distribution import Distribution, Floats, HostRow, HostRows, OneHot
 from engine.types import MAX_GAMMA, Rule
 
 Float = np.float32
@@ -54,8 +54,7 @@ class RoundNoise:
             return None
         draws: list[int] = []
         for index, row in enumerate(rows.host.rows):
-            positions = [self.position + index]
-            draws += self.source.draw_on_host([row.logits], rows.inverse_temperature, positions, "shared", self.position)
+            draws.append(self._row_on_host(row, rows.inverse_temperature, "shared", index))
             if draws[index:] != drafted[index : index + 1]:
                 break
         return draws
@@ -104,9 +103,13 @@ class RoundNoise:
 
     def _on_host(self, rows: HostRows, inverse_temperature: float, domain: str, first: int) -> mx.array:
         """(rows,) ids, by numpy."""
-        positions = [self.position + first + index for index in range(len(rows.rows))]
-        logits = [row.logits for row in rows.rows]
-        return mx.array(self.source.draw_on_host(logits, inverse_temperature, positions, domain, self.position), mx.int32)
+        drawn = [self._row_on_host(row, inverse_temperature, domain, first + index) for index, row in enumerate(rows.rows)]
+        return mx.array(drawn, mx.int32)
+
+    def _row_on_host(self, row: HostRow, inverse_temperature: float, domain: str, index: int) -> int:
+        return self.source.draw_on_host(
+            row.logits, inverse_temperature, self.position + index, domain, self.position, row.likeliest
+        )
 
     def coins(self, count: int) -> mx.array:
         """(count,) float32, uniform on multiples of 2^-24 in [0, 1)."""
@@ -120,8 +123,7 @@ class RoundNoise:
 
     def residual_of(self, logarithms: Floats, index: int) -> mx.array:
         """() the same from (vocab,) logarithms of weights, where numpy has them."""
-        (drawn,) = self.source.draw_on_host([logarithms], 1.0, [self.position + index], "residual", self.position)
-        return mx.array(drawn)
+        return mx.array(self.source.draw_on_host(logarithms, 1.0, self.position + index, "residual", self.position))
 
     def residual_below(self, bounds: Floats, logarithms_of: Callable[[Ids], Floats], index: int) -> mx.array | None:
         """() the same from `reference.draw_below`."""

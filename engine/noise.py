@@ -225,14 +225,16 @@ class NoiseSource:
 
     def draw_on_host(
         self,
-        logits: Sequence[reference.Floats],
+        logits: reference.Floats,
         inverse_temperature: float,
-        positions: Sequence[int],
+        position: int,
         domain: str,
         the_round: int,
-    ) -> list[int]:
-        """As `argmax`, where numpy has the rows of logits already, (vocab,) float32 each; no margin is looked for."""
-        return reference.draw_ids(logits, inverse_temperature, self.streams(positions, domain, the_round))
+        likeliest: int | None = None,
+    ) -> int:
+        """As `argmax` of one row, where numpy has the (vocab,) float32 logits, maybe their arg-max too; no margin is sought."""
+        (stream,) = self.streams([position], domain, the_round)
+        return reference.draw_id(logits, inverse_temperature, stream, likeliest)
 
     def argmax_and_margin(
         self,

@@ -409,22 +409,21 @@ def draw_ids(logits: Sequence[Floats] | Floats, inverse_temperature: float, stre
         logits: (rows, vocab) float32.
         streams: the noise of each row.
     """
-    return [id for id, _ in _drawn(logits, inverse_temperature, streams, 1)]
+    return [draw_id(row, inverse_temperature, stream) for row, stream in zip(logits, streams, strict=True)]
+
+
+def draw_id(logits: Floats, inverse_temperature: float, stream: Stream, likeliest: int | None = None) -> int:
+    """As `draw_ids`, of one (vocab,) row, whose arg-max may be given."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _draw_from(logits, np.float32(inverse_temperature), stream, 1, likeliest)[0]
 
 
 def draw(logits: Floats, inverse_temperature: float, streams: Sequence[Stream]) -> tuple[Ids, Floats]:
     """As `draw_ids`, and by how much: (rows,) margins over the second best score, which take a little longer to know."""
-    drawn = _drawn(logits, inverse_temperature, streams, 2)
-    return np.array([id for id, _ in drawn], np.int32), np.array([margin for _, margin in drawn], np.float32)
-
-
-def _drawn(
-    logits: Sequence[Floats] | Floats, inverse_temperature: float, streams: Sequence[Stream], wanted: int
-) -> list[tuple[int, np.float32]]:
-    """Of each row the winner and its margin; the margin means something where two are `wanted`."""
     with np.errstate(invalid="ignore", over="ignore"):
         scale = np.float32(inverse_temperature)
-        return [_draw_from(row, scale, stream, wanted) for row, stream in zip(logits, streams, strict=True)]
+        drawn = [_draw_from(row, scale, stream, 2) for row, stream in zip(logits, streams, strict=True)]
+    return np.array([id for id, _ in drawn], np.int32), np.array([margin for _, margin in drawn], np.float32)
 
 
 RARE_NOISE = 5.0
@@ -439,13 +438,19 @@ FLAT_FROM = 0.7
 """Where more of the pairs than this would have to be hashed, to pick them takes longer than to hash all."""
 
 
-def _draw_from(logits: Floats, scale: np.float32, stream: Stream, wanted: int) -> tuple[int, np.float32]:
-    """The winner and its margin over the second best, of (vocab,) logits, whose scores are `scale` times these.
+def _draw_from(
+    logits: Floats, scale: np.float32, stream: Stream, wanted: int, likeliest: int | None = None
+) -> tuple[int, np.float32]:
+    """The winner, and where two are wanted its margin over the second best, of (vocab,) logits, whose scores are `scale` times
+    these.
 
     Only what can be among the best `wanted` sums of score and noise is scaled and given its noise: the likeliest tokens first,
     and of the others those that could still exceed what these reach.
     """
-    if len(logits) < SEARCHED_FROM or not np.isfinite(highest := logits[likeliest := int(logits.argmax())] * scale):
+    if likeliest is None:
+        likeliest = int(logits.argmax())
+    highest = float(logits[likeliest] * scale)
+    if len(logits) < SEARCHED_FROM or not math.isfinite(highest):
         scores = logits * scale
         scores += _in_float32(gumbel_units(stream.words))
         place, best, second = _two_best(scores)
@@ -456,9 +461,9 @@ def _draw_from(logits: Floats, scale: np.float32, stream: Stream, wanted: int) -
         return np.asarray(logits.take(tokens) * scale)
 
     if wanted == 1:
-        reached = float(highest) + about_noise(stream.word(likeliest))
+        reached = highest + about_noise(stream.word(likeliest))
     else:
-        near = np.flatnonzero(logits >= min(logits[likeliest], np.float32((float(highest) - NEAR) / float(scale))))
+        near = np.flatnonzero(logits >= min(logits[likeliest], np.float32((highest - NEAR) / float(scale))))
         if len(near) < wanted:
             near = np.append(near, _next_best(logits, near))
         near = near[:MOST_NEAR]

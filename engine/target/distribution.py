@@ -39,26 +39,30 @@ class HostRow:
         self._scale = np.float32(inverse_temperature)
 
     @cached_property
-    def weights(self) -> tuple[Floats, np.float32, np.float32]:
-        """(vocab,) in proportion to the probabilities, not to be changed; their sum; and the logarithm that they are less."""
-        with np.errstate(all="ignore"):
-            scores = self.logits * self._scale
-            highest = scores.max()
-            finite = highest if np.isfinite(highest) else np.float32(0)
-            scores -= finite
-            weights = np.exp(scores, out=scores)
-            return weights, weights.sum(), finite
+    def likeliest(self) -> int:
+        """The token with the largest logit, ties to the lowest id; one that is NaN if any is."""
+        return int(self.logits.argmax())
 
     @cached_property
-    def normaliser(self) -> np.float32:
-        """The logarithm of the sum of all weights."""
-        _, total, finite = self.weights
+    def _weighed(self) -> tuple[Floats, np.float32, np.float32]:
+        """(vocab,) weights in proportion to the probabilities, not to be changed; their sum; the normaliser."""
         with np.errstate(all="ignore"):
-            return np.float32(np.log(total) + finite)
+            highest = self.logits[self.likeliest] * self._scale
+            finite = highest if math.isfinite(highest) else np.float32(0)
+            scores = self.logits * self._scale
+            scores -= finite
+            weights = np.exp(scores, out=scores)
+            total = weights.sum()
+            return weights, total, np.float32(np.log(total) + finite)
+
+    @property
+    def normaliser(self) -> np.float32:
+        """The logarithm of the sum of all exponentials of scores."""
+        return self._weighed[2]
 
     def about(self, factor: float) -> Floats:
         """(vocab,) probabilities times a factor, within the share `tolerance` of each; a new array."""
-        weights, total, _ = self.weights
+        weights, total, _ = self._weighed
         return weights * np.float32(factor / float(total))
 
     @cached_property
@@ -100,6 +104,11 @@ class HostRows:
     def joined(cls, parts: Sequence[HostRows]) -> HostRows:
         """The rows of several."""
         return cls(tuple(row for part in parts for row in part.rows))
+
+    @property
+    def hold_nan(self) -> bool:
+        """Whether any logit is not a number."""
+        return any(math.isnan(row.logits[row.likeliest]) for row in self.rows)
 
     def part(self, which: slice) -> HostRows:
         """Some of the rows."""
@@ -278,8 +287,11 @@ class Shaper:
             lazy: the logits are to stay in the graph, so that more can be queued behind them.
         """
         logits = logits.astype(mx.float32)
-        if lazy or self.greedy or _may_hold_nan(logits):
-            logits = mx.where(mx.isnan(logits), -math.inf, logits)
+        known = None if lazy or self.greedy else on_host(logits)
+        rows = None if known is None else HostRows.of(known, self.inverse_temperature)
+        if rows is None or rows.hold_nan:
+            logits, rows = mx.where(mx.isnan(logits), -math.inf, logits), None
+        raw = logits
         if self.known is not None:
             logits = mx.where(self.known, logits, -math.inf)
         if self.penalises:
@@ -288,7 +300,10 @@ class Shaper:
         whole = None if filtered is logits else logits
         if self.inverse_temperature > SCALED_AS_THEY_ARE:
             filtered = less_maximum(filtered)
-        return Distribution(filtered, self.inverse_temperature, whole)
+        made = Distribution(filtered, self.inverse_temperature, whole)
+        if rows is not None and filtered is raw:
+            made.host = rows
+        return made
 
     def _penalise(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None) -> mx.array:
         penalty, context = self.options.repetition_penalty, self.options.repetition_context
@@ -319,12 +334,6 @@ class Shaper:
         if use_top_k:
             log_probabilities = apply_top_k(log_probabilities, options.top_k)
         return mx.where(log_probabilities == -math.inf, -math.inf, logits)
-
-
-def _may_hold_nan(logits: mx.array) -> bool:
-    """False where numpy could look and found none: a maximum is NaN if anything is."""
-    known = on_host(logits)
-    return known is None or bool(np.isnan(known.max()))
 
 
 def less_maximum(logits: mx.array) -> mx.array:
