@@ -33,7 +33,7 @@ from engine.drafters.base import (
     statistics_of,
 )
 from engine.errors import DraftlightError
-from engine.host import computes_on_host
+from engine.host import computes_on_host, on_host
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource, check_drawn
@@ -373,8 +373,7 @@ class _Run:
             noise = RoundNoise(self.noise, position, lazy=True)
         drafted = self._evaluated(proposals.tokens) if staged and proposals is not None else (began if staged else None)
 
-        newest = mx.array(self.committed[-1:], dtype=mx.int32)
-        inputs = newest if proposals is None else mx.concatenate([newest, proposals.tokens])
+        inputs = self._inputs(proposals)
         if self.links is not None:
             self.links.timed = staged
         if self.unread:
@@ -430,6 +429,16 @@ class _Run:
         if self.index % CLEAR_CACHE_EVERY == 0:
             mx.clear_cache()
         return finished
+
+    def _inputs(self, proposals: Proposals | None) -> mx.array:
+        """(rows,) int32: what the target is to read, the newest token and the proposals."""
+        newest = self.committed[-1:]
+        if proposals is None:
+            return mx.array(newest, dtype=mx.int32)
+        drafted = on_host(proposals.tokens)
+        if drafted is None:
+            return mx.concatenate([mx.array(newest, dtype=mx.int32), proposals.tokens])
+        return mx.array(newest + drafted.tolist(), dtype=mx.int32)
 
     def _evaluated(self, array: mx.array) -> float:
         """Clock reading once the array is there."""

@@ -147,12 +147,13 @@ class DraftPen:
         Returns:
             (1,) int32 id of the target's vocabulary, lazy.
         """
-        self._prepare(logits)
+        whole = onto_target_ids(logits[None], self.vocab_size, target_ids)
+        self._prepare(whole)
         history = self._history
         if self._shaper.penalises and self._tokens:
             recent = latest(history, self._shaper.options.repetition_context)
             history = mx.concatenate([recent, *self._tokens])
-        row = self._shaper.shape(onto_target_ids(logits[None], self.vocab_size, target_ids), history)
+        row = self._shaper.shape(whole, history)
         if self._shaper.greedy:
             token = likeliest(row)
         elif self._rule == "gumbel":
