@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QTextLayout, QTextLine
@@ -38,8 +39,7 @@ class PieceRun:
         return self.start + self.length
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(NamedTuple):
     """Where one run stands on one line, relative to the chunk."""
 
     rect: QRectF

@@ -5,16 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter
 
 from app.look.marks import write
 
-FAR = 1e6
-"""Pixels, wider than any line; Qt knows no infinite width."""
 Word = tuple[str, str, bool]
 """Text, colour, bold. Two blanks before the text begin a new figure."""
+
+
+class _Face(NamedTuple):
+    """A font in one weight, what it measures, and the width of a blank."""
+
+    font: QFont
+    metrics: QFontMetricsF
+    blank: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +39,25 @@ def placed(font: QFont, width: float, words: Sequence[Word]) -> Iterator[Placed]
     """The words that have room, the first at the very left. A figure without room for its number is left out, other words end
     in "…"."""
     x = 0.0
+    faces = _face(font, False), _face(font, True)
     for place, (text, _, bold) in enumerate(words):
-        face = _face(font, bold)
-        metrics = QFontMetricsF(face)
+        face, metrics, blank = faces[bold]
         if text.startswith("  ") and place + 1 < len(words) and not (figure := words[place + 1])[0].startswith("  "):
-            needed = metrics.horizontalAdvance(text) + QFontMetricsF(_face(font, figure[2])).horizontalAdvance(" " + figure[0])
+            needed = metrics.horizontalAdvance(text) + faces[figure[2]].metrics.horizontalAdvance(" " + figure[0])
             if x + needed > width:
                 return
-        x += metrics.horizontalAdvance("  ") if x and text.startswith("  ") else 0
-        shown = metrics.elidedText(text.strip(), Qt.TextElideMode.ElideRight, min(FAR, max(0.0, width - x)))
-        if shown in ("", "…"):
+        x += 2 * blank if x and text.startswith("  ") else 0
+        shown = text.strip()
+        if not shown:
             return
         advance = metrics.horizontalAdvance(shown)
+        if advance > width - x:
+            shown = metrics.elidedText(shown, Qt.TextElideMode.ElideRight, max(0.0, width - x))
+            if shown in ("", "…"):
+                return
+            advance = metrics.horizontalAdvance(shown)
         yield Placed(place, shown, x, x + advance, face)
-        x += advance + metrics.horizontalAdvance(" ") * 1.4
+        x += advance + 1.4 * blank
 
 
 def in_lines(font: QFont, width: float, words: Sequence[Word]) -> list[list[Word]]:
@@ -86,7 +98,8 @@ def figure_at(font: QFont, x: float, width: float, words: Sequence[Word]) -> tup
     return ()
 
 
-def _face(font: QFont, bold: bool) -> QFont:
+def _face(font: QFont, bold: bool) -> _Face:
     face = QFont(font)
     face.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
-    return face
+    metrics = QFontMetricsF(face)
+    return _Face(face, metrics, metrics.horizontalAdvance(" "))
