@@ -484,8 +484,11 @@ def smooth(x: Any) -> bool:
 def set_line(item: pg.PlotDataItem, x: Floats, y: Floats) -> None:
     """Gives a line its points; one that stands alone, as in the first round, is a dot, which a line would not show."""
     alone = int(np.isfinite(y).sum()) == 1
-    colour = pg.mkPen(item.opts["pen"]).color()
-    item.setData(x, y, antialias=smooth(x), symbol="o" if alone else None, symbolSize=5, symbolPen=None, symbolBrush=colour)
+    looks = {"antialias": smooth(x), "symbol": "o" if alone else None, "symbolBrush": pg.mkPen(item.opts["pen"]).color()}
+    if all(item.opts[name] == look for name, look in looks.items()):
+        item.setData(x, y)  # takes half the time
+    else:
+        item.setData(x, y, symbolSize=5, symbolPen=None, **looks)
 
 
 def cosmetic(colour: str | QColor, style: Qt.PenStyle = Qt.PenStyle.SolidLine, width: float = 1) -> QPen:

@@ -185,8 +185,12 @@ class Transcript(AnswerView):
         if self._blocks and self._blocks[-1].width != self.column.width():
             self.rebuild()
 
-    def sync(self) -> None:
-        """Takes in what the session has gained: new turns, new rounds, another state of the newest answer."""
+    def sync(self, only_rounds: bool = False) -> None:
+        """Takes in what the session has gained: new turns, new rounds, another state of the newest answer.
+
+        Args:
+            only_rounds: nothing else is new, so that what stands in the conversation stays where it is until a line is added.
+        """
         answers = [turn.answer for turn in self.session.turns]
         if self._answers != answers[: len(self._answers)]:
             self._blocks, self._answers = [], []
@@ -206,7 +210,9 @@ class Transcript(AnswerView):
                 self.selection.select(None, None)  # the other view counts other letters
             bottom = newest.top + newest.height
             newest.grow()
-            self._place()
+            grown = len(self._answers) != known or newest.top + newest.height != bottom
+            if grown or not only_rounds or newest.fold or newest.flow.codes:
+                self._place()
             if kept:
                 self.pointing.return_to(kept)
             if len(self._answers) == known and self.verticalScrollBar().value() == scrolled:

@@ -481,7 +481,7 @@ class Window(QMainWindow):
         self._refresh()
 
     def _show_text(self) -> None:
-        self.transcript.sync()
+        self.transcript.sync(only_rounds=True)
 
     def _show_growth(self) -> None:
         """What changes with every round beside the text."""
