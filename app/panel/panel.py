@@ -108,14 +108,14 @@ class SidePanel(QWidget):
     def catch_up(self) -> None:
         """Does now what `touch` has put off."""
         if self._stale and self.isVisible():
-            self._timer.stop()
             self.refresh()
 
     @Slot()
     def refresh(self) -> None:
         """Brings the figures and the page that shows up to date."""
+        self.shown.sync()  # asks for this, where it is another answer
         self._stale = False
-        self.shown.sync()
+        self._timer.stop()
         self._old = set(self.pages)
         answer = self.shown.answer
         self.heading.refresh("" if answer is None else latest_words(answer.tally.stretches))
