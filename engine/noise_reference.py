@@ -116,11 +116,14 @@ def _unpacked(packed: int, count: int) -> list[int]:
     return values.tolist()
 
 
-def _threefry_in_place(keys: Sequence[tuple[int, int]], first: Words, second: Words) -> None:
-    """Threefry2x32-20 of many counters, (keys, counters) each; both arrays are overwritten with the words."""
+def _hashed(keys: Sequence[tuple[int, int]], pairs: npt.NDArray[np.integer]) -> tuple[Words, Words]:
+    """The words of the first and of the second tokens of some pairs: (keys, pairs) each, by Threefry2x32-20 of
+    (pair, pair + PAIR_OFFSET)."""
+    first, second, scratch = _three_aligned(len(keys), len(pairs))
+    first[:] = pairs
+    np.add(first, np.uint32(PAIR_OFFSET), second)
     low, high = (np.array([[key[half]] for key in keys], np.uint32) for half in (0, 1))
     schedule = (low, high, low ^ high ^ np.uint32(_PARITY))
-    scratch = np.empty_like(first)
     first += low
     second += high
     for group in range(5):
@@ -132,6 +135,16 @@ def _threefry_in_place(keys: Sequence[tuple[int, int]], first: Words, second: Wo
             np.bitwise_xor(second, first, second)
         first += schedule[(group + 1) % 3]
         second += schedule[(group + 2) % 3] + np.uint32(group + 1)
+    return first, second
+
+
+def _three_aligned(rows: int, columns: int) -> list[Words]:
+    """Arrays that begin where a line of the cache does: whole vectors that cross one cost up to a tenth of the hash."""
+    line = 16
+    size = -(-rows * columns // line) * line
+    held = np.empty(3 * size + line, np.uint32)
+    begin = -(held.__array_interface__["data"][0] // held.itemsize) % line
+    return [held[begin + size * place :][: rows * columns].reshape(rows, columns) for place in range(3)]
 
 
 def stream_key(seed: int, position: int, domain: str = "shared", round_position: int | None = None) -> tuple[int, int]:
@@ -188,12 +201,9 @@ def words_of(keys: Sequence[tuple[int, int]], vocab_size: int) -> Words:
     for row in range(0, len(keys), together):
         some = keys[row : row + together]
         for start in range(0, pairs, at_once):
-            counters = np.arange(start, min(start + at_once, pairs), dtype=np.uint32)
-            first = np.tile(counters, (len(some), 1)) if len(some) > 1 else counters[None]
-            second = first + np.uint32(PAIR_OFFSET)
-            _threefry_in_place(some, first, second)
-            drawn[row : row + len(some), start : start + counters.size, 0] = first
-            drawn[row : row + len(some), start : start + counters.size, 1] = second
+            end = min(start + at_once, pairs)
+            for half, made in enumerate(_hashed(some, np.arange(start, end, dtype=np.uint32))):
+                drawn[row : row + len(some), start:end, half] = made
     return drawn.reshape(len(keys), -1)[:, :vocab_size]
 
 
@@ -201,19 +211,15 @@ def words_of_pairs(key: tuple[int, int], pairs: npt.NDArray[np.int64]) -> Words:
     """The random words of both tokens of some pairs: (pairs, 2)."""
     drawn = np.empty((len(pairs), 2), np.uint32)
     for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-        first = pairs[None, start : start + _PAIRS_AT_ONCE].astype(np.uint32)
-        second = first + np.uint32(PAIR_OFFSET)
-        _threefry_in_place([key], first, second)
-        drawn[start : start + _PAIRS_AT_ONCE, 0] = first
-        drawn[start : start + _PAIRS_AT_ONCE, 1] = second
+        end = start + _PAIRS_AT_ONCE
+        for half, made in enumerate(_hashed([key], pairs[start:end])):
+            drawn[start:end, half] = made
     return drawn
 
 
 def words_at(key: tuple[int, int], tokens: npt.NDArray[np.int64]) -> Words:
     """The random words of some tokens: (tokens,) uint32."""
-    first = (tokens >> 1).astype(np.uint32)[None]
-    second = first + np.uint32(PAIR_OFFSET)
-    _threefry_in_place([key], first, second)
+    first, second = _hashed([key], tokens >> 1)
     drawn: Words = np.where(tokens & 1, second[0], first[0])
     return drawn
 
