@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from engine.files.paths import data_folder
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
-from engine.rounds.draft_length import AutoGamma
+from engine.rounds.draft_length import MARGIN, AutoGamma
 from engine.rounds.machine_costs import KeptCosts, MachineCosts
 from engine.run_control import HandOver
 from engine.serving.backend import Progress
@@ -52,6 +53,8 @@ class MlxBackend:
         self._models = models
         self._read_json = tokenizer_files.read_json
         self._target: tuple[str, Any] = ("", None)
+        self._draft_models: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        """Of the target, by name, those that anybody holds: the one of a drafter by itself serves auto, too."""
         self._kept_costs = KeptCosts(data_folder() / "costs.json")
         self._costs: tuple[Any, MachineCosts] = (None, MachineCosts())  # of the target asked for last
 
@@ -62,6 +65,7 @@ class MlxBackend:
         if reason is not None:
             raise DraftlightError(reason)
         self._target = (name, model)
+        self._draft_models.clear()
         self._costs = (None, MachineCosts())
         return model
 
@@ -101,7 +105,12 @@ class MlxBackend:
             loaded_as, loaded = self._target
             if loaded is target and loaded_as == name:
                 return target
-            return self._models.load(name, progress, target=target, make_room=make_room)
+            known = self._draft_models.get(name) if loaded is target else None
+            if known is None:
+                known = self._models.load(name, progress, target=target, make_room=make_room)
+                if loaded is target:
+                    self._draft_models[name] = known
+            return known
 
         return kind.builder()(name, target, load)
 
@@ -140,11 +149,15 @@ class MlxBackend:
         faster: dict[float, str] = {}
         for name in costs.steps:
             alpha, extra = costs.usual_alpha(name), costs.extra(name, draws=True)
-            used = name not in DRAFTERS and alpha is not None and extra is not None and Path(name).expanduser().exists()
-            if used and self._kind_of(name).follows_text:
-                faster[AutoGamma(extra, True, alpha).faster()] = name
+            if name in DRAFTERS or alpha is None or extra is None:
+                continue
+            with contextlib.suppress(DraftlightError, OSError, ValueError, RuntimeError):  # as of a disk that is gone
+                path = Path(name).expanduser()  # one that begins in the folder where a command was given means nothing now
+                is_another = path.is_absolute() and path.exists() and not path.samefile(target.path)
+                if is_another and self._kind_of(name).follows_text:
+                    faster[AutoGamma(extra, True, alpha).faster()] = name
         most = max(faster, default=0.0)
-        return [faster[most]] if most > 1 else []
+        return [faster[most]] if most > 1 + MARGIN else []
 
     def unloaded_pair(self, name: str, target: Any) -> tuple[str, str]:
         """As in `Backend`, by `engine.models.unloaded_pair`."""

@@ -164,8 +164,8 @@ class Proposal:
         target_draw: what the target draws here with `shared` noise, whatever the rule; given the proposals before it, like p.
         coupled_draw: what the drafter draws here with `shared` noise, so what it proposes under gumbel.
         independent_draw: what it draws with the round's `draft` noise, so what it proposes under the other rules. The three are
-            None without `analyse`, at temperature 0, in older traces, and where judging the round again does not come to
-            (`engine.rounds.other_draws`).
+            None without `analyse`, at temperature 0 and in older traces. But for that of the round's own proposals they are None
+            behind the last place that judging the round again could come to (`engine.rounds.other_draws`).
     """
 
     id: int

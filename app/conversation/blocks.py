@@ -222,13 +222,12 @@ class AnswerBlock(Block):
         self._measure()
 
     def _measure(self) -> None:
-        """Where the text begins, and how high all of it is. Where lines above the text came or went, all is painted anew."""
+        """Where the text begins, and how high all of it is. Where words above the text changed, all is painted anew."""
         told = self._head_words()
         if told != self._told:
-            before, self._told = len(self._head), told
+            self._told = told
             self._head = in_lines(self.small, self.width - self.reserved, told)
-            if len(self._head) != before:
-                self.changed_top = 0.0
+            self.changed_top = 0.0
         above = self.head + self.fold
         if above != self.origin.y():
             self.changed_top = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Slot
 
@@ -26,8 +27,7 @@ class Pacer(QObject):
         """
         super().__init__(parent)
         self._frame, self._share, self._least, self._most = frame, share, least, most
-        self._began, self._computed = -math.inf, 0.0
-        self._pause = 0.0
+        self._began, self._pause = -math.inf, 0.0
         self._timer = QTimer(self, singleShot=True)
         self._timer.timeout.connect(self._run)
 
@@ -49,12 +49,11 @@ class Pacer(QObject):
 
     @Slot()
     def _run(self) -> None:
-        self._began, self._computed = time.perf_counter(), time.thread_time()
-        self._pause = self._least
+        self._began, self._pause = time.perf_counter(), self._least
+        computed = time.thread_time()
         self._frame()
-        QTimer.singleShot(PAINTED_MS, self, self._painted)
+        QTimer.singleShot(PAINTED_MS, self, partial(self._painted, computed))
 
-    @Slot()
-    def _painted(self) -> None:
-        cost = time.thread_time() - self._computed
+    def _painted(self, computed: float) -> None:
+        cost = time.thread_time() - computed
         self._pause = min(self._most, max(self._least, cost / self._share))

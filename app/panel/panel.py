@@ -1,6 +1,7 @@
 """What is known of one answer, beside the conversation: figures on top, and below them one page at a time.
 
-Figures and the page that shows are repainted at most a dozen times a second, and never while hidden.
+Figures and the page that shows are repainted at most a dozen times a second, more seldom while an answer grows (the window paces
+that), and never while hidden.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class ContextMeter(QObject):
         self._timer.stop()
 
     def look(self) -> None:
-        """Says at once what is known without counting: what an answer under way takes."""
+        """Says at once what an answer under way takes, which needs no counting; that of a message being written does."""
         if self._chat.session.running is not None and not self._timer.isActive():
             self._look()
 

@@ -73,7 +73,7 @@ from app.window.unsaved_question import UnsavedGuard
 from engine.chats import ChatStore, Listed
 from engine.interface import EngineLike
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.types import Event, RoundFinished, RunFinished
+from engine.types import Event, RoundFinished, RunFailed, RunFinished
 
 NARROW = 900
 """Below this width the panel makes room for the conversation."""
@@ -412,14 +412,17 @@ class Window(QMainWindow):
     def _received(self, events: list[Event]) -> None:
         if any(isinstance(event, RunFinished) and event.finish == "context" for event in events) and len(self.session.turns) > 1:
             self.messages.offer_more_room()
-        if all(isinstance(event, RoundFinished) for event in events) and self.session.running is self._growing is not None:
-            self._text.touch()
-            self._rest.touch()
-            return
+        if all(isinstance(event, RoundFinished) for event in events):
+            if self.session.running is self._growing is not None:
+                self._text.touch()
+                self._rest.touch()
+                return
+            if self.session.measuring:
+                return  # of the plain run its speed alone is shown, once it is known
         self.transcript.viewport().update()
         self._show_note()
         self._refresh()
-        if self.session.running is None:
+        if any(isinstance(event, (RunFinished, RunFailed)) for event in events):
             self.panel.catch_up()  # nothing else comes
         self.messages.proceed()
 
@@ -481,6 +484,7 @@ class Window(QMainWindow):
         self._refresh()
 
     def _show_text(self) -> None:
+        self._show_wait(self.session.running)
         self.transcript.sync(only_rounds=True)
 
     def _show_growth(self) -> None:

@@ -34,13 +34,14 @@ class OtherIds:
 
 @dataclass(frozen=True)
 class HostDraws:
-    """One entry for each proposal, the unjudged ones too. What is None is drawn when it is asked for.
+    """What has been drawn of a round, and what is needed to draw the rest: what is None is drawn when it is asked for. What was
+    proposed is known, an entry for each proposal, the unjudged ones too.
 
     Attributes:
         rule: of the round.
         vocab_size, seed, position: of the round's noise.
         shared: streams of the `shared` noise that have been used, by position.
-        target: ids that the target draws there with `shared` noise.
+        target: ids that the target draws there with `shared` noise, at least up to the first one that was not proposed.
         coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
         independent: ids that it draws with `draft` noise: what it proposes under the other rules.
         greedy: at temperature 0 nothing is drawn.

@@ -101,7 +101,7 @@ class Sight:
         p_scale, q_scale: inverse temperatures.
         margins: (gamma + 1,) of the target's draws, where its tokens are such, or the noise that they were made with.
         coins: (gamma,) where coins were compared. acceptance: the same, of those at least that are shown.
-        draws: (gamma + 1,) ids that were compared.
+        draws: ids that were compared, (gamma + 1,) or as many as were judged.
         others: what other rules would compare; None without proposals.
         greedy: whether p was made at temperature 0.
     """

@@ -61,9 +61,10 @@ class HostRow:
         return self._weighed[2]
 
     def about(self, factor: float) -> Floats:
-        """(vocab,) probabilities times a factor, within the share `tolerance` of each; a new array."""
+        """(vocab,) probabilities times a factor, a new array, each within the share `tolerance`. NaN without a finite logit."""
         weights, total, _ = self._weighed
-        return weights * np.float32(factor / float(total))
+        with np.errstate(all="ignore"):
+            return weights * (np.float32(factor) / total)
 
     @cached_property
     def tolerance(self) -> float:

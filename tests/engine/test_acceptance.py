@@ -20,7 +20,7 @@ import pytest
 from engine import acceptance, host, theory
 from engine import noise_reference as reference
 from engine.acceptance import JUDGES, Judgement, RoundNoise
-from engine.noise import NoiseSource, coin, gumbel
+from engine.noise import NO_TOKEN, NoiseSource, coin, gumbel
 from engine.target.distribution import Distribution, HostRow, OneHot
 from engine.types import EXPECTED_RULES, INVARIANT_RULES, RATIO_RULES, Expected
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
@@ -438,6 +438,24 @@ def test_what_is_computed_of_few_tokens_is_what_all_would_give(rule: str, one_ho
         assert verdicts[0] == verdicts[1] == verdicts[2]
         corrections += verdicts[0][0] < 3
     assert corrections > 3
+
+
+@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU computes with all of a row")
+@pytest.mark.parametrize("damaged", ["p0", "p1", "p3", "q0", "q2"])
+@pytest.mark.parametrize("width", [50, 6_001])
+@pytest.mark.parametrize("rule", RULES)
+def test_a_row_without_a_finite_logit_breaks_nothing_off(rule: str, width: int, damaged: str) -> None:
+    """Where it decides, there is no token, which `check_drawn` says in words."""
+    generator = np.random.default_rng(8)
+    for seed in range(6):
+        logits = {"p": generator.normal(0.0, 3.0, (4, width)), "q": generator.normal(0.0, 3.0, (3, width))}
+        proposals = [int(row.argmax()) for row in logits["q"]]
+        logits["p"][range(2), proposals[:2]] += 9.0  # so that the first ones stand
+        logits[damaged[0]][int(damaged[1])] = -np.inf
+        p, q = (Distribution(mx.array(rows.astype(np.float32)), 1.25) for rows in logits.values())
+        found = JUDGES[rule](p, q, proposals, real_noise(width, seed))
+        if damaged == f"p{int(found.accepted)}":
+            assert int(found.token) == NO_TOKEN
 
 
 class Tossed(RoundNoise):

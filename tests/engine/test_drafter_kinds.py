@@ -106,13 +106,16 @@ def test_auto_has_the_draft_model_that_made_a_target_of_ones_own_fastest(tmp_pat
     costs.rows = {rows: 100.0 + rows for rows in range(1, 17)}
 
     def members(alphas: dict[str, float]) -> list[str]:
-        costs.steps = dict.fromkeys((slow, fast, gone, "head"), (5.0, 5.0))
+        costs.steps = dict.fromkeys((slow, fast, gone, "head", *alphas), (5.0, 5.0))
         costs.alphas = {f"{name} at 0.8": alpha for name, alpha in alphas.items()}
         return list(backend.drafter("auto", other, quiet).drafter.members)
 
     assert members({}) == ["ngram"], "none has served it yet"
     assert members({slow: 0.5, fast: 0.7, gone: 0.9, "head": 0.9}) == ["ngram", fast]
     assert members({slow: 0.01, fast: 0.02}) == ["ngram"], "none makes it faster"
+    assert members({slow: 0.5, "slow.gguf": 0.8, "~nobody/at/home": 0.9, "x" * 5000: 0.9, other.path: 0.9}) == ["ngram", slow]
+    alone = backend.drafter(slow, other, quiet)
+    assert alone.model is backend.drafter(slow, other, quiet).model, "loaded once"
     Path(fast).write_bytes(b"damaged")
     assert members({slow: 0.5, fast: 0.7}) == ["ngram"]
 

@@ -122,8 +122,12 @@ def test_nothing_moves_when_an_answer_ends_or_its_speed_up_arrives(
     ended = at_rest(qtbot, places)
     assert moved(ended, while_running) <= 1, "more than what a layout rounds"
     engine.rounds = list(PLAIN)
+    shown = window._refresh
+    refreshes: list[bool] = []
+    window._refresh = lambda: refreshes.append(window.session.measuring) or shown()  # type: ignore[method-assign, func-returns-value]
     window.explainer.measure_plain()
     qtbot.waitUntil(lambda: not window.session.measuring)
+    assert refreshes.count(True) < len(PLAIN) / 4, "nothing is painted beside rounds of which the speed alone is wanted"
     assert moved(at_rest(qtbot, places), ended) <= 1
     assert window.panel.figures.tiles["speed_up"].unit.text() == "× plain"
     engine.rounds = story
