@@ -1,16 +1,20 @@
 """Whether an automatic gamma is ever slower than no drafting, or much slower than the best fixed gamma, by category.
 
     python -m tests.benchmarks.never_slower --prompts FILE [--limit 14] [--tokens 64] [--drafters auto,ngram,head,builtin-draft]
-        [--temperatures 0,0.8] [--fixed 1,3] [--categories chat,code] [--rows OUT] [--minutes 20]
+        [--temperatures 0,0.8] [--fixed 1,3] [--categories chat,code] [--rows OUT] [--minutes 20] [--told 0.035,0.09,0.07,0.1]
 
 Every prompt is answered plainly and with each drafter in turn, one setting directly after the other, plain runs first and last.
 Time counts twice: as a clock on the wall tells it, and as processor time of this process, which other programs on the machine
 disturb less. Gamma decides by the processor time, too, and by costs that were measured beforehand by it.
 
+With --told, time is told by a table of costs instead (`tests.benchmarks.told_times`): what is chosen is compared, without noise
+of the machine and also for other machines.
+
 Prints by temperature, category and drafter the speed-up of an automatic gamma against the mean of the two plain runs of the
-same prompt: its geometric mean, and the lower end of the 95 % interval over prompts. Below: auto as a drafter against the best
-single one, and an automatic gamma against the best fixed one over all prompts. OUT gets what was measured, one JSON line each;
-what it holds already is not measured again and counts in the tables.
+same prompt: its geometric mean, and the lower end of a 95 % interval over prompts, for which a speed-up above 1.25 counts as
+1.25: what drafters gain scatters far more than what they lose. Below: auto as a drafter against the best single one, and an
+automatic gamma against the best fixed one over all prompts. OUT gets what was measured, one JSON line each; what it holds already
+is not measured again and counts in the tables.
 """
 
 from __future__ import annotations
@@ -32,10 +36,13 @@ from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.rounds.machine_costs import MachineCosts
 from engine.statistics import student_quantile
+from tests.benchmarks.told_times import ToldTimes
 from tests.exactness import OWN_PROMPTS, Prompt, make_drafter, prompt_tokens, read_prompts
 
 PLAIN = "none"
-CLOCKS = ("processor", "wall")
+CLOCKS, TOLD = ("processor", "wall"), ("told",)
+MUCH = 1.25
+"""A speed-up beyond which it is out of question that drafting pays."""
 Row = dict[str, Any]
 
 
@@ -47,9 +54,25 @@ class ProcessorClock(Clock):
 
 
 def answered(
-    target: LoadedModel, prompt: Prompt, name: str, gamma: int | str, temperature: float, tokens: int, costs: MachineCosts
+    target: LoadedModel,
+    prompt: Prompt,
+    name: str,
+    gamma: int | str,
+    temperature: float,
+    tokens: int,
+    costs: MachineCosts,
+    told: ToldTimes | None = None,
 ) -> Row:
     """One answer, timed from the end of reading the prompt to its last token."""
+    setting = {
+        "prompt": prompt.id,
+        "category": prompt.category,
+        "drafter": name,
+        "gamma": gamma,
+        "temperature": temperature,
+    }
+    if told is not None and name == PLAIN:  # known without an answer
+        return {**setting, "tokens": tokens, TOLD[0]: told.plain(tokens)}
     options = DecodingOptions(
         gamma=2 if name == PLAIN else gamma,  # type: ignore[arg-type]
         temperature=temperature,
@@ -59,23 +82,22 @@ def answered(
         phase_every=0,
     )
     drafter = make_drafter(name, target)
+    clock: Clock = ProcessorClock()
+    if told is not None:
+        clock, drafter = told, told.timed(drafter)
     began = ends = (0.0, 0.0)
     rounds = []
-    for finished in decode(target, prompt_tokens(target, prompt), drafter, options, clock=ProcessorClock(), costs=costs):
-        ends = time.process_time(), time.perf_counter()
+    for finished in decode(target, prompt_tokens(target, prompt), drafter, options, clock=clock, costs=costs):
+        ends = (clock(), time.perf_counter())
         if not rounds:
             began = ends  # the first round absorbs the prompt into heads and draft models, as reading it does for the target
         rounds.append(finished)
     costs.follow(rounds, temperature)
-    emitted = sum(len(finished.emitted) for finished in rounds[1:])
     return {
-        "prompt": prompt.id,
-        "category": prompt.category,
-        "drafter": name,
-        "gamma": gamma,
-        "temperature": temperature,
-        "tokens": emitted,
-        **{clock: end - start for clock, start, end in zip(CLOCKS, began, ends, strict=True)},
+        **setting,
+        "tokens": sum(len(finished.emitted) for finished in rounds[1:]),
+        **{clock: end - start for clock, start, end in zip(CLOCKS if told is None else TOLD, began, ends, strict=False)},
+        "rounds": len(rounds) - 1,
         "rested": sum(not finished.proposals for finished in rounds) / len(rounds),
         "by": {
             name: sum(finished.proposer == name for finished in rounds) for name in {each.proposer for each in rounds} if name
@@ -83,12 +105,17 @@ def answered(
     }
 
 
-def interval(logs: Sequence[float]) -> tuple[float, float]:
-    """The geometric mean of ratios given by their logarithms, and the lower end of its 95 % interval; 0 for a single one."""
+def interval(logs: Sequence[float], most: float = math.inf) -> tuple[float, float]:
+    """The geometric mean of ratios given by their logarithms, and the lower end of its 95 % interval; 0 for a single one.
+
+    Ratios above `most` count as that for the lower end: so it is no higher, and answers that a drafter makes many times as fast
+    do not widen an interval that asks whether they are slower.
+    """
     if len(logs) < 2:
         return math.exp(mean(logs)), 0.0
-    reach = student_quantile(0.025, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    return math.exp(mean(logs)), math.exp(mean(logs) - reach)
+    counted = [min(log, math.log(most)) for log in logs]
+    reach = student_quantile(0.025, len(logs) - 1) * stdev(counted) / math.sqrt(len(logs))
+    return math.exp(mean(logs)), math.exp(mean(counted) - reach)
 
 
 def speedups(rows: Sequence[Row], clock: str) -> dict[tuple[float, str, str, int | str], dict[str, float]]:
@@ -107,15 +134,15 @@ def speedups(rows: Sequence[Row], clock: str) -> dict[tuple[float, str, str, int
     return found
 
 
-def report(rows: Sequence[Row]) -> None:
+def report(rows: Sequence[Row], clocks: Sequence[str] = CLOCKS) -> None:
     """The tables."""
-    for clock in CLOCKS:
+    for clock in clocks:
         found = speedups(rows, clock)
         print(f"\nSpeed-up against plain, gamma auto, by {clock} time: geometric mean (lower 95 % bound), share of plain rounds")
         for (temperature, category, drafter, gamma), logs in sorted(found.items(), key=lambda entry: tuple(map(str, entry[0]))):
             if gamma != "auto":
                 continue
-            middle, low = interval(list(logs.values()))
+            middle, low = interval(list(logs.values()), MUCH)
             rested = mean(
                 row["rested"]
                 for row in rows
@@ -149,13 +176,14 @@ def _report_best(found: dict[tuple[float, str, str, int | str], dict[str, float]
             print(f"T {temperature:<4} all        {drafter}: auto / gamma {gamma} best fixed: {middle:.2f} (from {low:.2f})")
 
 
-def settings(drafters: Sequence[str], fixed: Sequence[int]) -> Iterator[tuple[str, int | str]]:
-    """Plain, every drafter with each gamma, plain again."""
+def settings(drafters: Sequence[str], fixed: Sequence[int], is_told: bool) -> Iterator[tuple[str, int | str]]:
+    """Plain, every drafter with each gamma, plain again unless times are told."""
     yield PLAIN, "auto"
     for name in drafters:
         for gamma in ("auto", *fixed):
             yield name, gamma
-    yield PLAIN, "auto"
+    if not is_told:
+        yield PLAIN, "auto"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -168,22 +196,28 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--fixed", default="1,3", help="fixed gammas to compare with, or nothing")
     parser.add_argument("--categories", help="only these; all unless given")
     parser.add_argument("--rows", type=Path, help="a file to which each answer's figures are added")
+    parser.add_argument("--told", metavar="ROW,FIRST,STEP[,SCATTER]", help="tell times by such costs, in passes over one row")
     parser.add_argument("--minutes", type=float, default=20.0, help="begin no prompt after so long")
     chosen = parser.parse_args(arguments)
 
     target = load("builtin")
+    told = None if chosen.told is None else ToldTimes(*(float(part) for part in chosen.told.split(",")))
     drafters, fixed = chosen.drafters.split(","), [int(gamma) for gamma in chosen.fixed.split(",") if gamma]
-    costs = MachineCosts()
-    for name in drafters:
-        for _ in measure(target, make_drafter(name, target), costs, ProcessorClock()):
-            pass
+    if told is None:
+        costs = MachineCosts()
+        for name in drafters:
+            for _ in measure(target, make_drafter(name, target), costs, ProcessorClock()):
+                pass
+    else:
+        costs = told.costs(["head", *drafters])
+        told.watch(target)
     plain = costs.rows[1]
     print("rows:", ", ".join(f"{rows} {time / plain:.2f}" for rows, time in sorted(costs.rows.items())), f"of {plain:.0f} ms")
     print("draft steps:", {name: tuple(round(time / plain, 2) for time in times) for name, times in costs.steps.items()})
     kept = chosen.rows.read_text(encoding="utf-8").splitlines() if chosen.rows is not None and chosen.rows.exists() else []
     rows: list[Row] = [json.loads(line) for line in kept]
     measured = {(row["prompt"], row["temperature"], row["drafter"], str(row["gamma"])) for row in rows}
-    wanted = list(settings(drafters, fixed))
+    wanted = list(settings(drafters, fixed, told is not None))
     began = time.perf_counter()
     prompts = read_prompts(chosen.prompts)
     if chosen.categories:
@@ -192,7 +226,7 @@ def main(arguments: list[str] | None = None) -> None:
         for temperature in (float(part) for part in chosen.temperatures.split(",")):
             if all((prompt.id, temperature, name, str(gamma)) in measured for name, gamma in wanted):
                 continue
-            block = [answered(target, prompt, name, gamma, temperature, chosen.tokens, costs) for name, gamma in wanted]
+            block = [answered(target, prompt, name, gamma, temperature, chosen.tokens, costs, told) for name, gamma in wanted]
             rows += block
             if chosen.rows is not None:
                 with chosen.rows.open("a", encoding="utf-8") as file:
@@ -200,7 +234,7 @@ def main(arguments: list[str] | None = None) -> None:
         if time.perf_counter() - began > chosen.minutes * 60:
             break
     print(f"{len({row['prompt'] for row in rows})} prompts, {chosen.tokens} tokens")
-    report(rows)
+    report(rows, CLOCKS if told is None else TOLD)
 
 
 if __name__ == "__main__":
