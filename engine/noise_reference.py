@@ -585,14 +585,9 @@ def _most_noise() -> np.float32:
 
 def coin(seed: int, position: int, round_position: int | None = None) -> float:
     """A uniform number in [0, 1), a multiple of 2^-24: accept when it is below the ratio."""
-    return coins(seed, [position], round_position)[0]
-
-
-def coins(seed: int, positions: Sequence[int], round_position: int | None = None) -> list[float]:
-    """As `coin`, of several positions."""
-    return coins_of(stream_keys(seed, positions, ["coin"], round_position)[0])
+    return coins_of([stream_key(seed, position, "coin", round_position)])[0]
 
 
 def coins_of(keys: Sequence[tuple[int, int]]) -> list[float]:
-    """The same, from the keys of their streams."""
+    """As `coin`, from the keys of several streams."""
     return [(first >> 8) * COIN_UNIT for first, _ in threefry_of(keys, [(0, PAIR_OFFSET)] * len(keys))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -23,8 +24,7 @@ from engine.types import Rule
 Ids = list[int]
 
 
-@dataclass(frozen=True)
-class OtherIds:
+class OtherIds(NamedTuple):
     """Ids of one round's draws, one entry for each proposal; None where no rule could come to. See `HostDraws`."""
 
     target: Sequence[int | None]

@@ -174,8 +174,7 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
             found = _unjudged(round.rule, sight, index, proposal, q[index])
         if drawn is not None:
             target, coupled, independent = (
-                None if (token := ids[index]) is None else Draw(token, text_of(token))
-                for ids in (drawn.target, drawn.coupled, drawn.independent)
+                None if (token := ids[index]) is None else Draw(token, text_of(token)) for ids in drawn
             )
             found = replace(found, target_draw=target, coupled_draw=coupled, independent_draw=independent)
         proposals.append(found)

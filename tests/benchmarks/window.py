@@ -169,8 +169,8 @@ def main() -> None:
         print(f"{side:>7}: {middle / base:.3f}, median {middle:.1f} tokens/s of {', '.join(f'{value:.1f}' for value in values)}")
     print("Frames while generating, and the share of a processor that the window takes:")
     for name, lengths in stretches.items():
-        frames = f"{summary(lengths)}; " if lengths else ""
-        print(f"{name:>7}: {frames}{statistics.median(shares[name]):.1%} of a processor")
+        timed = f"{summary(lengths)}; " if lengths else ""
+        print(f"{name:>7}: {timed}{statistics.median(shares[name]):.1%} of a processor")
 
 
 if __name__ == "__main__":
