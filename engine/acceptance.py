@@ -35,11 +35,13 @@ Draft = Distribution | OneHot
 class RoundNoise:
     """The randomness of one round: a noise source bound to the position of the round's first token."""
 
-    def __init__(self, source: NoiseSource, position: int, lazy: bool = False) -> None:
-        """`lazy`: the shared draws are left in the graph, so that more can be queued behind them."""
+    def __init__(self, source: NoiseSource, position: int, lazy: bool = False, reach: float = 0.0) -> None:
+        """`lazy`: the shared draws are left in the graph, so that more can be queued behind them. `reach`: how far the margins of
+        `shared_until` are told apart; 0 for nothing."""
         self.source = source
         self.position = position
         self.lazy = lazy
+        self.reach = reach
         self._latest: tuple[Distribution, int, mx.array, mx.array] | None = None
 
     def shared(self, rows: Distribution, first: int = 0) -> mx.array:
@@ -48,16 +50,19 @@ class RoundNoise:
             return self._on_host(rows.host, rows.inverse_temperature, "shared", first)
         return self._drawn(rows, first)[0]
 
-    def shared_until(self, rows: Distribution, drafted: list[int]) -> list[int] | None:
-        """As `shared`, row by row until a draw is not what was drafted there; None where they are drawn together."""
+    def shared_until(self, rows: Distribution, drafted: list[int]) -> tuple[list[int], list[np.float32]] | None:
+        """As `shared`, row by row until a draw is not what was drafted there, and margins; None where they are drawn together."""
         if self.lazy or rows.host is None:
             return None
         draws: list[int] = []
+        margins: list[np.float32] = []
         for index, row in enumerate(rows.host.rows):
-            draws.append(self._row_on_host(row, rows.inverse_temperature, "shared", index))
+            drawn, margin = self._row_on_host(row, rows.inverse_temperature, "shared", index, self.reach)
+            draws.append(drawn)
+            margins.append(margin)
             if draws[index:] != drafted[index : index + 1]:
                 break
-        return draws
+        return draws, margins
 
     def margins(self, rows: Distribution) -> mx.array:
         """(rows,) float32: how far the best score of each `shared` draw is above the second best."""
@@ -103,12 +108,14 @@ class RoundNoise:
 
     def _on_host(self, rows: HostRows, inverse_temperature: float, domain: str, first: int) -> mx.array:
         """(rows,) ids, by numpy."""
-        drawn = [self._row_on_host(row, inverse_temperature, domain, first + index) for index, row in enumerate(rows.rows)]
+        drawn = [self._row_on_host(row, inverse_temperature, domain, first + index)[0] for index, row in enumerate(rows.rows)]
         return mx.array(drawn, mx.int32)
 
-    def _row_on_host(self, row: HostRow, inverse_temperature: float, domain: str, index: int) -> int:
+    def _row_on_host(
+        self, row: HostRow, inverse_temperature: float, domain: str, index: int, reach: float = 0.0
+    ) -> tuple[int, np.float32]:
         return self.source.draw_on_host(
-            row.logits, inverse_temperature, self.position + index, domain, self.position, row.likeliest
+            row.logits, inverse_temperature, self.position + index, domain, self.position, row.likeliest, reach
         )
 
     def coins(self, count: int) -> mx.array:
@@ -123,7 +130,7 @@ class RoundNoise:
 
     def residual_of(self, logarithms: Floats, index: int) -> mx.array:
         """() the same from (vocab,) logarithms of weights, where numpy has them."""
-        return mx.array(self.source.draw_on_host(logarithms, 1.0, self.position + index, "residual", self.position))
+        return mx.array(self.source.draw_on_host(logarithms, 1.0, self.position + index, "residual", self.position)[0])
 
     def residual_below(self, bounds: Floats, logarithms_of: Callable[[Ids], Floats], index: int) -> mx.array | None:
         """() the same from `reference.draw_below`."""
@@ -145,6 +152,7 @@ class Judgement:
         coins: (gamma,) float32 that were compared under rejection and block, else None.
         draws: int32, the target's own draws under match, gumbel and greedy, else None: (gamma + 1,), or where numpy draws only
             those that were compared, (accepted + 1,).
+        margins: (accepted + 1,) float32 of these, as far as the round's noise was asked for them; None where they are not known.
     """
 
     accepted: mx.array
@@ -152,6 +160,7 @@ class Judgement:
     chances: mx.array | Callable[[int], mx.array]
     coins: mx.array | None = None
     draws: mx.array | None = None
+    margins: Floats | None = None
 
     @cached_property
     def acceptance(self) -> mx.array:
@@ -268,10 +277,12 @@ def _leading(kept: mx.array) -> mx.array:
 
 def _drawn(p: Distribution, proposals: mx.array, noise: RoundNoise, acceptance: Callable[[int], mx.array]) -> Judgement:
     drafted = on_host(proposals)
-    draws = None if drafted is None else noise.shared_until(p, drafted.tolist())
-    if draws is None:
+    drawn = None if drafted is None else noise.shared_until(p, drafted.tolist())
+    if drawn is None:
         return _compared(noise.shared(p).astype(mx.int32), proposals, acceptance)
-    return Judgement(mx.array(len(draws) - 1), mx.array(draws[-1]), acceptance, draws=mx.array(draws))
+    draws, margins = drawn
+    known = np.array(margins) if noise.reach else None
+    return Judgement(mx.array(len(draws) - 1), mx.array(draws[-1]), acceptance, draws=mx.array(draws), margins=known)
 
 
 def _compared(draws: mx.array, proposals: mx.array, acceptance: Callable[[int], mx.array]) -> Judgement:

@@ -16,6 +16,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from engine import near_ties
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
 from engine.clock import Clock
 from engine.drafter_kinds import NO_DRAFTER
@@ -46,7 +47,7 @@ from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
 from engine.rounds.text_stream import AnswerText
 from engine.run_control import Control, HandOver
 from engine.target import prompt_cache as caches
-from engine.target.distribution import Distribution, Shaper
+from engine.target.distribution import Distribution, Floats, Shaper
 from engine.target.quantised_cache import make_quantised_cache
 from engine.types import (
     INVARIANT_RULES,
@@ -367,7 +368,7 @@ class _Run:
         staged = self._is_staged(self.index)
         position = len(self.committed)
         began = self.clock() - self.clock.take_waited()
-        noise = RoundNoise(self.noise, position)
+        noise = RoundNoise(self.noise, position, reach=near_ties.RANGE if self.options.analyse else 0.0)
         proposals = self._propose(noise)
         if proposals is None:
             noise = RoundNoise(self.noise, position, lazy=True)
@@ -388,7 +389,7 @@ class _Run:
         drafted_ids = None if proposals is None else proposals.tokens
         p = self.shaper.shape(logits, self.committed, drafted_ids, lazy=proposals is None)
         judgement = self._judge(p, proposals, noise)
-        margins = self._margins(p, proposals, noise)
+        margins = self._margins(p, proposals, judgement, noise)
         others = self._other_draws(p, proposals, judgement, noise)
         arrays = self._looked_at(p, proposals, judgement, margins, others)
         self._queue_plain(judgement, arrays)
@@ -538,12 +539,16 @@ class _Run:
         judge = greedy if self.shaper.greedy else JUDGES[self.options.rule]
         return judge(p, proposals.q, proposals.tokens, noise)
 
-    def _margins(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> mx.array | Sequence[Stream] | None:
-        """(rows,) margins of the draws with shared noise, or the noise of each row, where they are left to numpy; None where the
-        target's token is not such a draw."""
+    def _margins(
+        self, p: Distribution, proposals: Proposals | None, judgement: Judgement, noise: RoundNoise
+    ) -> mx.array | Floats | Sequence[Stream] | None:
+        """Margins of the draws with shared noise, of all rows or those that were judged, or the noise of each row, where they are
+        left to numpy; None where the target's token is not such a draw."""
         drawn = proposals is None or self.options.rule in INVARIANT_RULES
         if not (self.options.analyse and drawn) or self.shaper.greedy:
             return None
+        if judgement.margins is not None:
+            return judgement.margins
         return noise.shared_streams(p.rows) if computes_on_host() else noise.margins(p)
 
     def _other_draws(
@@ -565,7 +570,7 @@ class _Run:
         p: Distribution,
         proposals: Proposals | None,
         judgement: Judgement,
-        margins: mx.array | Sequence[Stream] | None,
+        margins: mx.array | Floats | Sequence[Stream] | None,
         others: OtherDraws | None,
     ) -> list[mx.array]:
         """Everything that the host will look at."""
@@ -590,7 +595,7 @@ class _Run:
         p: Distribution,
         proposals: Proposals | None,
         judgement: Judgement,
-        margins: mx.array | Sequence[Stream] | None,
+        margins: mx.array | Floats | Sequence[Stream] | None,
         others: OtherDraws | HostDraws | None,
     ) -> EvaluatedRound:
         accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]

@@ -15,6 +15,8 @@ from engine.types import Emitted
 
 FLOAT32, HALF_PRECISION = 1e-3, 0.1
 """Gaps below these may close (DESIGN section 2)."""
+RANGE = 1.0
+"""Gaps of so much or more are told apart no further where that takes a look at the whole vocabulary: no last bit reaches so far."""
 _HALF = ("float16", "bfloat16")
 
 
@@ -29,6 +31,11 @@ def limit(logits: str | None, kv_bits: int | None = None) -> float:
     return HALF_PRECISION if logits in _HALF or kv_bits is not None else FLOAT32
 
 
+def words(size: float, digits: int = 2) -> str:
+    """A gap as it is shown."""
+    return f"{RANGE:g} or more" if size == RANGE else f"{size:.{digits}g}"
+
+
 @dataclass(frozen=True, slots=True)
 class Gap:
     """How near something else was: `of` says whether another token's score, or the border of the filters."""
@@ -37,7 +44,7 @@ class Gap:
     of: Literal["margin", "border"]
 
     def __str__(self) -> str:
-        return f"{self.of} {self.size:.2g}"
+        return f"{self.of} {words(self.size)}"
 
 
 def nearest(tokens: Iterable[Emitted | None]) -> Gap | None:

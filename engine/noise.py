@@ -231,10 +231,12 @@ class NoiseSource:
         domain: str,
         the_round: int,
         likeliest: int | None = None,
-    ) -> int:
-        """As `argmax` of one row, where numpy has the (vocab,) float32 logits, maybe their arg-max too; no margin is sought."""
+        reach: float = 0.0,
+    ) -> tuple[int, np.float32]:
+        """As `argmax_and_margin` of one row, where numpy has the (vocab,) float32 logits, maybe their arg-max too; the margin is
+        told as `reach` if it is that or more."""
         (stream,) = self.streams([position], domain, the_round)
-        return reference.draw_id(logits, inverse_temperature, stream, likeliest)
+        return reference.draw_with_margin(logits, inverse_temperature, stream, reach, likeliest)
 
     def argmax_and_margin(
         self,

@@ -421,14 +421,21 @@ def draw_ids(logits: Sequence[Floats] | Floats, inverse_temperature: float, stre
 def draw_id(logits: Floats, inverse_temperature: float, stream: Stream, likeliest: int | None = None) -> int:
     """As `draw_ids`, of one (vocab,) row, whose arg-max may be given."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return _draw_from(logits, np.float32(inverse_temperature), stream, 1, likeliest)[0]
+        return _draw_from(logits, np.float32(inverse_temperature), stream, 0.0, likeliest)[0]
 
 
-def draw(logits: Floats, inverse_temperature: float, streams: Sequence[Stream]) -> tuple[Ids, Floats]:
-    """As `draw_ids`, and by how much: (rows,) margins over the second best score, which take a little longer to know."""
+def draw_with_margin(
+    logits: Floats, inverse_temperature: float, stream: Stream, reach: float, likeliest: int | None = None
+) -> tuple[int, np.float32]:
+    """As `draw_id`, and by how much: the margin over the second best score, told as `reach` if it is that or more. To know it
+    exactly, up to a reach of infinity, takes most of the noise of a row; a small one takes little more than the draw."""
     with np.errstate(invalid="ignore", over="ignore"):
-        scale = np.float32(inverse_temperature)
-        drawn = [_draw_from(row, scale, stream, 2) for row, stream in zip(logits, streams, strict=True)]
+        return _draw_from(logits, np.float32(inverse_temperature), stream, reach, likeliest)
+
+
+def draw(logits: Floats, inverse_temperature: float, streams: Sequence[Stream], reach: float = math.inf) -> tuple[Ids, Floats]:
+    """As `draw_with_margin`, of several rows: (rows,) ids and margins."""
+    drawn = [draw_with_margin(row, inverse_temperature, stream, reach) for row, stream in zip(logits, streams, strict=True)]
     return np.array([id for id, _ in drawn], np.int32), np.array([margin for _, margin in drawn], np.float32)
 
 
@@ -444,14 +451,11 @@ FLAT_FROM = 0.7
 """Where more of the pairs than this would have to be hashed, to pick them takes longer than to hash all."""
 
 
-def _draw_from(
-    logits: Floats, scale: np.float32, stream: Stream, wanted: int, likeliest: int | None = None
-) -> tuple[int, np.float32]:
-    """The winner, and where two are wanted its margin over the second best, of (vocab,) logits, whose scores are `scale` times
-    these.
+def _draw_from(logits: Floats, scale: np.float32, stream: Stream, reach: float, likeliest: int | None) -> tuple[int, np.float32]:
+    """The winner and its margin, `reach` at most, of (vocab,) logits, whose scores are `scale` times these.
 
-    Only what can be among the best `wanted` sums of score and noise is scaled and given its noise: the likeliest tokens first,
-    and of the others those that could still exceed what these reach.
+    Only what can be the best sum of score and noise, or the second best one and less than `reach` below it, is scaled and given
+    its noise: the likeliest token first, and of the others those that could still exceed what it reaches, less `reach`.
     """
     if likeliest is None:
         likeliest = int(logits.argmax())
@@ -460,22 +464,23 @@ def _draw_from(
         scores = logits * scale
         scores += _in_float32(gumbel_units(stream.words))
         place, best, second = _two_best(scores)
-        return place if np.isfinite(best) else NO_TOKEN, best - second
+        return place if np.isfinite(best) else NO_TOKEN, np.minimum(best - second, np.float32(reach))
 
     def scores_of(tokens: npt.NDArray[np.int64]) -> Floats:
         """Of some tokens."""
         return np.asarray(logits.take(tokens) * scale)
 
-    if wanted == 1:
-        reached = highest + about_noise(stream.word(likeliest))
+    if reach < math.inf:
+        reached = highest + about_noise(stream.word(likeliest)) - reach
     else:
         near = np.flatnonzero(logits >= min(logits[likeliest], np.float32((highest - NEAR) / float(scale))))
-        if len(near) < wanted:
+        if len(near) < 2:
             near = np.append(near, _next_best(logits, near))
         near = near[:MOST_NEAR]
-        reached = float(sorted(scores_of(near) + _in_float32(gumbel_units(stream.few(near))))[-wanted])
+        reached = float(sorted(scores_of(near) + _in_float32(gumbel_units(stream.few(near))))[-2])
     possible, likely = (np.float32(least / float(scale)) for least in _least(reached))
-    return _drawn_above(logits, possible, likely, scores_of, stream, wanted)
+    place, margin = _drawn_above(logits, possible, likely, scores_of, stream, reach > 0)
+    return place, np.minimum(margin, np.float32(reach))
 
 
 def draw_below(bounds: Floats, logarithms_of: Callable[[npt.NDArray[np.int64]], Floats], stream: Stream) -> int | None:
@@ -495,7 +500,7 @@ def draw_below(bounds: Floats, logarithms_of: Callable[[npt.NDArray[np.int64]], 
     if not math.isfinite(highest):
         return None
     possible, likely = (np.float32(math.exp(least)) for least in _least(highest + about_noise(stream.word(likeliest))))
-    return _drawn_above(bounds, possible, likely, logarithms_of, stream, 1)[0]
+    return _drawn_above(bounds, possible, likely, logarithms_of, stream, False)[0]
 
 
 def _least(reached: float) -> tuple[float, float]:
@@ -521,9 +526,10 @@ def _drawn_above(
     likely: np.float32,
     scores_of: Callable[[npt.NDArray[np.int64]], Floats],
     stream: Stream,
-    wanted: int,
+    with_margin: bool,
 ) -> tuple[int, np.float32]:
-    """As `_draw_from`, of tokens whose values are above `possible`, and those without a rare word above `likely`."""
+    """As `_draw_from`, of tokens whose values are above `possible`, and those without a rare word above `likely`; margins are
+    those among these tokens."""
     drawn = None if stream.is_drawn else _words_above(values, possible, stream)
     if drawn is None:
         tokens = np.flatnonzero((stream.words <= RARE_WORD) | (values > likely))
@@ -539,7 +545,7 @@ def _drawn_above(
         noise = of_pairs.reshape(-1).take(chosen)
     sums = scores_of(tokens)
     sums += _in_float32(gumbel_units(noise))
-    if wanted == 1:
+    if not with_margin:
         return int(tokens[sums.argmax()]), np.float32(np.inf)
     place, best, second = _two_best(sums)
     return int(tokens[place]), best - second

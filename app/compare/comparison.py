@@ -334,7 +334,7 @@ class Comparison:
                 else f"a token passes the filters by only {gap.size:.2g} in one text and not in the other"
             )
             return "near-tie", f"Near-tie{precision}: {what}, and passes of different widths differ in their last bits."
-        known = "" if gap is None else f", and a {gap.of} of {gap.size:.2g} is not a near-tie"
+        known = "" if gap is None else f", and a {gap.of} of {near_ties.words(gap.size)} is not a near-tie"
         return "unexpected", f"Unexpected: these two texts should be identical{known}. Please report this with both traces."
 
     @property

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel
 from app.compare.comparison import LETTERS, Comparison
 from app.compare.finding import CONTRARY
 from app.look.widgets import named, push_button
+from engine import near_ties
 from engine.lens.pieces import visible
 
 LONGEST = (
@@ -97,6 +98,10 @@ def parting_words(comparison: Comparison) -> str:
             continue
         token = run.tokens[position]
         shown = visible(token.text, token.bytes, running=True)
-        known = [f"{name} {gap:.3g}" for name, gap in (("margin", token.margin), ("border", token.border)) if gap is not None]
+        known = [
+            f"{name} {near_ties.words(gap, 3)}"
+            for name, gap in (("margin", token.margin), ("border", token.border))
+            if gap is not None
+        ]
         parts.append(f"{letter} “{shown}” ({', '.join(known) or 'margin not recorded'})")
     return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
+from engine import near_ties
 from engine.exports.charts import draw
 from engine.exports.drawing import VARIABLES
 from engine.exports.formats import Wanted
@@ -375,7 +376,7 @@ def _emitted_details(round: Round, token: Emitted) -> list[str]:
     known = [
         f"target p {token.p:.3f}" if token.p is not None else "",
         f"entropy {token.entropy:.2f} nats" if token.entropy is not None else "",
-        f"margin {token.margin:.3g}" if token.margin is not None else "",
+        f"margin {near_ties.words(token.margin, 3)}" if token.margin is not None else "",
         f"border {token.border:.3g}" if token.border is not None else "",
     ]
     return [

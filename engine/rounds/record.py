@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import mlx.core as mx
 import numpy as np
 
+from engine import near_ties
 from engine import noise_reference as reference
 from engine.acceptance import Judgement
 from engine.drafters.base import Proposals
@@ -46,7 +47,7 @@ class EvaluatedRound:
     p: Distribution
     proposals: Proposals | None
     judgement: Judgement
-    margins: mx.array | Sequence[Stream] | None
+    margins: mx.array | analysis.Floats | Sequence[Stream] | None
     others: OtherDraws | HostDraws | None
 
     @property
@@ -197,8 +198,8 @@ def _margins(sight: Sight, count: int) -> list[float | None]:
     else:
         known = sight.margins
         if not isinstance(known, np.ndarray):
-            known = reference.draw(sight.p[:count], sight.p_scale, known[:count])[1]
-        gaps = [float(gap) for gap in known[:count]]
+            known = reference.draw(sight.p[:count], sight.p_scale, known[:count], near_ties.RANGE)[1]
+        gaps = [min(float(gap), near_ties.RANGE) for gap in known[:count]]
     return [gap if math.isfinite(gap) else None for gap in gaps]
 
 

@@ -216,10 +216,13 @@ def rows_to_draw_from(vocab_size: int) -> dict[str, np.ndarray]:
     masked[generator.random(vocab_size) < 0.99] = -np.inf
     alone[-1] = -3.0
     ties = np.where(generator.random(vocab_size) < 0.01, 3.0, -9.0)
+    few = np.full(vocab_size, -np.inf)
+    few[:100], few[3] = -4.4, 0.0
     return {
         "usual": usual,
         "peaked": peaked,
         "flat": usual * 0.01,
+        "a few below": few,
         "far below": np.where(np.arange(vocab_size) == 3, 0.0, -7.5),
         "masked": masked,
         "one": alone,
@@ -257,7 +260,10 @@ def differing_draws(vocab_size: int, seeds: int) -> list[str]:
                 except ValueError:
                     found.append(name)
                     continue
-                if not np.array_equal([ids[0], margins[0], without_margin[0]], [*wanted, wanted[0]], equal_nan=True):
+                another = reference.Stream(stream.key, vocab_size) if not prepared else stream
+                near = reference.draw_with_margin(logits, 1.25, another, 1.0)
+                told = [ids[0], margins[0], without_margin[0], *near]
+                if not np.array_equal(told, [*wanted, wanted[0], wanted[0], np.minimum(wanted[1], 1.0)], equal_nan=True):
                     found.append(name)
     return found
 
@@ -316,6 +322,12 @@ def test_a_bound_on_the_noise_of_the_others_that_is_too_low_would_be_found(monke
 def test_a_bound_on_all_noise_that_is_too_low_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference, "_most_noise", lambda: np.float32(6.0))
     assert "usual" in differing_draws(5_000, seeds=25)
+
+
+def test_looking_for_the_second_best_within_too_little_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = reference._least
+    monkeypatch.setattr(reference, "_least", lambda reached: least(reached + 0.9))
+    assert "a few below" in differing_draws(5_000, seeds=25)
 
 
 @pytest.mark.parametrize(("kept", "spared"), [(40, True), (5_000, True), (19_000, False)])

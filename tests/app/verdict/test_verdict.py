@@ -363,6 +363,12 @@ def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | Non
     assert note == ("near-tie of the two best scores" if near else "best score minus second best")
 
 
+def test_a_margin_that_is_not_known_to_its_end_says_so() -> None:
+    base = rejected_round("gumbel")
+    ended, exact = (answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),))) for margin in (1.0, 3.25))
+    assert (figures(ended, GHOST)["Margin"], figures(exact, GHOST)["Margin"]) == ("≥ 1", "3.250")
+
+
 def test_at_temperature_0_notes_name_only_what_is_shown() -> None:
     bonus = judge(answer(make_round(0, ["one"], "two"), temperature=0), Spot(0, True, 1))
     behind = judge(answer(rejected_round(), temperature=0), BEHIND)
