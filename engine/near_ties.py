@@ -16,7 +16,7 @@ from engine.types import Emitted
 FLOAT32, HALF_PRECISION = 1e-3, 0.1
 """Gaps below these may close (DESIGN section 2)."""
 RANGE = 1.0
-"""Gaps of so much or more are told apart no further where that takes a look at the whole vocabulary: no last bit reaches so far."""
+"""Gaps of so much or more are told apart no further where that takes the whole vocabulary: no last bit reaches so far."""
 _HALF = ("float16", "bfloat16")
 
 

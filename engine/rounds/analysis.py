@@ -7,8 +7,9 @@ the next token.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +35,20 @@ class Row:
         only: the token that has all of the probability, if one has.
     """
 
-    def __init__(self, weights: Floats, total: float = 1.0, only: int | None = None, scores: Floats | None = None) -> None:
-        """`scores`: (vocab,) logarithms of the weights."""
+    def __init__(
+        self,
+        weights: Floats,
+        total: float = 1.0,
+        only: int | None = None,
+        logits: Floats | None = None,
+        inverse_temperature: float = 1.0,
+    ) -> None:
+        """`logits`: (vocab,) that the weights were made from, at that temperature."""
         self.weights = weights
         self.total = total
         self.only = only
-        self._scores = scores
+        self._logits = logits
+        self._inverse_temperature = inverse_temperature
 
     @property
     def probabilities(self) -> Floats:
@@ -66,21 +75,22 @@ class Row:
 
     @property
     def entropy(self) -> float:
-        """In nats, within 1e-5: the scores are those that the weights were made from, and sums are float32."""
-        if self._scores is None:
+        """In nats, within 1e-5: sums are float32."""
+        if self._logits is None:
             return 0.0
+        scores = self._logits - self._logits.max()
         with np.errstate(invalid="ignore"):
-            mean = _inner(self._scores, self.weights) / self.total
+            mean = _inner(scores, self.weights) / self.total
         if math.isnan(mean):  # -inf times a probability of 0
-            mean = _inner(np.maximum(self._scores, LEAST), self.weights) / self.total
-        return max(0.0, math.log(self.total) - mean)
+            mean = _inner(np.maximum(scores, np.float32(LEAST / self._inverse_temperature)), self.weights) / self.total
+        return max(0.0, math.log(self.total) - mean * self._inverse_temperature)
 
     def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
         """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
         return tuple(Candidate(token, text_of(token), self.of(token)) for token in self.top if self.of(token) > 0)
 
 
-LEAST = np.float32(-200.0)
+LEAST = -200.0
 """A logarithm of which float32's exponential is 0 already."""
 SUMMED_AT_ONCE = 512
 """Products that are added up in float32 before their sums are."""
@@ -93,19 +103,26 @@ def _inner(first: Floats, second: Floats) -> float:
     return float(parts.sum(dtype=np.float64)) + float(np.vecdot(first[whole:], second[whole:]))
 
 
-def row(logits: Floats, inverse_temperature: float, with_entropy: bool = True) -> Row:
-    """The distribution of (vocab,) float32 logits; -inf is probability 0."""
-    scores = logits - logits.max()  # before the scaling, so that no temperature is too small
-    if inverse_temperature != 1.0:
-        with np.errstate(over="ignore"):
-            scores *= np.float32(inverse_temperature)
-    weights = np.exp(scores) if with_entropy else np.exp(scores, out=scores)
-    return Row(weights, float(weights.sum()), scores=scores if with_entropy else None)
+Weighed = tuple[Floats, float]
+"""(vocab,) weights, the largest 1, and their sum."""
 
 
-def rows(logits: Floats, inverse_temperature: float, with_entropy: bool = True) -> list[Row]:
-    """The distributions of (rows, vocab) float32 logits, made one by one: each stays in the processor's cache meanwhile."""
-    return [row(each, inverse_temperature, with_entropy) for each in logits]
+def row(logits: Floats, inverse_temperature: float, weighed: Weighed | None = None) -> Row:
+    """The distribution of (vocab,) float32 logits; -inf is probability 0. What a rule has weighed is not weighed again."""
+    if weighed is None:
+        scores = logits - logits.max()  # before the scaling, so that no temperature is too small
+        if inverse_temperature != 1.0:
+            with np.errstate(over="ignore"):
+                scores *= np.float32(inverse_temperature)
+        weights = np.exp(scores, out=scores)
+        weighed = weights, float(weights.sum())
+    return Row(*weighed, logits=logits, inverse_temperature=inverse_temperature)
+
+
+def rows(logits: Floats, inverse_temperature: float, weighed: Iterable[Weighed | None] = repeat(None)) -> list[Row]:
+    """The distributions of (rows, vocab) float32 logits, made one by one: each stays in the processor's cache meanwhile.
+    `weighed`: as in `row`, an entry for each row at least."""
+    return [row(each, inverse_temperature, known) for each, known in zip(logits, weighed, strict=False)]
 
 
 def certain(token: int) -> Row:
@@ -121,6 +138,37 @@ def coupled_acceptance(p: Row, q: Row, token: int) -> float:
     overlap = p.weights * np.float32(q_token / p.total)
     np.maximum(overlap, q.weights * np.float32(p_token / q.total), out=overlap)
     return min(1.0, p_token / float(overlap.sum(dtype=np.float64)))
+
+
+def block_acceptance(p: Sequence[Row], q: Sequence[Row], drafted: Sequence[int]) -> list[float]:
+    """`theory.block_acceptance` of whole rows, (gamma,), within 1e-5.
+
+    Args:
+        p, q: the first gamma rows of each side.
+        drafted: (gamma,) ids, each drawn from its row of q.
+    """
+    passing = []
+    weight = 1.0
+    for index, token in enumerate(drafted):
+        drawn_from = q[index].of(token)
+        weight = min(1.0, weight * p[index].of(token) / drawn_from) if drawn_from else 1.0
+        if index + 1 == len(drafted):
+            passing.append(weight)
+            continue
+        mass = _residual_mass(p[index + 1], q[index + 1], weight)
+        rest = mass + 1.0 - weight
+        passing.append(mass / rest if rest > 0 else 1.0)
+    all_fail = np.cumprod([1.0 - chance for chance in reversed(passing)])
+    return [1.0 - float(failing) for failing in reversed(all_fail)]
+
+
+def _residual_mass(p: Row, q: Row, weight: float) -> float:
+    """What p, times a weight of 1 at most, has over q."""
+    if q.only is not None:
+        return weight * (1.0 - p.of(q.only))
+    over = p.weights * np.float32(weight / p.total)
+    over -= q.weights * np.float32(1 / q.total)
+    return float(np.maximum(over, 0, out=over).sum())
 
 
 def top_ids(values: Floats, count: int = TOP) -> tuple[int, ...]:

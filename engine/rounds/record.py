@@ -101,7 +101,9 @@ class Sight:
         q: (gamma, vocab) float32 logits of the drafter; None where every proposal was placed.
         p_scale, q_scale: inverse temperatures.
         margins: (gamma + 1,) of the target's draws, where its tokens are such, or the noise that they were made with.
-        coins: (gamma,) where coins were compared. acceptance: the same, of those at least that are shown.
+        p_weighed, q_weighed: (gamma + 1,) and (gamma,), of each row what the rule has weighed already.
+        coins: (gamma,) where coins were compared. acceptance: the same, of those at least that are shown; None where it takes
+            sums over the vocabulary that the verdict did not need.
         draws: ids that were compared, (gamma + 1,) or as many as were judged.
         others: what other rules would compare; None without proposals.
         greedy: whether p was made at temperature 0.
@@ -112,6 +114,8 @@ class Sight:
     unfiltered: analysis.Floats | None
     q: analysis.Floats | None
     q_scale: float
+    p_weighed: Sequence[analysis.Weighed | None]
+    q_weighed: Sequence[analysis.Weighed | None]
     margins: analysis.Floats | Sequence[Stream] | None
     coins: list[float] | None
     acceptance: list[float] | None
@@ -126,13 +130,16 @@ class Sight:
         drawn = q if isinstance(q, Distribution) else None
         coins = judgement.coins
         shown = len(verdict.drafted) if verdict.rule == "block" else min(verdict.accepted + 1, len(verdict.drafted))
-        chances = None if coins is None else np.asarray(judgement.first_chances(shown))
+        left = coins is None or (verdict.rule == "block" and callable(judgement.chances))
+        chances = None if left else np.asarray(judgement.first_chances(shown))
         return cls(
             p=np.asarray(verdict.p.logits),
             p_scale=verdict.p.inverse_temperature,
             unfiltered=None if verdict.p.unfiltered is None else np.asarray(verdict.p.unfiltered),
             q=None if drawn is None else np.asarray(drawn.logits),
             q_scale=1.0 if drawn is None else drawn.inverse_temperature,
+            p_weighed=_weighed(verdict.p),
+            q_weighed=[] if drawn is None else _weighed(drawn),
             margins=np.asarray(verdict.margins) if isinstance(verdict.margins, mx.array) else verdict.margins,
             coins=None if coins is None else [float(value) for value in np.asarray(coins)],
             acceptance=None if chances is None else [min(1.0, float(value)) for value in chances],
@@ -140,6 +147,10 @@ class Sight:
             others=verdict.others.on_host() if isinstance(verdict.others, OtherDraws) else verdict.others,
             greedy=greedy,
         )
+
+
+def _weighed(rows: Distribution) -> list[analysis.Weighed | None]:
+    return [None] * rows.rows if rows.host is None else [row.weighed for row in rows.host.rows]
 
 
 def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Callable[[int], str]) -> Round:
@@ -151,8 +162,11 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
         text_of: a token alone.
     """
     judged = min(round.accepted + 1, len(round.proposals))
-    p = analysis.rows(sight.p[: max(len(round.emitted), judged)], sight.p_scale)
+    p = analysis.rows(sight.p[: max(len(round.emitted), len(round.proposals))], sight.p_scale, sight.p_weighed)
     q = _draft_rows(round, sight)
+    acceptance = sight.acceptance
+    if acceptance is None and sight.coins is not None:
+        acceptance = analysis.block_acceptance(p, q, [proposal.id for proposal in round.proposals])
     margins = _margins(sight, len(round.emitted))
     borders = _borders(sight, round, options)
     emitted = tuple(
@@ -170,9 +184,9 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
     proposals = []
     for index, proposal in enumerate(round.proposals):
         if index < judged:
-            found = _judged(round.rule, sight, index, proposal, p[index], q[index], text_of)
+            found = _judged(round.rule, sight, acceptance, index, proposal, p[index], q[index], text_of)
         else:
-            found = _unjudged(round.rule, sight, index, proposal, q[index])
+            found = _unjudged(round.rule, sight, acceptance, index, proposal, p[index], q[index])
         if drawn is not None:
             target, coupled, independent = (
                 None if (token := ids[index]) is None else Draw(token, text_of(token)) for ids in drawn
@@ -186,7 +200,7 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
 def _draft_rows(round: Round, sight: Sight) -> Sequence[analysis.Row]:
     if sight.q is None:
         return [analysis.certain(proposal.id) for proposal in round.proposals]
-    return analysis.rows(sight.q, sight.q_scale, with_entropy=False)
+    return analysis.rows(sight.q, sight.q_scale, sight.q_weighed)
 
 
 def _margins(sight: Sight, count: int) -> list[float | None]:
@@ -211,20 +225,27 @@ def _borders(sight: Sight, round: Round, options: DecodingOptions) -> list[float
 
 
 def _judged(
-    rule: Rule, sight: Sight, index: int, proposal: Proposal, p: analysis.Row, q: analysis.Row, text_of: Callable[[int], str]
+    rule: Rule,
+    sight: Sight,
+    acceptance: Sequence[float] | None,
+    index: int,
+    proposal: Proposal,
+    p: analysis.Row,
+    q: analysis.Row,
+    text_of: Callable[[int], str],
 ) -> Proposal:
     token = proposal.id
-    if sight.acceptance is not None:
-        acceptance = sight.acceptance[index]
+    if acceptance is not None:
+        chance = acceptance[index]
     elif sight.greedy:
-        acceptance = float(sight.draws is not None and sight.draws[index] == token)
+        chance = float(sight.draws is not None and sight.draws[index] == token)
     else:
-        acceptance = p.of(token) if rule == "match" else analysis.coupled_acceptance(p, q, token)
+        chance = p.of(token) if rule == "match" else analysis.coupled_acceptance(p, q, token)
     return replace(
         proposal,
         q=q.of(token),
         p=p.of(token),
-        acceptance=acceptance,
+        acceptance=chance,
         coin=None if sight.coins is None else sight.coins[index],
         draft_argmax=None if sight.draws is None else token,
         target_argmax=None if sight.draws is None else sight.draws[index],
@@ -233,14 +254,22 @@ def _judged(
     )
 
 
-def _unjudged(rule: Rule, sight: Sight, index: int, proposal: Proposal, q: analysis.Row) -> Proposal:
+def _unjudged(
+    rule: Rule,
+    sight: Sight,
+    acceptance: Sequence[float] | None,
+    index: int,
+    proposal: Proposal,
+    p: analysis.Row,
+    q: analysis.Row,
+) -> Proposal:
     """A proposal after the rejected one. Of its row only its own p is told: it is conditional on text that was not kept."""
     # Under `block` the coins and chances of all positions decide together, so all are shown.
     shown = rule == "block"
     return replace(
         proposal,
         q=q.of(proposal.id),
-        p=None if sight.others is None else analysis.row(sight.p[index], sight.p_scale, with_entropy=False).of(proposal.id),
-        acceptance=sight.acceptance[index] if shown and sight.acceptance is not None else None,
+        p=p.of(proposal.id),
+        acceptance=acceptance[index] if shown and acceptance is not None else None,
         coin=sight.coins[index] if shown and sight.coins is not None else None,
     )

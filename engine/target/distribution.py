@@ -56,6 +56,12 @@ class HostRow:
             return weights, total, np.float32(np.log(total) + finite)
 
     @property
+    def weighed(self) -> tuple[Floats, float] | None:
+        """(vocab,) weights in proportion to the probabilities, the largest 1, and their sum, if they are computed by now."""
+        known = self.__dict__.get("_weighed")
+        return None if known is None else (known[0], float(known[1]))
+
+    @property
     def normaliser(self) -> np.float32:
         """The logarithm of the sum of all exponentials of scores."""
         return self._weighed[2]

@@ -3,7 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from engine import theory
 from engine.rounds import analysis
+from engine.target.distribution import HostRow
 
 
 def rows_of_logits(vocab_size: int) -> dict[str, np.ndarray]:
@@ -71,3 +73,44 @@ def test_logarithms_cut_too_early_would_be_noticed_in_the_entropy(monkeypatch: p
     right = analysis.row(logits, 1.25).entropy
     monkeypatch.setattr(analysis, "LEAST", np.float32(-12.0))
     assert abs(analysis.row(logits, 1.25).entropy - right) > 1e-4
+
+
+def blocks(count: int = 40, gamma: int = 4, vocab_size: int = 30) -> list[tuple[np.ndarray, np.ndarray, list[int]]]:
+    """Logits of both sides, (gamma, vocab), some of them masked, and proposals drawn from the drafter's."""
+    generator = np.random.default_rng(7)
+    made = []
+    for _ in range(count):
+        p, q = (generator.normal(0.0, 2.0, (gamma, vocab_size)).astype(np.float32) for _ in range(2))
+        p[generator.random(p.shape) < 0.2] = q[generator.random(q.shape) < 0.2] = -np.inf
+        made.append((p, q, [int(generator.choice(vocab_size, p=float64_probabilities(row, 1.25))) for row in q]))
+    return made
+
+
+def test_the_acceptance_of_a_block_is_that_of_the_closed_form() -> None:
+    for p, q, drafted in blocks():
+        exact_p, exact_q = ([float64_probabilities(row, 1.25) for row in rows] for rows in (p, q))
+        found = analysis.block_acceptance(analysis.rows(p, 1.25), analysis.rows(q, 1.25), drafted)
+        assert found == pytest.approx(theory.block_acceptance(exact_p, exact_q, drafted), abs=1e-5)
+        placed = np.eye(p.shape[1])[drafted]
+        found = analysis.block_acceptance(analysis.rows(p, 1.25), [analysis.certain(token) for token in drafted], drafted)
+        assert found == pytest.approx(theory.block_acceptance(exact_p, placed, drafted), abs=1e-5)
+
+
+def test_an_acceptance_that_left_the_weight_of_the_block_out_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    mass = analysis._residual_mass
+    monkeypatch.setattr(analysis, "_residual_mass", lambda p, q, weight: mass(p, q, 1.0))
+    with pytest.raises(AssertionError):
+        test_the_acceptance_of_a_block_is_that_of_the_closed_form()
+
+
+@pytest.mark.parametrize("inverse_temperature", [0.5, 1.25, 8.0])
+def test_a_row_that_a_rule_has_weighed_says_the_same_as_one_weighed_for_it(inverse_temperature: float) -> None:
+    for name, logits in rows_of_logits(5_000).items():
+        row = HostRow(logits.astype(np.float32), inverse_temperature)
+        assert row.weighed is None
+        row.about(1.0)
+        assert row.weighed is not None
+        kept, fresh = (analysis.row(row.logits, inverse_temperature, known) for known in (row.weighed, None))
+        if name != "far":  # scaled before they are compared, so that more of their digits are gone
+            np.testing.assert_allclose(kept.probabilities, fresh.probabilities, rtol=1e-4, atol=1e-7, err_msg=name)
+            assert kept.entropy == pytest.approx(fresh.entropy, abs=1e-4), name
