@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -116,13 +116,23 @@ def _unpacked(packed: int, count: int) -> list[int]:
     return values.tolist()
 
 
-def _hashed(keys: Sequence[tuple[int, int]], pairs: npt.NDArray[np.integer]) -> tuple[Words, Words]:
+def _halves(keys: Sequence[tuple[int, int]]) -> tuple[Words, Words]:
+    """Of several keys, (keys, 1) each."""
+    low, high = np.array(keys, np.uint32).reshape(len(keys), 2, 1).swapaxes(0, 1)
+    return low, high
+
+
+def _hashed(keys: tuple[Words, Words], pairs: npt.NDArray[np.integer]) -> tuple[Words, Words]:
     """The words of the first and of the second tokens of some pairs: (keys, pairs) each, by Threefry2x32-20 of
-    (pair, pair + PAIR_OFFSET)."""
-    first, second, scratch = _three_aligned(len(keys), len(pairs))
+    (pair, pair + PAIR_OFFSET).
+
+    Args:
+        keys: both halves, (keys, 1) for all pairs each or (1, pairs) for one pair each.
+    """
+    low, high = keys
+    first, second, scratch = _three_aligned(len(low), len(pairs))
     first[:] = pairs
     np.add(first, np.uint32(PAIR_OFFSET), second)
-    low, high = (np.array([[key[half]] for key in keys], np.uint32) for half in (0, 1))
     schedule = (low, high, low ^ high ^ np.uint32(_PARITY))
     first += low
     second += high
@@ -199,27 +209,32 @@ def words_of(keys: Sequence[tuple[int, int]], vocab_size: int) -> Words:
     together = max(1, _PAIRS_AT_ONCE // pairs)
     at_once = _PAIRS_AT_ONCE if together > 1 else 2 * _PAIRS_AT_ONCE
     for row in range(0, len(keys), together):
-        some = keys[row : row + together]
+        some = _halves(keys[row : row + together])
         for start in range(0, pairs, at_once):
             end = min(start + at_once, pairs)
             for half, made in enumerate(_hashed(some, np.arange(start, end, dtype=np.uint32))):
-                drawn[row : row + len(some), start:end, half] = made
+                drawn[row : row + together, start:end, half] = made
     return drawn.reshape(len(keys), -1)[:, :vocab_size]
 
 
-def words_of_pairs(key: tuple[int, int], pairs: npt.NDArray[np.int64]) -> Words:
-    """The random words of both tokens of some pairs: (pairs, 2)."""
-    drawn = np.empty((len(pairs), 2), np.uint32)
-    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+def words_of_pairs(keys: Sequence[tuple[int, int]], pairs: Sequence[npt.NDArray[np.int64]]) -> list[Words]:
+    """The random words of both tokens of some pairs: (pairs, 2) for each key. A few of several keys together take little more
+    time than those of one."""
+    counts = [len(each) for each in pairs]
+    every = np.concatenate(pairs)
+    halves = _halves(keys) if len(keys) == 1 else [np.repeat(half[:, 0], counts)[None] for half in _halves(keys)]
+    drawn = np.empty((len(every), 2), np.uint32)
+    for start in range(0, len(every), _PAIRS_AT_ONCE):
         end = start + _PAIRS_AT_ONCE
-        for half, made in enumerate(_hashed([key], pairs[start:end])):
+        low, high = halves if len(keys) == 1 else (half[:, start:end] for half in halves)
+        for half, made in enumerate(_hashed((low, high), every[start:end])):
             drawn[start:end, half] = made
-    return drawn
+    return np.split(drawn, np.cumsum(counts)[:-1])
 
 
 def words_at(key: tuple[int, int], tokens: npt.NDArray[np.int64]) -> Words:
     """The random words of some tokens: (tokens,) uint32."""
-    first, second = _hashed([key], tokens >> 1)
+    first, second = _hashed(_halves([key]), tokens >> 1)
     drawn: Words = np.where(tokens & 1, second[0], first[0])
     return drawn
 
@@ -337,6 +352,15 @@ NO_TOKEN = -1
 lazy graph until the ids are read; `engine.noise.check_drawn` then turns it into an error."""
 
 
+class Known(NamedTuple):
+    """Pairs of one stream, in any order, and their words, (pairs, 2); (all pairs,) whether a pair is among them. Nobody changes
+    it."""
+
+    pairs: npt.NDArray[np.int64]
+    words: Words
+    holds: npt.NDArray[np.bool_]
+
+
 class Stream:
     """The random words of one position. All of them are drawn when they are asked for, and kept; a few can be had alone.
 
@@ -348,8 +372,7 @@ class Stream:
         self.key = key
         self.vocab_size = vocab_size
         self._words: Words | None = None
-        self._some: tuple[npt.NDArray[np.int64], Words] | None = None  # pairs, ascending, and their words
-        self._by_pair: tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]] | None = None  # both words as one number; known or not
+        self.known: Known | None = None
 
     @property
     def words(self) -> Words:
@@ -367,25 +390,6 @@ class Stream:
         """(tokens,) of these alone."""
         return words_at(self.key, tokens) if self._words is None else self._words[tokens]
 
-    def of_pairs(self, pairs: npt.NDArray[np.int64]) -> Words:
-        """(pairs, 2) of both tokens of ascending pairs. They are kept: a margin is asked for after its draw, and the other side
-        draws near the same tokens. Two threads may ask at once: words are there before they are called known."""
-        if self._some is None:
-            drawn = words_of_pairs(self.key, pairs)
-            self._some = pairs, drawn
-            return drawn
-        if self._by_pair is None:
-            first, drawn = self._some
-            every, known = np.empty((self.vocab_size + 1) // 2, np.int64), np.zeros((self.vocab_size + 1) // 2, bool)
-            every[first], known[first] = drawn.view(np.int64)[:, 0], True
-            self._by_pair = every, known
-        every, known = self._by_pair
-        lacking = pairs[~known.take(pairs)]
-        if len(lacking):
-            every[lacking] = words_of_pairs(self.key, lacking).view(np.int64)[:, 0]
-            known[lacking] = True
-        return every.take(pairs).view(np.uint32).reshape(-1, 2)
-
     def few(self, tokens: npt.NDArray[np.int64]) -> Words:
         """The same, one by one: for a handful."""
         return np.array([self.word(token) for token in tokens.tolist()], np.uint32)
@@ -395,6 +399,37 @@ class Stream:
         if self._words is not None:
             return int(self._words[token])
         return threefry(self.key, token >> 1, (token >> 1) + PAIR_OFFSET)[token & 1]
+
+
+def known_words(streams: Sequence[Stream], wanted: Sequence[npt.NDArray[np.bool_]]) -> list[Known | None]:
+    """Words of at least the wanted pairs of several streams, (all pairs,) each; None of one where to draw all took less.
+
+    They are kept, since the other side draws near the same tokens. Two threads may ask at once: what one of them has drawn may
+    then be lost again, so what counts is what was returned.
+    """
+    found: list[Known | None] = [None] * len(streams)
+    lacking = []
+    flat = []
+    for place, (stream, either) in enumerate(zip(streams, wanted, strict=True)):
+        known = stream.known
+        if stream.is_drawn or np.count_nonzero(either) > FLAT_FROM * len(either):
+            flat.append(stream)
+            continue
+        if known is not None:
+            either = either & ~known.holds
+        if known is None or either.any():
+            lacking.append((place, known, np.flatnonzero(either)))
+        found[place] = known
+    draw_words(flat)
+    if lacking:
+        drawn = words_of_pairs([streams[place].key for place, _, _ in lacking], [pairs for _, _, pairs in lacking])
+        for (place, known, pairs), words_ in zip(lacking, drawn, strict=True):
+            some = Known(pairs, words_, wanted[place])
+            if known is not None:
+                every = np.concatenate([known.pairs, pairs])
+                some = Known(every, np.concatenate([known.words, words_]), known.holds | some.holds)
+            found[place] = streams[place].known = some
+    return found
 
 
 def draw_words(streams: Sequence[Stream]) -> None:
@@ -408,29 +443,38 @@ def draw_words(streams: Sequence[Stream]) -> None:
 Ids = npt.NDArray[np.int32]
 
 
-def draw_ids(logits: Sequence[Floats] | Floats, inverse_temperature: float, streams: Sequence[Stream]) -> list[int]:
+def draw_ids(rows: Sequence[tuple[Floats, float]], streams: Sequence[Stream]) -> list[int]:
     """The token drawn of each row, ties to the lowest id, NO_TOKEN where the best score is not finite.
 
     Args:
-        logits: (rows, vocab) float32.
-        streams: the noise of each row.
+        rows: (vocab,) float32 logits and the inverse temperature of each.
+        streams: the noise of each row. Several rows may have one: what they need of it is drawn together.
     """
-    return [draw_id(row, inverse_temperature, stream) for row, stream in zip(logits, streams, strict=True)]
-
-
-def draw_id(logits: Floats, inverse_temperature: float, stream: Stream, likeliest: int | None = None) -> int:
-    """As `draw_ids`, of one (vocab,) row, whose arg-max may be given."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return _draw_from(logits, np.float32(inverse_temperature), stream, 0.0, likeliest)[0]
+        contests = [_contest(row, scale, stream, 0.0) for (row, scale), stream in zip(rows, streams, strict=True)]
+        wanted: dict[Stream, npt.NDArray[np.bool_]] = {}
+        for contest, stream in zip(contests, streams, strict=True):
+            if isinstance(contest, _Contest):
+                wanted[stream] = wanted[stream] | contest.pairs() if stream in wanted else contest.pairs()
+        known = dict(zip(wanted, known_words(list(wanted), list(wanted.values())), strict=True))
+        return [
+            contest.decided(stream, known[stream])[0] if isinstance(contest, _Contest) else contest[0]
+            for contest, stream in zip(contests, streams, strict=True)
+        ]
 
 
 def draw_with_margin(
     logits: Floats, inverse_temperature: float, stream: Stream, reach: float, likeliest: int | None = None
 ) -> tuple[int, np.float32]:
-    """As `draw_id`, and by how much: the margin over the second best score, told as `reach` if it is that or more. To know it
-    exactly, up to a reach of infinity, takes most of the noise of a row; a small one takes little more than the draw."""
+    """As `draw_ids` of one row, whose arg-max may be given, and by how much: the margin over the second best score, told as
+    `reach` if it is that or more. One of infinity takes most of the noise of a row, a small one little more than the draw."""
     with np.errstate(invalid="ignore", over="ignore"):
-        return _draw_from(logits, np.float32(inverse_temperature), stream, reach, likeliest)
+        contest = _contest(logits, inverse_temperature, stream, reach, likeliest)
+        if not isinstance(contest, _Contest):
+            return contest
+        (known,) = known_words([stream], [contest.pairs()])
+        place, margin = contest.decided(stream, known, reach > 0)
+        return place, np.minimum(margin, np.float32(reach))
 
 
 def draw(logits: Floats, inverse_temperature: float, streams: Sequence[Stream], reach: float = math.inf) -> tuple[Ids, Floats]:
@@ -451,12 +495,59 @@ FLAT_FROM = 0.7
 """Where more of the pairs than this would have to be hashed, to pick them takes longer than to hash all."""
 
 
-def _draw_from(logits: Floats, scale: np.float32, stream: Stream, reach: float, likeliest: int | None) -> tuple[int, np.float32]:
-    """The winner and its margin, `reach` at most, of (vocab,) logits, whose scores are `scale` times these.
+class _Contest(NamedTuple):
+    """A draw of which it is known what can win: tokens whose values are above `possible`, and without a rare word those above
+    `likely`. `scores_of` makes the scores of some."""
+
+    values: Floats
+    possible: np.float32
+    likely: np.float32
+    scores_of: Callable[[npt.NDArray[np.int64]], Floats]
+
+    def pairs(self) -> npt.NDArray[np.bool_]:
+        """(all pairs,) whether one of the two tokens can win."""
+        above = self.values > self.possible
+        if len(above) % 2:
+            above = np.append(above, False)
+        return above.view(np.uint16) != 0
+
+    def decided(self, stream: Stream, known: Known | None, with_margin: bool = False) -> tuple[int, np.float32]:
+        """The winner, ties to the lowest id, and its margin among what can win; inf where it is not asked for.
+
+        Args:
+            known: words of at least `pairs`; None where all are drawn.
+        """
+        if known is None:
+            tokens = np.flatnonzero((stream.words <= RARE_WORD) | (self.values > self.likely))
+            noise = stream.words.take(tokens)
+        else:
+            both = _pairs_of(self.values).take(known.pairs).view(np.float32).reshape(-1, 2)
+            chosen = np.flatnonzero((known.words <= RARE_WORD) | (both > self.likely))
+            tokens = 2 * known.pairs.take(chosen >> 1) + (chosen & 1)
+            noise = known.words.reshape(-1).take(chosen)
+            if len(self.values) % 2:  # the last may be none
+                exist = tokens < len(self.values)
+                tokens, noise = tokens[exist], noise[exist]
+        sums = self.scores_of(tokens)
+        sums += _in_float32(gumbel_units(noise))
+        best = sums.max()
+        winners = np.flatnonzero(sums == best)
+        if not with_margin:
+            return int(tokens.take(winners).min()), np.float32(np.inf)
+        sums[winners[0]] = -np.inf
+        return int(tokens.take(winners).min()), best - sums.max()
+
+
+def _contest(
+    logits: Floats, inverse_temperature: float, stream: Stream, reach: float, likeliest: int | None = None
+) -> _Contest | tuple[int, np.float32]:
+    """What can win, or come less than `reach` below, of (vocab,) logits; or the winner and its margin, `reach` at most, where all
+    tokens have been given their noise.
 
     Only what can be the best sum of score and noise, or the second best one and less than `reach` below it, is scaled and given
     its noise: the likeliest token first, and of the others those that could still exceed what it reaches, less `reach`.
     """
+    scale = np.float32(inverse_temperature)
     if likeliest is None:
         likeliest = int(logits.argmax())
     highest = float(logits[likeliest] * scale)
@@ -479,8 +570,7 @@ def _draw_from(logits: Floats, scale: np.float32, stream: Stream, reach: float, 
         near = near[:MOST_NEAR]
         reached = float(sorted(scores_of(near) + _in_float32(gumbel_units(stream.few(near))))[-2])
     possible, likely = (np.float32(least / float(scale)) for least in _least(reached))
-    place, margin = _drawn_above(logits, possible, likely, scores_of, stream, reach > 0)
-    return place, np.minimum(margin, np.float32(reach))
+    return _Contest(logits, possible, likely, scores_of)
 
 
 def draw_below(bounds: Floats, logarithms_of: Callable[[npt.NDArray[np.int64]], Floats], stream: Stream) -> int | None:
@@ -500,7 +590,9 @@ def draw_below(bounds: Floats, logarithms_of: Callable[[npt.NDArray[np.int64]], 
     if not math.isfinite(highest):
         return None
     possible, likely = (np.float32(math.exp(least)) for least in _least(highest + about_noise(stream.word(likeliest))))
-    return _drawn_above(bounds, possible, likely, logarithms_of, stream, False)[0]
+    contest = _Contest(bounds, possible, likely, logarithms_of)
+    (known,) = known_words([stream], [contest.pairs()])
+    return contest.decided(stream, known)[0]
 
 
 def _least(reached: float) -> tuple[float, float]:
@@ -520,52 +612,9 @@ def _next_best(logits: Floats, tokens: npt.NDArray[np.int64]) -> int:
     return int(others.argmax())
 
 
-def _drawn_above(
-    values: Floats,
-    possible: np.float32,
-    likely: np.float32,
-    scores_of: Callable[[npt.NDArray[np.int64]], Floats],
-    stream: Stream,
-    with_margin: bool,
-) -> tuple[int, np.float32]:
-    """As `_draw_from`, of tokens whose values are above `possible`, and those without a rare word above `likely`; margins are
-    those among these tokens."""
-    drawn = None if stream.is_drawn else _words_above(values, possible, stream)
-    if drawn is None:
-        tokens = np.flatnonzero((stream.words <= RARE_WORD) | (values > likely))
-        noise = stream.words.take(tokens)
-    else:
-        pairs, of_pairs = drawn
-        both = _pairs_of(values).take(pairs).view(np.float32).reshape(-1, 2)
-        chosen = np.flatnonzero((of_pairs <= RARE_WORD) | (both > likely))
-        tokens = 2 * pairs.take(chosen >> 1) + (chosen & 1)
-        if len(values) % 2:  # the last may be none
-            tokens = tokens[tokens < len(values)]
-            chosen = chosen[: len(tokens)]
-        noise = of_pairs.reshape(-1).take(chosen)
-    sums = scores_of(tokens)
-    sums += _in_float32(gumbel_units(noise))
-    if not with_margin:
-        return int(tokens[sums.argmax()]), np.float32(np.inf)
-    place, best, second = _two_best(sums)
-    return int(tokens[place]), best - second
-
-
 def _pairs_of(scores: Floats) -> npt.NDArray[np.int64]:
     """Two scores as one number of 64 bits each, so that they are taken together; of an odd number the last stands with -inf."""
     return np.ascontiguousarray(scores if len(scores) % 2 == 0 else np.append(scores, np.float32(-np.inf))).view(np.int64)
-
-
-def _words_above(values: Floats, limit: np.float32, stream: Stream) -> tuple[npt.NDArray[np.int64], Words] | None:
-    """Pairs of tokens of which at least one has a value above the limit, and their words; None where to draw all takes less."""
-    above = values > limit
-    if len(above) % 2:
-        above = np.append(above, False)
-    either = above.view(np.uint16) != 0
-    if np.count_nonzero(either) > FLAT_FROM * len(either):
-        return None
-    pairs = np.flatnonzero(either)
-    return pairs, stream.of_pairs(pairs)
 
 
 def _two_best(sums: Floats) -> tuple[int, np.float32, np.float32]:

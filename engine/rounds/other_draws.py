@@ -44,6 +44,7 @@ class HostDraws:
         target: ids that the target draws there with `shared` noise, at least up to the first one that was not proposed.
         coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
         independent: ids that it draws with `draft` noise: what it proposes under the other rules.
+        judged: places up to the first proposal that fell, which are drawn together: in most rounds judging comes as far again.
         greedy: at temperature 0 nothing is drawn.
     """
 
@@ -55,6 +56,7 @@ class HostDraws:
     target: Ids | None
     coupled: Ids | None
     independent: Ids | None
+    judged: int = 0
     greedy: bool = False
 
     def drawn(self, p: Floats, p_scale: float, q: Floats | None, q_scale: float) -> OtherIds | None:
@@ -74,24 +76,36 @@ class HostDraws:
             (self.coupled, self.independent, "draft") if self.rule == "gumbel" else (self.independent, self.coupled, "shared")
         )
         assert proposed is not None
-        target: list[int | None] = [None] * len(proposed)
-        others = list(target)
+        target, others = list(self.target or []), list(known or [])
+        unknown = [] if self.target is not None else [(target, "shared", p, p_scale)]
+        if known is None:
+            assert q is not None
+            unknown.append((others, domain, q, q_scale))
+        self._draw(unknown, range(min(self.judged, len(proposed))))
+        told = told_others = 0
         same = True
         for index, proposal in enumerate(proposed):
-            target[index] = self._draw(index, "shared", p, p_scale) if self.target is None else self.target[index]
+            told = index + 1
             if same or self.rule == "match":
-                if known is not None:
-                    others[index] = known[index]
-                else:
-                    assert q is not None
-                    others[index] = self._draw(index, domain, q, q_scale)
+                told_others = told
+            lacking = [side for side in unknown if len(side[0]) == index < (told if side[0] is target else told_others)]
+            self._draw(lacking, [index])
             if target[index] != proposal:
                 break
             same = same and others[index] == proposal
-        return OtherIds(target, proposed, others) if self.rule == "gumbel" else OtherIds(target, others, proposed)
+        first, second = (
+            [*ids[:count], *[None] * (len(proposed) - count)] for ids, count in ((target, told), (others, told_others))
+        )
+        return OtherIds(first, proposed, second) if self.rule == "gumbel" else OtherIds(first, second, proposed)
 
-    def _draw(self, index: int, domain: str, logits: Floats, scale: float) -> int:
-        return reference.draw_ids(logits[index : index + 1], scale, [self._stream(index, domain)])[0]
+    def _draw(self, unknown: Sequence[tuple[Ids, str, Floats, float]], places: Sequence[int]) -> None:
+        """Adds what is drawn in some places to ids that lack them: made with the noise of a domain, from rows at a scale."""
+        streams = {(domain, place): self._stream(place, domain) for domain in {side[1] for side in unknown} for place in places}
+        asked = [(side, place) for side in unknown for place in places]
+        rows = [(logits[place], scale) for (_, _, logits, scale), place in asked]
+        drawn = reference.draw_ids(rows, [streams[domain, place] for (_, domain, _, _), place in asked])
+        for ((ids, *_), _), id in zip(asked, drawn, strict=True):
+            ids.append(id)
 
     def _stream(self, index: int, domain: str) -> Stream:
         position = self.position + index
@@ -155,6 +169,7 @@ def later_draws(rule: Rule, proposals: Proposals, judgement: Judgement, noise: R
         target=None if judgement.draws is None else _ids(judgement.draws)[: len(drafted)],
         coupled=drafted if placed or rule == "gumbel" else None,
         independent=drafted if placed or rule != "gumbel" else None,
+        judged=int(np.asarray(judgement.accepted)) + 1,
         greedy=greedy,
     )
 

@@ -256,14 +256,14 @@ def differing_draws(vocab_size: int, seeds: int) -> list[str]:
                     continue
                 alone = reference.Stream(stream.key, vocab_size) if not prepared else stream
                 try:
-                    without_margin = reference.draw_ids(logits[None], 1.25, [alone])
+                    without_margin = reference.draw_ids([(logits, 1.25), (logits[::-1], 1.25), (logits, 1.25)], [alone] * 3)
                 except ValueError:
                     found.append(name)
                     continue
                 another = reference.Stream(stream.key, vocab_size) if not prepared else stream
                 near = reference.draw_with_margin(logits, 1.25, another, 1.0)
-                told = [ids[0], margins[0], without_margin[0], *near]
-                if not np.array_equal(told, [*wanted, wanted[0], wanted[0], np.minimum(wanted[1], 1.0)], equal_nan=True):
+                told = [ids[0], margins[0], without_margin[0], without_margin[2], *near]
+                if not np.array_equal(told, [*wanted, *[wanted[0]] * 3, np.minimum(wanted[1], 1.0)], equal_nan=True):
                     found.append(name)
     return found
 
@@ -274,7 +274,7 @@ def drawn_below(bounds: np.ndarray, weights: np.ndarray, seed: int) -> tuple[int
         logarithms = np.log(weights)
         stream = reference.Stream(reference.stream_key(seed, 5), len(weights))
         found = reference.draw_below(bounds, lambda tokens: np.log(weights[tokens]), stream)
-    return found, int(reference.draw_ids(logarithms[None], 1.0, [reference.Stream(stream.key, len(weights))])[0])
+    return found, int(reference.draw_ids([(logarithms, 1.0)], [reference.Stream(stream.key, len(weights))])[0])
 
 
 @pytest.mark.parametrize("vocab_size", [5_000, 20_001])
@@ -358,38 +358,52 @@ def test_several_rows_together_are_those_of_each(vocab_size: int) -> None:
 
 def test_words_of_pairs_are_those_of_all() -> None:
     key = reference.stream_key(SEED, 7, "draft", 5)
-    pairs = np.flatnonzero(np.random.default_rng(1).random(150_000) < 0.6)
-    np.testing.assert_array_equal(
-        reference.words_of_pairs(key, pairs).reshape(-1, 2), reference.words(key, 300_000).reshape(-1, 2)[pairs]
-    )
+    keys = [key, reference.stream_key(SEED, 8), reference.stream_key(SEED, 9, "residual", 5)]
+    generator = np.random.default_rng(1)
+    pairs = [np.flatnonzero(generator.random(150_000) < share) for share in (0.6, 0.0, 0.001)]
+    for some in ([0], [0, 1, 2], [2, 2], [1]):
+        found = reference.words_of_pairs([keys[place] for place in some], [pairs[place] for place in some])
+        for place, drawn in zip(some, found, strict=True):
+            np.testing.assert_array_equal(drawn, reference.words(keys[place], 300_000).reshape(-1, 2)[pairs[place]])
 
 
-def test_words_that_a_stream_kept_are_those_of_the_pairs() -> None:
+def check_known(asked: list[tuple[reference.Stream, np.ndarray]]) -> None:
+    """Words of what was asked for, (all pairs,) each, are those of all, and none is there twice."""
+    found = reference.known_words([stream for stream, _ in asked], [wanted for _, wanted in asked])
+    for (stream, wanted), known in zip(asked, found, strict=True):
+        size = stream.vocab_size
+        every = np.array([*reference.words(stream.key, size), reference.threefry(stream.key, size // 2, size // 2 + 2**17)[1]])
+        if known is None:
+            assert stream.is_drawn
+            np.testing.assert_array_equal(stream.words, every[:size])
+        else:
+            assert known.holds[wanted].all() and sorted(known.pairs) == np.flatnonzero(known.holds).tolist()
+            np.testing.assert_array_equal(known.words, every[: 2 * len(wanted)].reshape(-1, 2)[known.pairs])
+
+
+def test_words_that_streams_kept_are_those_of_the_pairs() -> None:
     generator = np.random.default_rng(4)
-    stream = reference.Stream(reference.stream_key(SEED, 9), 10_001)
-    every = np.append(
-        reference.words(stream.key, 10_001), reference.threefry(stream.key, 5_000, 5_000 + reference.PAIR_OFFSET)[1]
-    )
-    for share in (0.1, 0.1, 0.5, 0.3, 0.0, 1.0, 0.2):
-        pairs = np.flatnonzero(generator.random(5_001) < share)
-        np.testing.assert_array_equal(stream.of_pairs(pairs), every.astype(np.uint32).reshape(-1, 2)[pairs])
+    streams = [reference.Stream(reference.stream_key(SEED, position), 10_001) for position in range(3)]
+    for shares in ((0.0, 0.1, 0.2), (0.1, 0.1, 0.6), (0.5, 0.0, 0.6), (0.3, 0.2, 0.9), (0.0, 1.0, 0.1), (0.6, 0.2, 0.0)):
+        check_known([(stream, generator.random(5_001) < share) for stream, share in zip(streams, shares, strict=True)])
+    assert [stream.is_drawn for stream in streams] == [False, True, True]
 
 
 def test_words_that_two_threads_ask_for_at_once_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other thread, all of it, while this one hashes what it lacks."""
     stream, hashing = reference.Stream(reference.stream_key(SEED, 9), 10_000), reference.words_of_pairs
-    every = reference.words(stream.key, 10_000).reshape(-1, 2)
-    asked = [np.arange(start, 5_000, step) for start, step in ((1, 4), (0, 3), (2, 3), (0, 1))]
+    every = np.arange(5_000)
+    asked = [every % step == start for start, step in ((1, 4), (0, 3), (2, 3), (0, 7))]
 
-    def hash_later(key: tuple[int, int], pairs: np.ndarray) -> np.ndarray:
+    def hash_later(keys: list[tuple[int, int]], pairs: list[np.ndarray]) -> list[np.ndarray]:
         while asked:
-            mine = asked.pop()
-            np.testing.assert_array_equal(stream.of_pairs(mine), every[mine])
-        return hashing(key, pairs)
+            check_known([(stream, asked.pop())])
+        return hashing(keys, pairs)
 
     monkeypatch.setattr(reference, "words_of_pairs", hash_later)
-    for pairs in (np.arange(0, 5_000, 5), np.arange(0, 5_000, 2)):
-        np.testing.assert_array_equal(stream.of_pairs(pairs), every[pairs])
+    for step in (5, 2, 3):
+        check_known([(stream, every % step == 0)])
+    assert not asked and not stream.is_drawn
 
 
 def test_noise_is_made_beside_passes_that_take_longer_than_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,9 +105,9 @@ def both_ways(
 
 @pytest.mark.parametrize("rule", RULES)
 def test_numpy_draws_later_what_a_device_draws_in_the_graph(rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn_rows: list[int] = []
+    drawn_rows: list[noise_reference.Stream] = []
     draw_ids = noise_reference.draw_ids
-    monkeypatch.setattr(noise_reference, "draw_ids", lambda *given: drawn_rows.append(1) or draw_ids(*given))
+    monkeypatch.setattr(noise_reference, "draw_ids", lambda rows, streams: drawn_rows.extend(streams) or draw_ids(rows, streams))
     q = Distribution(mx.array(TABLES.draft[0, :3]), 1.25)
     kept = "coupled" if rule == "gumbel" else "independent"
     lengths = set()
@@ -122,10 +122,12 @@ def test_numpy_draws_later_what_a_device_draws_in_the_graph(rule: Any, monkeypat
         lengths.add(sum(token is not None for token in wanted.target))
         nothing_known = replace(later, shared={}, target=None, coupled=None, independent=None)
         rows_unknown = replace(nothing_known, **{kept: getattr(later, kept)})
-        drawn_rows.clear()
-        assert rows_unknown.drawn(p[:3], 1.25, np.array(q.logits), 1.25) == wanted
         others = wanted.independent if rule == "gumbel" else wanted.coupled
-        assert len(drawn_rows) == sum(token is not None for token in (*wanted.target, *others)), "nothing else is drawn"
+        for judged in range(5):
+            drawn_rows.clear()
+            assert replace(rows_unknown, judged=judged).drawn(p[:3], 1.25, np.array(q.logits), 1.25) == wanted
+            told = [sum(token is not None for token in ids) for ids in (wanted.target, others)]
+            assert len(drawn_rows) == sum(max(count, min(judged, 3)) for count in told), "nothing else is drawn"
     assert lengths == {1, 2, 3}
     elsewhere = replace(rows_unknown, position=position + 1)
     assert elsewhere.drawn(p[:3], 1.25, np.array(q.logits), 1.25) != wanted
