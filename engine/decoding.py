@@ -381,6 +381,9 @@ class _Run:
             logits, features, began = self._read_and_forward(inputs, began)
         else:
             logits, features = self._forward(inputs)
+        if staged or computes_on_host():
+            mx.async_eval(logits)
+            self.control.on_wait()
         verified = self._evaluated(logits) if staged else None
         communication = self.links.take() if self.links is not None and staged else None
         if not (self.shaper.greedy or self.shaper.filters) and (proposals is None or self.options.rule in INVARIANT_RULES):
@@ -393,6 +396,7 @@ class _Run:
         others = self._other_draws(p, proposals, judgement, noise)
         arrays = self._looked_at(p, proposals, judgement, margins, others)
         self._queue_plain(judgement, arrays)
+        self.control.on_wait()
         mx.eval(*arrays)  # the one synchronisation
         stages = _Stages(began, self.clock(), drafted, verified, communication)
 

@@ -27,11 +27,14 @@ class Control:
         on_prefill: called on the decoding thread with (prompt tokens read, prompt tokens to read).
 
     Attributes:
+        on_wait: called on the decoding thread when it is about to wait: a pass of the target has been given to the device, or a
+            drafter is to be loaded or to catch up. Who has work to do beside it begins then, and stands in nobody's way.
         on_changes: called on the decoding thread with what was requested; gives what of it takes effect. Where drafters are
             requested by name, it puts them in its place.
     """
 
     on_prefill: Callable[[int, int], None]
+    on_wait: Callable[[], None]
     on_changes: Callable[[dict[str, Any]], dict[str, Any]]
 
     def __init__(self, on_prefill: Callable[[int, int], None] | None = None) -> None:
@@ -45,6 +48,7 @@ class Control:
     def tell_nobody(self) -> None:
         """Calls nobody back from now on. Who was called is let go of, with the models that it holds."""
         self.on_prefill = lambda done, total: None
+        self.on_wait = lambda: None
         self.on_changes = lambda changes: changes
 
     def stop(self) -> None:
@@ -75,4 +79,7 @@ class Control:
         """What takes effect of what was requested since the last call."""
         with self._lock:
             changes, self._changes = self._changes, {}
-        return self.on_changes(changes) if changes else changes
+        if not changes:
+            return changes
+        self.on_wait()
+        return self.on_changes(changes)

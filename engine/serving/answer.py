@@ -3,8 +3,8 @@
 An answer is made in turns of one round, so that several can share the machine (`engine.serving.time_sharing`). Its times are
 its own: what other answers took in between counts nowhere.
 
-An answer that has the machine to itself is reported beside the engine thread: while a round runs, the one before is analysed,
-written to the trace and sent, on a thread that does one after the other.
+An answer that has the machine to itself is reported beside the engine thread: while the target's pass of a round runs, the round
+before is analysed, written to the trace and sent, on a thread that does one after the other.
 """
 
 from __future__ import annotations
@@ -56,9 +56,12 @@ from engine.types import (
 class Beside:
     """One thread that does one task after another, never more than one behind.
 
-    Numpy computes without the interpreter's lock, so tasks made of its operations run while MLX computes or Python goes on.
-    Nothing may be asked of MLX here. Use it as a context, which waits for what is under way. Like the engine thread it keeps no
-    process from ending, which a pool of `concurrent.futures` does.
+    A task begins when it is told to: where whoever put it there is about to wait. Two threads that go on in Python at once take
+    the interpreter's lock from each other at every operation of numpy, and both are slower for it.
+
+    Numpy computes without that lock, so tasks made of its operations run while MLX computes. Nothing may be asked of MLX here.
+    Use it as a context, which waits for all that was put. Like the engine thread it keeps no process from ending, which a pool
+    of `concurrent.futures` does.
     """
 
     def __init__(self) -> None:
@@ -66,6 +69,7 @@ class Beside:
         self._is_free = threading.Event()
         self._is_free.set()
         self._error: Exception | None = None
+        self._next: Callable[[], object] | None = None
         self._thread = threading.Thread(target=self._work, name="draftlight-beside", daemon=True)
 
     def __enter__(self) -> Self:
@@ -73,17 +77,25 @@ class Beside:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.begin()
         self._tasks.put(None)
         self._thread.join()
 
     def put(self, task: Callable[[], object]) -> None:
-        """Begins the task, once the one before is done. Raises what that one raised; then nothing is begun."""
+        """Takes the task, once the one before is done. Raises what that one raised; then nothing is taken."""
         self.wait()
-        self._is_free.clear()
-        self._tasks.put(task)
+        self._next = task
+
+    def begin(self) -> None:
+        """What was put is to be done now."""
+        task, self._next = self._next, None
+        if task is not None:
+            self._is_free.clear()
+            self._tasks.put(task)
 
     def wait(self) -> None:
-        """Until nothing is under way. Raises what the last task raised, once."""
+        """Until all that was put is done. Raises what the last task raised, once."""
+        self.begin()
         self._is_free.wait()
         error, self._error = self._error, None
         if error is not None:
@@ -263,6 +275,7 @@ class _AnswerRun:
             incomplete.append if self._alone else None,
         )
         with contextlib.closing(rounds), Beside() as beside:  # closed on this thread, not whenever the collector runs
+            self._run.on_wait = beside.begin
             for round in rounds:
                 if not round.index:
                     decoding = (round.started + round.milliseconds.total) / 1000

@@ -35,6 +35,7 @@ from engine.drafters import base
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
+from engine.run_control import Control
 from engine.serving.answer import Beside
 from engine.target.prompt_cache import logits_width
 from engine.types import (
@@ -74,8 +75,10 @@ def of_draftlight(model: LoadedModel, ids: list[int], tokens: int, drafter: Draf
     incomplete: list[Callable[[], Round]] = []
 
     def rounds() -> Iterator[Round]:
+        control = Control()
         with Beside() as beside:
-            for current in decode(model, ids, drafter, options, eos_ids=(), hand_over=incomplete.append):
+            control.on_wait = beside.begin
+            for current in decode(model, ids, drafter, options, eos_ids=(), control=control, hand_over=incomplete.append):
                 if analyse:
                     beside.put(incomplete.pop())
                 yield current

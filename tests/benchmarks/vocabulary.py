@@ -28,6 +28,7 @@ from mlx_lm.sample_utils import make_sampler
 
 from engine.decoding import DecodingOptions, decode
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
+from engine.run_control import Control
 from engine.serving.answer import Beside
 from engine.types import RULES, Round, Rule
 
@@ -162,7 +163,8 @@ def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, cou
         rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, analyse=analyse, phase_every=0
     )
     incomplete: list[Callable[[], Round]] = []
-    rounds = decode(model, PROMPT, drafter, options, hand_over=incomplete.append)
+    control = Control()
+    rounds = decode(model, PROMPT, drafter, options, control=control, hand_over=incomplete.append)
     next(rounds)
     incomplete.clear()
     own = 0.0
@@ -172,6 +174,7 @@ def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, cou
         nonlocal own
         computed = time.thread_time()
         with Beside() as beside:
+            control.on_wait = beside.begin
             for _ in islice(rounds, count):
                 if analyse:
                     waiting = time.perf_counter()

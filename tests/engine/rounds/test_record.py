@@ -19,6 +19,7 @@ from engine.drafters.base import Drafter, Proposals
 from engine.noise import NoiseSource
 from engine.rounds.other_draws import HostDraws, later_draws, other_draws
 from engine.rounds.record import Sight
+from engine.run_control import Control
 from engine.target.distribution import Distribution, OneHot
 from engine.types import RULES, Milliseconds, Round
 from tests.engine.tabular import TabularModel, pair
@@ -78,6 +79,43 @@ def test_without_analysis_nothing_is_handed_over() -> None:
     assert list(
         decode(TabularModel(TABLES.target), PROMPT, drafter_of("model"), OPTIONS.replace(analyse=False), hand_over=refuse)
     )
+
+
+@pytest.mark.parametrize("kind", ["model", "ngram", "none"])
+@pytest.mark.parametrize("phase_every", [0, 2])
+def test_others_are_told_where_the_target_s_pass_is_waited_for(kind: str, phase_every: int) -> None:
+    seen: list[str] = []
+
+    class Seen(TabularModel):
+        def __call__(self, *given: Any, **named: Any) -> mx.array:
+            seen.append("pass")
+            return super().__call__(*given, **named)
+
+    control = Control()
+    control.on_wait = lambda: seen.append("wait")
+    options = OPTIONS.replace(phase_every=phase_every)
+    target = Seen(TABLES.target)
+    for _ in decode(target, PROMPT, drafter_of(kind), options, control=control, hand_over=lambda complete: seen.append("round")):
+        seen.append("yielded")
+    begun = [seen[: place + 1] for place, what in enumerate(seen) if what == "round"]
+    assert len(begun) > 3
+    for before in begun:
+        last = before[:-1][::-1]
+        since = last[: last.index("round")] if "round" in last else last
+        assert "wait" in since
+        assert kind == "none" or since.index("wait") < since.index("pass"), "it waits for the pass of this round"
+
+
+def test_others_are_told_before_a_drafter_is_loaded() -> None:
+    seen: list[str] = []
+    control = Control()
+    control.on_wait = lambda: seen.append("wait")
+    control.on_changes = lambda changes: seen.append("changes") or changes
+    control.take_changes()
+    assert not seen
+    control.update(gamma=3)
+    control.take_changes()
+    assert seen == ["wait", "changes"]
 
 
 def test_what_is_handed_over_holds_no_array_of_mlx(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -132,3 +133,20 @@ def test_what_the_last_task_raised_is_raised_once() -> None:
         beside.put(lambda: done.append(2))
         beside.wait()
     assert done == [2]
+
+
+def test_what_was_put_begins_where_the_other_thread_waits_and_is_done_whatever_happens() -> None:
+    done: list[int] = []
+    with Beside() as beside:
+        beside.put(lambda: done.append(1))
+        assert not done
+        beside.begin()
+        beside.begin()
+        beside.wait()
+        assert done == [1]
+        beside.put(lambda: done.append(2))
+    assert done == [1, 2]
+    with contextlib.suppress(ValueError), Beside() as beside:
+        beside.put(lambda: done.append(3))
+        raise ValueError
+    assert done == [1, 2, 3]
