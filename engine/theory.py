@@ -31,7 +31,7 @@ _LIKELY = 1e-8
 """Tokens below it on both sides are the rest, where that leaves few others."""
 _FEW = 1536
 """So many are sorted sooner than gathered."""
-_BITS = (7, 9)
+_BITS = (4, 7, 9)
 """Of a ratio, after the leading one, within a group: more where fewer leave too much open."""
 _TOTAL_TOLERANCE = 1e-3
 
@@ -63,14 +63,14 @@ def gumbel_probability(p: ArrayLike, q: ArrayLike) -> float:
     p, q: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
     p_row, q_row, p_total, q_total = _checked(p, q)
-    return _agreement(p_row.astype(np.float64) / p_total, q_row.astype(np.float64) / q_total)
+    return _agreement((p_row.astype(np.float64) / p_total, q_row.astype(np.float64) / q_total))
 
 
 def expected(p_row: ArrayLike, q_row: ArrayLike) -> tuple[float, float, float]:
     """The probabilities of match, gumbel and rejection (in this order) at one position: the three functions above, faster.
 
     Of long rows match is within 1e-8 and rejection within 1e-6 (unlikely tokens are compared in float32). The gumbel value is
-    never too small and at most 2e-5 too large (besides rounding), see `_with_rest` and `_by_groups`.
+    never too small and at most 2e-5 too large (besides rounding), see `_rest` and `_between`.
 
     p_row, q_row: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
@@ -92,62 +92,96 @@ def expected_of_weights(
 ) -> tuple[float, float, float]:
     """As `expected`, of (vocabulary,) weights that are none negative, their totals and, where they are known, `likely_ids`.
 
-    Where few are likely the others, the rest, count as one token or two, and where many are all are gathered (`_by_groups`).
+    The likely tokens are sorted, or gathered where they are many (`_in_groups`); the others, the rest, count as one token or two.
+    Where most tokens are likely, or two do not say enough of the rest, all are gathered.
     """
     if p.size <= _SHORT:
         p, q = p.astype(np.float64) / p_total, q.astype(np.float64) / q_total
-        return _probability((p * q).sum()), _agreement(p, q), _probability(np.minimum(p, q).sum())
-    p_row, q_row = (np.multiply(row, np.float32(1 / total), dtype=np.float32) for row, total in ((p, p_total), (q, q_total)))
-    both = np.minimum(p_row, q_row)
-    rejection = _probability(both.sum())
+        return _probability((p * q).sum()), _agreement((p, q)), _probability(np.minimum(p, q).sum())
+    p_row, q_row = p.astype(np.float32, copy=False), np.multiply(q, np.float32(p_total / q_total), dtype=np.float32)
+    both = np.minimum(p_row, q_row)  # all three times p's total
+    rejection = _probability(both.sum() / p_total)
     p_likely = likely_ids(p, p_total) if p_likely is None else p_likely
     q_likely = likely_ids(q, q_total) if q_likely is None else q_likely
-    if p_likely.size + q_likely.size <= _FEW:
-        likely = np.union1d(p_likely, q_likely)
-        p_known, q_known = p.take(likely) / np.float64(p_total), q.take(likely) / np.float64(q_total)
-        lower, upper = _with_rest(p_known, q_known, p_row, q_row, both, likely)
-        if upper - lower <= EXPECTED_TOLERANCE:
-            return _probability((p_known * q_known).sum()), upper, rejection
-    alone = np.flatnonzero(np.maximum(p_row, q_row) > _ALONE)
-    p_known, q_known = p.take(alone) / np.float64(p_total), q.take(alone) / np.float64(q_total)
-    p_row[alone] = q_row[alone] = 0
-    match = _probability((p_known * q_known).sum() + float((p_row * q_row).sum()))
+    if 4 * (p_likely.size + q_likely.size) <= p.size:
+        likely = _in_either(p_likely, q_likely, p.size)
+        p_known, q_known = p.take(likely), q.take(likely)
+        known = p_known / np.float64(p_total), q_known / np.float64(q_total)
+        rest, moved_rest, unknown = _rest(known, p_row, q_row, both, likely, p_total)
+        match = _probability((known[0] * known[1]).sum())
+        for bits in _BITS if likely.size > _FEW else (None,):
+            gathered, moved = (known, known) if bits is None else _in_groups(p_known, q_known, p_total, q_total, bits)
+            lower, upper = _between(_joined(gathered, rest), _joined(moved, moved_rest))
+            if upper - lower + unknown <= EXPECTED_TOLERANCE:
+                return match, upper, rejection
+    match = _probability(_inner(p, q) / (p_total * q_total))
     for bits in _BITS:
-        lower, upper = _by_groups(p_known, q_known, p_row, q_row, bits)
+        lower, upper = _between(*_in_groups(p, q, p_total, q_total, bits))
         if upper - lower <= EXPECTED_TOLERANCE:
             return match, upper, rejection
-    return match, _agreement(p.astype(np.float64) / p_total, q.astype(np.float64) / q_total), rejection
+    return match, _agreement((p / np.float64(p_total), q / np.float64(q_total))), rejection
 
 
-def _with_rest(
-    p: Floats,
-    q: Floats,
+Sides = tuple[Floats, Floats]
+"""Probabilities of some tokens, or masses of some groups, in p and in q."""
+
+
+def _joined(first: Sides, second: Sides) -> Sides:
+    return np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
+
+
+def _in_either(first: NDArray[np.intp], second: NDArray[np.intp], size: int) -> NDArray[np.intp]:
+    """Ids of one list or of the other, ascending; they are below `size`."""
+    if first.size + second.size <= _FEW:
+        return np.union1d(first, second)
+    found = np.zeros(size, np.bool_)
+    found[first] = found[second] = True
+    return np.flatnonzero(found)
+
+
+def _between(gathered: Sides, moved: Sides) -> tuple[float, float]:
+    """What `_agreement` is between of tokens that were gathered, and moved out to the borders of their groups.
+
+    It is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j). D is convex in every r_j, so gathering a group at
+    its mean can only lower D, and moving its mass out to the two borders of the group (means kept) can only raise it. f is
+    concave, because its slope P(r_j >= r) / D(r)^2 falls with r. So gathering can only raise the result and moving out can only
+    lower it.
+    """
+    upper = _agreement(gathered)
+    return upper if moved is gathered else _agreement(moved), upper
+
+
+def _rest(
+    known: Sides,
     p_row: NDArray[np.float32],
     q_row: NDArray[np.float32],
     both: NDArray[np.float32],
     likely: NDArray[np.intp],
-) -> tuple[float, float]:
-    """What `_agreement` is between, as in `_by_groups`: of likely tokens, and of the rest as a group.
+    total: float,
+) -> tuple[Sides, Sides, float]:
+    """All tokens but the likely ones: gathered, moved out (`_between`), and by how much that may still be too large.
 
     One group is enough where the rest has little. It raises the result by 2 min(P, Q) at most, where P and Q are its masses: in
     a likely token's 1 / D_i with D_i = sum_j max(p_j / p_i, q_j / q_i) it stands with at least max(P / p_i, Q / q_i) and at most
     the sum of both, so the term changes by a share of at most min(P, Q), and the terms have a sum of 1 at most; what the rest
     adds itself has one of min(P, Q) at most. Else it is two groups, with r = p / q above and below 1.
 
-    p, q: (likely,) probabilities. p_row, q_row, both: (vocabulary,) of all tokens, and the smaller one of each.
+    Args:
+        known: probabilities of the likely ones.
+        p_row, q_row, both: (vocabulary,) of all tokens, and the smaller one of each, times `total`.
     """
-    p_rest, q_rest = max(0.0, 1.0 - float(p.sum())), max(0.0, 1.0 - float(q.sum()))
-    if 2 * min(p_rest, q_rest) <= EXPECTED_TOLERANCE:
-        upper = _agreement(np.append(p, p_rest), np.append(q, q_rest))
-        return upper - 2 * min(p_rest, q_rest), upper
+    p_rest, q_rest = (max(0.0, 1.0 - float(side.sum())) for side in known)
+    if 4 * min(p_rest, q_rest) <= EXPECTED_TOLERANCE:
+        one = np.array([p_rest]), np.array([q_rest])
+        return one, one, 2 * min(p_rest, q_rest)
     where_p = np.multiply(q_row, p_row > q_row)  # what q has where p is larger
     where_p[likely] = both[likely] = 0
-    first = float(where_p.sum())
-    second = max(0.0, float(both.sum()) - first)
+    first = float(where_p.sum()) / total
+    second = max(0.0, float(both.sum()) / total - first)
     p_over, q_under = max(p_rest - second, first), max(q_rest - first, second)
-    upper = _agreement(np.append(p, [p_over, second]), np.append(q, [first, q_under]))
-    moved_p, moved_q = [first, p_over - first, second, 0.0], [first, 0.0, second, q_under - second]
-    return _agreement(np.append(p, moved_p), np.append(q, moved_q)), upper
+    gathered = np.array([p_over, second]), np.array([first, q_under])
+    moved = np.array([first, p_over - first, second, 0.0]), np.array([first, 0.0, second, q_under - second])
+    return gathered, moved, 0.0
 
 
 def block_thresholds(p: ArrayLike, q: ArrayLike, proposals: Sequence[int]) -> tuple[Floats, Floats]:
@@ -234,12 +268,13 @@ def _checked(p: ArrayLike, q: ArrayLike) -> tuple[NDArray[np.floating], NDArray[
     return rows[0], rows[1], totals[0], totals[1]
 
 
-def _agreement(p: Floats, q: Floats) -> float:
+def _agreement(tokens: Sides) -> float:
     """The sum over tokens with both probabilities of 1 / (P(r >= r_i) / p_i + Q(r < r_i) / q_i), with r = p / q.
 
     The other tokens only run in the race: those without q have an infinite r, those without p a zero one. Tokens of one r may
     be sorted either way, and count as much together as one token that has their masses.
     """
+    p, q = tokens
     both = (p > 0) & (q > 0)
     p_alone, q_alone = p[~both].sum(), q[~both].sum()
     p, q = p[both], q[both]
@@ -253,25 +288,18 @@ def _agreement(p: Floats, q: Floats) -> float:
         return _probability((1.0 / (at_least / p + below / q)).sum())
 
 
-def _by_groups(
-    p_alone: Floats, q_alone: Floats, p: NDArray[np.float32], q: NDArray[np.float32], bits: int
-) -> tuple[float, float]:
-    """What `_agreement` is between: of some tokens, and of others that are gathered by r = p / q.
-
-    Those are gathered where r agrees to so many bits after the leading one, and every group counts as one token. The exact value
-    lies between two that are quickly computed. It is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j). D is
-    convex in every r_j, so gathering a group at its mean can only lower D, and moving its mass out to the two borders of the
-    group (means kept) can only raise it. f is concave, because its slope P(r_j >= r) / D(r)^2 falls with r. So gathering can only
-    raise the result and moving out can only lower it.
-
-    p_alone, q_alone: probabilities of tokens that stay alone. p, q: (vocabulary,) of the others, 0 on both sides at those.
-    """
-    p_groups, q_groups, p_inner, q_inner = _gathered(p, q, bits)
-    upper = _agreement(np.concatenate([p_alone, p_groups]), np.concatenate([q_alone, q_groups]))
-    lower = _agreement(
-        np.concatenate([p_alone, p_groups - p_inner, p_inner]), np.concatenate([q_alone, q_groups - q_inner, q_inner])
-    )
-    return lower, upper
+def _in_groups(
+    p: NDArray[np.floating], q: NDArray[np.floating], p_total: float, q_total: float, bits: int
+) -> tuple[Sides, Sides]:
+    """Tokens of (tokens,) weights gathered by r = p / q where that agrees to so many bits after the leading one, and moved out
+    (`_between`). Those above `_ALONE` on a side stay alone."""
+    p_row, q_row = (np.multiply(side, np.float32(1 / total), dtype=np.float32) for side, total in ((p, p_total), (q, q_total)))
+    alone = np.flatnonzero(np.maximum(p_row, q_row) > _ALONE)
+    single = p.take(alone) / np.float64(p_total), q.take(alone) / np.float64(q_total)
+    p_row[alone] = q_row[alone] = 0
+    p_groups, q_groups, p_inner, q_inner = _gathered(p_row, q_row, bits)
+    moved = np.concatenate([p_groups - p_inner, p_inner]), np.concatenate([q_groups - q_inner, q_inner])
+    return _joined(single, (p_groups, q_groups)), _joined(single, moved)
 
 
 def _gathered(p: NDArray[np.float32], q: NDArray[np.float32], bits: int) -> tuple[Floats, Floats, Floats, Floats]:

@@ -160,6 +160,21 @@ def test_a_rest_that_is_no_small_one_is_looked_at_token_by_token(monkeypatch: py
     assert theory.expected(p, q)[1] > exact + 1e-3, "two groups alone are far off"
 
 
+@pytest.mark.parametrize("noise", [0.5, 1.0])
+def test_of_many_likely_tokens_those_alone_are_gathered(noise: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    p, q = language_model_pair(np.random.default_rng(7), 150_000, noise, temperature=0.7)
+    exact, gathered = theory.gumbel_probability(p, q), []
+    in_groups = theory._in_groups
+    monkeypatch.setattr(theory, "_in_groups", lambda *given: gathered.append(given[0].size) or in_groups(*given))
+    assert -1e-9 <= theory.expected(p, q)[1] - exact <= theory.EXPECTED_TOLERANCE
+    assert theory.expected(p, q)[0] == pytest.approx(theory.match_probability(p, q), abs=1e-9)
+    assert 2_000 < gathered[0] < 10_000 and len(gathered) == 2
+    monkeypatch.setattr(theory, "_BITS", (0,))
+    monkeypatch.setattr(theory, "_ALONE", 1.0)
+    monkeypatch.setattr(theory, "EXPECTED_TOLERANCE", 1.0)
+    assert theory.expected(p, q)[1] - exact > 2e-5, "one group for each octave is too few"
+
+
 def test_the_sorted_form_equals_the_definition_on_a_long_row() -> None:
     p, q = language_model_pair(np.random.default_rng(7), 3_000, 1.0)
     exact_p, exact_q = (row / row.sum() for row in (p.astype(np.float64), q.astype(np.float64)))
