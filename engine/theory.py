@@ -275,16 +275,16 @@ def _agreement(tokens: Sides) -> float:
     be sorted either way, and count as much together as one token that has their masses.
     """
     p, q = tokens
+    p_alone = q_alone = 0.0
     both = (p > 0) & (q > 0)
-    p_alone, q_alone = p[~both].sum(), q[~both].sum()
-    p, q = p[both], q[both]
+    if not both.all():
+        p_alone, q_alone = p[~both].sum(), q[~both].sum()
+        p, q = p[both], q[both]
     with np.errstate(over="ignore"):
-        order = np.argsort(p / q)
-    p, q = p[order], q[order]
-    below = np.full(q.size, q_alone)
-    below[1:] += np.cumsum(q[:-1])
-    at_least = p_alone + np.cumsum(p[::-1])[::-1]
-    with np.errstate(over="ignore"):
+        order = (p / q).argsort()
+        p, q = p.take(order), q.take(order)
+        below = q.cumsum() - q + q_alone
+        at_least = p_alone + p[::-1].cumsum()[::-1]
         return _probability((1.0 / (at_least / p + below / q)).sum())
 
 

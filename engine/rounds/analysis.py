@@ -87,7 +87,8 @@ class Row:
 
     def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
         """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
-        return tuple(Candidate(token, text_of(token), self.of(token)) for token in self.top if self.of(token) > 0)
+        chances = ((token, self.of(token)) for token in self.top)
+        return tuple(Candidate(token, text_of(token), chance) for token, chance in chances if chance > 0)
 
 
 LEAST = -200.0

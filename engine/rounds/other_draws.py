@@ -81,7 +81,8 @@ class HostDraws:
         if known is None:
             assert q is not None
             unknown.append((others, domain, q, q_scale))
-        self._draw(unknown, range(min(self.judged, len(proposed))))
+        if unknown:
+            self._draw(unknown, range(min(self.judged, len(proposed))))
         told = told_others = 0
         same = True
         for index, proposal in enumerate(proposed):
@@ -89,7 +90,8 @@ class HostDraws:
             if same or self.rule == "match":
                 told_others = told
             lacking = [side for side in unknown if len(side[0]) == index < (told if side[0] is target else told_others)]
-            self._draw(lacking, [index])
+            if lacking:
+                self._draw(lacking, [index])
             if target[index] != proposal:
                 break
             same = same and others[index] == proposal
