@@ -255,6 +255,7 @@ class _Run:
             sound = True
             raise
         finally:
+            self.control.on_wait()
             # After an error the caches are of unknown content; whoever owns them drops them.
             if sound:
                 caches.mark(self.cache)

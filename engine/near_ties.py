@@ -16,7 +16,8 @@ from engine.types import Emitted
 FLOAT32, HALF_PRECISION = 1e-3, 0.1
 """Gaps below these may close (DESIGN section 2)."""
 RANGE = 1.0
-"""Gaps of so much or more are told apart no further where that takes the whole vocabulary: no last bit reaches so far."""
+"""No last bit reaches so far. Margins of perturbed scores are recorded as this if they are this or more, and larger borders not
+at all: to know them would take the whole vocabulary."""
 _HALF = ("float16", "bfloat16")
 
 

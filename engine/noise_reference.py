@@ -467,13 +467,16 @@ def draw_with_margin(
     logits: Floats, inverse_temperature: float, stream: Stream, reach: float, likeliest: int | None = None
 ) -> tuple[int, np.float32]:
     """As `draw_ids` of one row, whose arg-max may be given, and by how much: the margin over the second best score, told as
-    `reach` if it is that or more. One of infinity takes most of the noise of a row, a small one little more than the draw."""
+    `reach` if it is that or more, and inf if there is no second token. A reach of 0 asks for none; one of infinity takes most of
+    the noise of a row, a small one little more than the draw."""
     with np.errstate(invalid="ignore", over="ignore"):
         contest = _contest(logits, inverse_temperature, stream, reach, likeliest)
         if not isinstance(contest, _Contest):
             return contest
         (known,) = known_words([stream], [contest.pairs()])
         place, margin = contest.decided(stream, known, reach > 0)
+        if np.isinf(margin) and reach > 0 and np.count_nonzero(logits > -np.inf) == 1:
+            return place, margin
         return place, np.minimum(margin, np.float32(reach))
 
 
@@ -555,7 +558,8 @@ def _contest(
         scores = logits * scale
         scores += _in_float32(gumbel_units(stream.words))
         place, best, second = _two_best(scores)
-        return place if np.isfinite(best) else NO_TOKEN, np.minimum(best - second, np.float32(reach))
+        margin = best - second
+        return place if np.isfinite(best) else NO_TOKEN, margin if np.isinf(margin) else np.minimum(margin, np.float32(reach))
 
     def scores_of(tokens: npt.NDArray[np.int64]) -> Floats:
         """Of some tokens."""

@@ -27,8 +27,8 @@ class Control:
         on_prefill: called on the decoding thread with (prompt tokens read, prompt tokens to read).
 
     Attributes:
-        on_wait: called on the decoding thread when it is about to wait: a pass of the target has been given to the device, or a
-            drafter is to be loaded or to catch up. Who has work to do beside it begins then, and stands in nobody's way.
+        on_wait: called on the decoding thread when it is about to wait: for a pass of the target, for a drafter that is loaded,
+            or for the end of the answer. Work for another thread is best begun then.
         on_changes: called on the decoding thread with what was requested; gives what of it takes effect. Where drafters are
             requested by name, it puts them in its place.
     """

@@ -217,7 +217,8 @@ def _rule_figures(round_: Round, spot: Spot, greedy: bool, near: float) -> list[
     if stands is not None and stands.margin is not None:
         scores = "logit" if greedy else "score"
         note = f"near-tie of the two best {scores}s" if stands.margin < near else f"best {scores} minus second best"
-        size = f"≥ {near_ties.RANGE:g}" if stands.margin == near_ties.RANGE else ratio(stands.margin)
+        is_exact = greedy or stands.margin != near_ties.RANGE
+        size = ratio(stands.margin) if is_exact else f"≥ {near_ties.RANGE:g}"
         found.append(Figure("Margin", size, note))
     if stands is not None and stands.border is not None:
         note = "near-tie with a filter's limit" if stands.border < near else "from being filtered out"

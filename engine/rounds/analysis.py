@@ -14,14 +14,12 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from engine import theory
+from engine import near_ties, theory
 from engine.types import Candidate, DecodingOptions, Expected
 
 TOP = 5
 PART = 256
 """Values of one part, in each of which the largest is found before the largest of all are."""
-BORDER_RANGE = 1.0
-"""Borders farther away than so many units of a logit are not told: no last bit reaches them."""
 
 Floats = NDArray[np.float32]
 
@@ -212,11 +210,11 @@ def border(logits: Floats, token: int, options: DecodingOptions) -> float | None
         options: those whose filters the token passed.
 
     Returns:
-        The smallest such difference over the filters that are on; None if it is `BORDER_RANGE` or more.
+        The smallest such difference over the filters that are on; None if it is `near_ties.RANGE` or more.
     """
     own = float(logits[token])
     others = np.delete(logits, token)
-    gaps = [BORDER_RANGE]
+    gaps = [near_ties.RANGE]
     if 0 < options.top_k <= len(others):  # it falls when that many others have overtaken it
         gaps.append(own - float(np.partition(others, -options.top_k)[-options.top_k]))
     if options.min_p and len(others):  # it falls when it is below that fraction of the best other one
@@ -224,7 +222,7 @@ def border(logits: Floats, token: int, options: DecodingOptions) -> float | None
     if 0 < options.top_p < 1:
         gaps.append(_top_p_border(own, others, options.top_p))
     nearest = max(0.0, min(gaps))
-    return nearest if nearest < BORDER_RANGE else None
+    return nearest if nearest < near_ties.RANGE else None
 
 
 def _top_p_border(own: float, others: Floats, top_p: float) -> float:
@@ -234,7 +232,7 @@ def _top_p_border(own: float, others: Floats, top_p: float) -> float:
     weights = np.exp(others - highest)
     total = weights.sum(dtype=np.float64) + math.exp(own - float(highest))
     above = others > own
-    overtaking = np.flatnonzero(~above & (others > own - BORDER_RANGE))
+    overtaking = np.flatnonzero(~above & (others > own - near_ties.RANGE))
     overtaking = overtaking[np.argsort(-others[overtaking])]
     mass = weights[above].sum(dtype=np.float64) + np.concatenate([[0.0], np.cumsum(weights[overtaking], dtype=np.float64)])
     overtaken = np.concatenate([[0.0], own - others[overtaking].astype(np.float64)])

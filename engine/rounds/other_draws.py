@@ -32,6 +32,20 @@ class OtherIds(NamedTuple):
     independent: Sequence[int | None]
 
 
+class _Side(NamedTuple):
+    """What target or drafter draws, as far as it is known, from the first place on; with which noise, and from which rows."""
+
+    ids: Ids
+    domain: str
+    logits: Floats | None
+    scale: float
+
+    def row(self, place: int) -> Floats:
+        """The logits of one place; they are there where draws are lacking."""
+        assert self.logits is not None
+        return self.logits[place]
+
+
 @dataclass(frozen=True)
 class HostDraws:
     """What has been drawn of a round, and what is needed to draw the rest: what is None is drawn when it is asked for. What was
@@ -44,7 +58,8 @@ class HostDraws:
         target: ids that the target draws there with `shared` noise, at least up to the first one that was not proposed.
         coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
         independent: ids that it draws with `draft` noise: what it proposes under the other rules.
-        judged: places up to the first proposal that fell, which are drawn together: in most rounds judging comes as far again.
+        judged: how many places are drawn together at first: those that this round has judged, since another rule mostly comes as
+            far.
         greedy: at temperature 0 nothing is drawn.
     """
 
@@ -76,38 +91,32 @@ class HostDraws:
             (self.coupled, self.independent, "draft") if self.rule == "gumbel" else (self.independent, self.coupled, "shared")
         )
         assert proposed is not None
-        target, others = list(self.target or []), list(known or [])
-        unknown = [] if self.target is not None else [(target, "shared", p, p_scale)]
-        if known is None:
-            assert q is not None
-            unknown.append((others, domain, q, q_scale))
-        if unknown:
-            self._draw(unknown, range(min(self.judged, len(proposed))))
-        told = told_others = 0
+        target, other = _Side(list(self.target or []), "shared", p, p_scale), _Side(list(known or []), domain, q, q_scale)
+        self._draw([side for side in (target, other) if not side.ids], range(min(self.judged, len(proposed))))
+        told = told_other = 0
         same = True
         for index, proposal in enumerate(proposed):
             told = index + 1
             if same or self.rule == "match":
-                told_others = told
-            lacking = [side for side in unknown if len(side[0]) == index < (told if side[0] is target else told_others)]
-            if lacking:
-                self._draw(lacking, [index])
-            if target[index] != proposal:
+                told_other = told
+            wanted = [target, other] if told_other == told else [target]
+            self._draw([side for side in wanted if len(side.ids) == index], [index])
+            if target.ids[index] != proposal:
                 break
-            same = same and others[index] == proposal
+            same = same and other.ids[index] == proposal
         first, second = (
-            [*ids[:count], *[None] * (len(proposed) - count)] for ids, count in ((target, told), (others, told_others))
+            [*side.ids[:count], *[None] * (len(proposed) - count)] for side, count in ((target, told), (other, told_other))
         )
         return OtherIds(first, proposed, second) if self.rule == "gumbel" else OtherIds(first, second, proposed)
 
-    def _draw(self, unknown: Sequence[tuple[Ids, str, Floats, float]], places: Sequence[int]) -> None:
-        """Adds what is drawn in some places to ids that lack them: made with the noise of a domain, from rows at a scale."""
-        streams = {(domain, place): self._stream(place, domain) for domain in {side[1] for side in unknown} for place in places}
-        asked = [(side, place) for side in unknown for place in places]
-        rows = [(logits[place], scale) for (_, _, logits, scale), place in asked]
-        drawn = reference.draw_ids(rows, [streams[domain, place] for (_, domain, _, _), place in asked])
-        for ((ids, *_), _), id in zip(asked, drawn, strict=True):
-            ids.append(id)
+    def _draw(self, sides: Sequence[_Side], places: Sequence[int]) -> None:
+        """Draws what stands next on each side, in consecutive places."""
+        streams = {(side.domain, place): self._stream(place, side.domain) for side in sides for place in places}
+        asked = [(side, place) for side in sides for place in places]
+        rows = [(side.row(place), side.scale) for side, place in asked]
+        drawn = reference.draw_ids(rows, [streams[side.domain, place] for side, place in asked])
+        for (side, _), id in zip(asked, drawn, strict=True):
+            side.ids.append(id)
 
     def _stream(self, index: int, domain: str) -> Stream:
         position = self.position + index

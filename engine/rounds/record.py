@@ -213,7 +213,7 @@ def _margins(sight: Sight, count: int) -> list[float | None]:
         known = sight.margins
         if not isinstance(known, np.ndarray):
             known = reference.draw(sight.p[:count], sight.p_scale, known[:count], near_ties.RANGE)[1]
-        gaps = [min(float(gap), near_ties.RANGE) for gap in known[:count]]
+        gaps = [float(gap) if math.isinf(gap) else min(float(gap), near_ties.RANGE) for gap in known[:count]]
     return [gap if math.isfinite(gap) else None for gap in gaps]
 
 

@@ -52,12 +52,16 @@ from engine.types import (
     RunStarted,
 )
 
+LONGEST_WAIT = 0.02
+"""Seconds after which what is shown of a round is worked out although the next one does not wait yet: a slow drafter, or one that
+has much to read first, is not waited for."""
+
 
 class Beside:
     """One thread that does one task after another, never more than one behind.
 
-    A task begins when it is told to: where whoever put it there is about to wait. Two threads that go on in Python at once take
-    the interpreter's lock from each other at every operation of numpy, and both are slower for it.
+    A task begins where whoever put it there is about to wait and says so, or a little later by itself. Two threads that go on in
+    Python at once take the interpreter's lock from each other at every operation of numpy, and both are slower for it.
 
     Numpy computes without that lock, so tasks made of its operations run while MLX computes. Nothing may be asked of MLX here.
     Use it as a context, which waits for all that was put. Like the engine thread it keeps no process from ending, which a pool
@@ -69,7 +73,7 @@ class Beside:
         self._is_free = threading.Event()
         self._is_free.set()
         self._error: Exception | None = None
-        self._next: Callable[[], object] | None = None
+        self._may_begin = threading.Event()
         self._thread = threading.Thread(target=self._work, name="draftlight-beside", daemon=True)
 
     def __enter__(self) -> Self:
@@ -84,14 +88,13 @@ class Beside:
     def put(self, task: Callable[[], object]) -> None:
         """Takes the task, once the one before is done. Raises what that one raised; then nothing is taken."""
         self.wait()
-        self._next = task
+        self._is_free.clear()
+        self._may_begin.clear()
+        self._tasks.put(task)
 
     def begin(self) -> None:
-        """What was put is to be done now."""
-        task, self._next = self._next, None
-        if task is not None:
-            self._is_free.clear()
-            self._tasks.put(task)
+        """Begins what was put, if anything was."""
+        self._may_begin.set()
 
     def wait(self) -> None:
         """Until all that was put is done. Raises what the last task raised, once."""
@@ -103,6 +106,7 @@ class Beside:
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
+            self._may_begin.wait(LONGEST_WAIT)
             try:
                 task()
             except Exception as error:  # whoever waits is told
@@ -284,6 +288,8 @@ class _AnswerRun:
                 report = partial(self._report, writer, round, incomplete.pop() if incomplete else None, self._changed_to(round))
                 if self._alone:
                     beside.put(report)
+                    if not self._request.options.analyse:
+                        beside.begin()
                 else:
                     report()
                 if round.finish is None and not self._alone:

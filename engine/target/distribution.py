@@ -27,6 +27,8 @@ further apart than noise reaches long before."""
 SCALED_AS_THEY_ARE = 10.0
 """Up to this 1/T logits are scaled as they come. Above it float32 keeps ever fewer digits of the product, of a logit of 20 at
 T = 1e-6 none for a difference of 1 or for noise, so each row is first taken less its maximum, which costs a pass over it."""
+EXACT_BELOW = 64.0
+"""Below this scaled logit a row's exponentials are within 1e-5 of what they are when its maximum is taken away first."""
 SMALLEST_INVERSE_TEMPERATURE = 1e-30
 """Below it every logit weighs the same, and far below it float32(1/T) is 0, and 0 times a masked -inf is not a number."""
 
@@ -57,9 +59,12 @@ class HostRow:
 
     @property
     def weighed(self) -> tuple[Floats, float] | None:
-        """(vocab,) weights in proportion to the probabilities, the largest 1, and their sum, if they are computed by now."""
+        """(vocab,) weights in proportion to the probabilities, the largest 1, and their sum. None if they have not been computed,
+        and where they are less exact than they can be: scores were scaled before the largest was taken from them."""
         known = self.__dict__.get("_weighed")
-        return None if known is None else (known[0], float(known[1]))
+        if known is None or not known[1] > 0 or not abs(self.logits[self.likeliest] * self._scale) < EXACT_BELOW:
+            return None
+        return known[0], float(known[1])
 
     @property
     def normaliser(self) -> np.float32:

@@ -51,7 +51,7 @@ def test_a_token_falls_exactly_when_logits_move_by_more_than_its_border(filters:
     for row, token in np.argwhere(left(rows, options)).tolist():
         logits = rows[row]
         border = analysis.border(logits.astype(np.float32), token, options)
-        reach = analysis.BORDER_RANGE if border is None else border
+        reach = near_ties.RANGE if border is None else border
         staying.append((token, against(logits, token, 0.999 * reach - 1e-5)))
         if border is not None:
             falling.append((token, against(logits, token, 1.001 * border + 1e-5)))

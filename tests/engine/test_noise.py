@@ -263,7 +263,8 @@ def differing_draws(vocab_size: int, seeds: int) -> list[str]:
                 another = reference.Stream(stream.key, vocab_size) if not prepared else stream
                 near = reference.draw_with_margin(logits, 1.25, another, 1.0)
                 told = [ids[0], margins[0], without_margin[0], without_margin[2], *near]
-                if not np.array_equal(told, [*wanted, *[wanted[0]] * 3, np.minimum(wanted[1], 1.0)], equal_nan=True):
+                within = wanted[1] if np.isinf(wanted[1]) else np.minimum(wanted[1], 1.0)
+                if not np.array_equal(told, [*wanted, *[wanted[0]] * 3, within], equal_nan=True):
                     found.append(name)
     return found
 

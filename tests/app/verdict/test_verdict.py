@@ -367,6 +367,8 @@ def test_a_margin_that_is_not_known_to_its_end_says_so() -> None:
     base = rejected_round("gumbel")
     ended, exact = (answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),))) for margin in (1.0, 3.25))
     assert (figures(ended, GHOST)["Margin"], figures(exact, GHOST)["Margin"]) == ("≥ 1", "3.250")
+    at_zero = answer(replace(base, emitted=(replace(base.emitted[0], margin=1.0),)), temperature=0)
+    assert figures(at_zero, GHOST)["Margin"] == "1.000", "logits are compared to the end"
 
 
 def test_at_temperature_0_notes_name_only_what_is_shown() -> None:

@@ -97,6 +97,7 @@ def test_others_are_told_where_the_target_s_pass_is_waited_for(kind: str, phase_
     target = Seen(TABLES.target)
     for _ in decode(target, PROMPT, drafter_of(kind), options, control=control, hand_over=lambda complete: seen.append("round")):
         seen.append("yielded")
+    assert seen[-2:] == ["yielded", "wait"], "nobody asks for another round"
     begun = [seen[: place + 1] for place, what in enumerate(seen) if what == "round"]
     assert len(begun) > 3
     for before in begun:

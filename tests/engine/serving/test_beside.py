@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ import pytest
 
 from engine.errors import DraftlightError
 from engine.requests.compare import CompareRequest
+from engine.serving import answer as serving_answer
 from engine.serving.answer import Beside
 from engine.trace import read
 from engine.types import (
@@ -135,10 +137,47 @@ def test_what_the_last_task_raised_is_raised_once() -> None:
     assert done == [2]
 
 
-def test_what_was_put_begins_where_the_other_thread_waits_and_is_done_whatever_happens() -> None:
+def test_what_was_put_begins_by_itself_before_long() -> None:
+    begun = threading.Event()
+    with Beside() as beside:
+        beside.put(begun.set)
+        assert begun.wait(PATIENCE), "the other thread reads a long text for a drafter"
+
+
+def test_a_round_that_needs_no_analysis_is_told_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Held(FakeBackend):
+        """Says nowhere that it waits, and holds the second round until it is released."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.released = threading.Event()
+
+        def decode(self, *arguments: Any) -> Generator[Round, None, None]:
+            arguments[5].on_wait = lambda: None
+            for made in super().decode(*arguments):
+                yield made
+                self.released.wait(PATIENCE)
+
+    monkeypatch.setattr(serving_answer, "LONGEST_WAIT", 2 * PATIENCE)
+    backend = Held()
+    engine = Engine(lambda: backend)
+    try:
+        engine.submit(replace(REQUEST, options=REQUEST.options.replace(analyse=False)))
+        seen: list[Any] = []
+        while not rounds_in(seen):
+            assert engine.wait(PATIENCE / 2), "it is held back"
+            seen += engine.events()
+    finally:
+        backend.released.set()
+        assert engine.close(PATIENCE)
+
+
+def test_what_was_put_begins_where_the_other_thread_waits_and_is_done_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_answer, "LONGEST_WAIT", PATIENCE)
     done: list[int] = []
     with Beside() as beside:
         beside.put(lambda: done.append(1))
+        time.sleep(0.05)
         assert not done
         beside.begin()
         beside.begin()
