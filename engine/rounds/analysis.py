@@ -136,7 +136,7 @@ def coupled_acceptance(p: Row, q: Row, token: int) -> float:
         return p_token
     overlap = p.weights * np.float32(q_token / p.total)
     np.maximum(overlap, q.weights * np.float32(p_token / q.total), out=overlap)
-    return min(1.0, p_token / float(overlap.sum(dtype=np.float64)))
+    return min(1.0, p_token / float(overlap.sum()))
 
 
 def block_acceptance(p: Sequence[Row], q: Sequence[Row], drafted: Sequence[int]) -> list[float]:
