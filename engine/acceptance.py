@@ -357,8 +357,8 @@ class _HostRound:
         token = self._token(accepted, np.float32(1), noise)
 
         def chances(count: int) -> mx.array:
-            """The first so many."""
-            return mx.array(np.minimum(self._all_ratios(count), np.float32(1)))
+            """The first so many, each as it was compared with its coin."""
+            return mx.array([min(1.0, float(self._compared_ratio(index))) for index in range(count)])
 
         return Judgement(mx.array(accepted), token, chances, coins=coins)
 
@@ -388,10 +388,15 @@ class _HostRound:
 
     def _stands(self, index: int, coin: Float) -> bool:
         """Whether a coin is below the ratio at a proposal, which need not be known to the last bit unless they are close."""
-        ratio = None if index < len(self._ratios) else self._about_ratio(index)
-        if ratio is not None and abs(ratio - coin) > CLOSE * ratio:
+        ratio = self._compared_ratio(index)
+        if abs(ratio - coin) > CLOSE * ratio:
             return bool(coin < ratio)
         return bool(coin < self._all_ratios(index + 1)[index])
+
+    def _compared_ratio(self, index: int) -> float:
+        """Of p over q at a proposal: to the last bit if that is known or has to be."""
+        ratio = None if index < len(self._ratios) else self._about_ratio(index)
+        return float(self._all_ratios(index + 1)[index]) if ratio is None else ratio
 
     def _about_ratio(self, index: int) -> float | None:
         """Of p over q at a proposal, but for the last bits; None where one of them is too small for that."""
