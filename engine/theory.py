@@ -111,7 +111,9 @@ def expected_of_weights(
         match = _probability((known[0] * known[1]).sum())
         for bits in _BITS if likely.size > _FEW else (None,):
             gathered, moved = (known, known) if bits is None else _in_groups(p_known, q_known, p_total, q_total, bits)
-            lower, upper = _between(_joined(gathered, rest), _joined(moved, moved_rest))
+            whole = _joined(gathered, rest)
+            apart = whole if moved is gathered and moved_rest is rest else _joined(moved, moved_rest)
+            lower, upper = _between(whole, apart)
             if upper - lower + unknown <= EXPECTED_TOLERANCE:
                 return match, upper, rejection
     match = _probability(_inner(p, q) / (p_total * q_total))
@@ -148,7 +150,7 @@ def _between(gathered: Sides, moved: Sides) -> tuple[float, float]:
     lower it.
     """
     upper = _agreement(gathered)
-    return upper if moved is gathered else _agreement(moved), upper
+    return (upper if moved is gathered else _agreement(moved)), upper
 
 
 def _rest(
