@@ -8,6 +8,7 @@ tokens on a GPU without ever writing the noise down. Nothing is evaluated here; 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -221,7 +222,7 @@ class NoiseSource:
         lazy: bool = False,
     ) -> mx.array:
         """As `gumbel_argmax`, with this run's seed: (rows,) int32."""
-        return self.argmax_and_margin(logits, inverse_temperature, positions, domain, round_position, lazy)[0]
+        return self.argmax_and_margin(logits, inverse_temperature, positions, domain, round_position, lazy, reach=0.0)[0]
 
     def draw_on_host(
         self,
@@ -246,11 +247,13 @@ class NoiseSource:
         domain: str = "shared",
         round_position: Position | None = None,
         lazy: bool = False,
+        reach: float = math.inf,
     ) -> tuple[mx.array, mx.array]:
         """The drawn ids, (rows,) int32, and how far each winner's score is above the second best, (rows,) float32.
 
-        The margin is inf where only one token is not masked. What is not read of a lazy pair costs nothing on the CPU. Where
-        numpy computes and the logits can be evaluated, they are, unless the draw is to stay `lazy`.
+        The margin is inf where only one token is not masked; numpy tells it up to `reach`, as `reference.draw_with_margin` does.
+        What is not read of a lazy pair costs nothing on the CPU. Where numpy computes and the logits can be evaluated, they are,
+        unless the draw is to stay `lazy`.
         """
         if logits.ndim != 2 or logits.shape[1] != self.vocab_size:
             raise ValueError(f"logits must be (rows, {self.vocab_size}), not {tuple(logits.shape)}")
@@ -263,7 +266,7 @@ class NoiseSource:
             return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
         if isinstance(round_position, mx.array):
             return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
-        ids, margins = reference.draw(known, inverse_temperature, self.streams(positions, domain, round_position))
+        ids, margins = reference.draw(known, inverse_temperature, self.streams(positions, domain, round_position), reach)
         return mx.array(ids), mx.array(margins)
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:

@@ -386,12 +386,8 @@ class Stream:
         """Whether all words are known."""
         return self._words is not None
 
-    def at(self, tokens: npt.NDArray[np.int64]) -> Words:
-        """(tokens,) of these alone."""
-        return words_at(self.key, tokens) if self._words is None else self._words[tokens]
-
     def few(self, tokens: npt.NDArray[np.int64]) -> Words:
-        """The same, one by one: for a handful."""
+        """(tokens,) of these alone, one by one: for a handful."""
         return np.array([self.word(token) for token in tokens.tolist()], np.uint32)
 
     def word(self, token: int) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine import near_ties, theory
+from engine.target.distribution import Weighed
 from engine.types import Candidate, DecodingOptions, Expected
 
 TOP = 5
@@ -100,10 +101,6 @@ def _inner(first: Floats, second: Floats) -> float:
     whole = len(first) // SUMMED_AT_ONCE * SUMMED_AT_ONCE
     parts = np.vecdot(first[:whole].reshape(-1, SUMMED_AT_ONCE), second[:whole].reshape(-1, SUMMED_AT_ONCE))
     return float(parts.sum(dtype=np.float64)) + float(np.vecdot(first[whole:], second[whole:]))
-
-
-Weighed = tuple[Floats, float]
-"""(vocab,) weights, the largest 1, and their sum."""
 
 
 def row(logits: Floats, inverse_temperature: float, weighed: Weighed | None = None) -> Row:

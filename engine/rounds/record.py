@@ -22,7 +22,7 @@ from engine.noise_reference import Stream
 from engine.rounds import analysis
 from engine.rounds.other_draws import HostDraws, OtherDraws
 from engine.rounds.text_stream import AnswerText
-from engine.target.distribution import Distribution
+from engine.target.distribution import Distribution, Weighed
 from engine.types import DecodingOptions, Draw, Emitted, Origin, Proposal, Round, Rule, Status
 
 
@@ -114,8 +114,8 @@ class Sight:
     unfiltered: analysis.Floats | None
     q: analysis.Floats | None
     q_scale: float
-    p_weighed: Sequence[analysis.Weighed | None]
-    q_weighed: Sequence[analysis.Weighed | None]
+    p_weighed: Sequence[Weighed | None]
+    q_weighed: Sequence[Weighed | None]
     margins: analysis.Floats | Sequence[Stream] | None
     coins: list[float] | None
     acceptance: list[float] | None
@@ -149,7 +149,7 @@ class Sight:
         )
 
 
-def _weighed(rows: Distribution) -> list[analysis.Weighed | None]:
+def _weighed(rows: Distribution) -> list[Weighed | None]:
     return [None] * rows.rows if rows.host is None else [row.weighed for row in rows.host.rows]
 
 
@@ -164,9 +164,8 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
     judged = min(round.accepted + 1, len(round.proposals))
     p = analysis.rows(sight.p[: max(len(round.emitted), len(round.proposals))], sight.p_scale, sight.p_weighed)
     q = _draft_rows(round, sight)
-    acceptance = sight.acceptance
-    if acceptance is None and sight.coins is not None:
-        acceptance = analysis.block_acceptance(p, q, [proposal.id for proposal in round.proposals])
+    if sight.acceptance is None and sight.coins is not None:
+        sight = replace(sight, acceptance=analysis.block_acceptance(p, q, [proposal.id for proposal in round.proposals]))
     margins = _margins(sight, len(round.emitted))
     borders = _borders(sight, round, options)
     emitted = tuple(
@@ -184,9 +183,9 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
     proposals = []
     for index, proposal in enumerate(round.proposals):
         if index < judged:
-            found = _judged(round.rule, sight, acceptance, index, proposal, p[index], q[index], text_of)
+            found = _judged(round.rule, sight, index, proposal, p[index], q[index], text_of)
         else:
-            found = _unjudged(round.rule, sight, acceptance, index, proposal, p[index], q[index])
+            found = _unjudged(round.rule, sight, index, proposal, p[index], q[index])
         if drawn is not None:
             target, coupled, independent = (
                 None if (token := ids[index]) is None else Draw(token, text_of(token)) for ids in drawn
@@ -225,27 +224,20 @@ def _borders(sight: Sight, round: Round, options: DecodingOptions) -> list[float
 
 
 def _judged(
-    rule: Rule,
-    sight: Sight,
-    acceptance: Sequence[float] | None,
-    index: int,
-    proposal: Proposal,
-    p: analysis.Row,
-    q: analysis.Row,
-    text_of: Callable[[int], str],
+    rule: Rule, sight: Sight, index: int, proposal: Proposal, p: analysis.Row, q: analysis.Row, text_of: Callable[[int], str]
 ) -> Proposal:
     token = proposal.id
-    if acceptance is not None:
-        chance = acceptance[index]
+    if sight.acceptance is not None:
+        acceptance = sight.acceptance[index]
     elif sight.greedy:
-        chance = float(sight.draws is not None and sight.draws[index] == token)
+        acceptance = float(sight.draws is not None and sight.draws[index] == token)
     else:
-        chance = p.of(token) if rule == "match" else analysis.coupled_acceptance(p, q, token)
+        acceptance = p.of(token) if rule == "match" else analysis.coupled_acceptance(p, q, token)
     return replace(
         proposal,
         q=q.of(token),
         p=p.of(token),
-        acceptance=chance,
+        acceptance=acceptance,
         coin=None if sight.coins is None else sight.coins[index],
         draft_argmax=None if sight.draws is None else token,
         target_argmax=None if sight.draws is None else sight.draws[index],
@@ -254,15 +246,7 @@ def _judged(
     )
 
 
-def _unjudged(
-    rule: Rule,
-    sight: Sight,
-    acceptance: Sequence[float] | None,
-    index: int,
-    proposal: Proposal,
-    p: analysis.Row,
-    q: analysis.Row,
-) -> Proposal:
+def _unjudged(rule: Rule, sight: Sight, index: int, proposal: Proposal, p: analysis.Row, q: analysis.Row) -> Proposal:
     """A proposal after the rejected one. Of its row only its own p is told: it is conditional on text that was not kept."""
     # Under `block` the coins and chances of all positions decide together, so all are shown.
     shown = rule == "block"
@@ -270,6 +254,6 @@ def _unjudged(
         proposal,
         q=q.of(proposal.id),
         p=p.of(proposal.id),
-        acceptance=acceptance[index] if shown and acceptance is not None else None,
+        acceptance=sight.acceptance[index] if shown and sight.acceptance is not None else None,
         coin=sight.coins[index] if shown and sight.coins is not None else None,
     )

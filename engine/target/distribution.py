@@ -20,6 +20,8 @@ from engine.host import on_host
 from engine.types import DecodingOptions
 
 Floats = npt.NDArray[np.float32]
+Weighed = tuple[Floats, float]
+"""(vocab,) weights in proportion to the probabilities, the largest 1, and their sum."""
 
 LARGEST_INVERSE_TEMPERATURE = 1e30
 """Above it float32(1/T) soon overflows, and infinity times a difference of 0 is not a number. Any two logits that differ are
@@ -58,9 +60,9 @@ class HostRow:
             return weights, total, np.float32(np.log(total) + finite)
 
     @property
-    def weighed(self) -> tuple[Floats, float] | None:
-        """(vocab,) weights in proportion to the probabilities, the largest 1, and their sum. None if they have not been computed,
-        and where they are less exact than they can be: scores were scaled before the largest was taken from them."""
+    def weighed(self) -> Weighed | None:
+        """None if they have not been computed, and where they are less exact than they can be: scores were scaled before the
+        largest was taken from them."""
         known = self.__dict__.get("_weighed")
         if known is None or not known[1] > 0 or not abs(self.logits[self.likeliest] * self._scale) < EXACT_BELOW:
             return None
