@@ -52,14 +52,14 @@ class MachinePage(QWidget):
     """Signals:
     used: ("target" or "drafter", path) a model is to be used.
     pair_used: (target, drafter) two are to be used together.
-    fetch_wanted: (repository) a draft model is to be looked up on the Hub.
+    fetch_wanted: (repository, target) a draft model for a target is to be looked up on the Hub.
     check_wanted: (path) a model is to be checked as a drafter for the target in use.
     read_again: what there is has been read.
     """
 
     used = Signal(str, str)
     pair_used = Signal(str, str)
-    fetch_wanted = Signal(str)
+    fetch_wanted = Signal(str, str)
     check_wanted = Signal(str)
     read_again = Signal()
 
@@ -272,7 +272,7 @@ class MachinePage(QWidget):
         if model is None or not found:
             return
         if found[0].here is None:
-            self.fetch_wanted.emit(found[0].pair.repository)
+            self.fetch_wanted.emit(found[0].pair.repository, model.target)
         else:
             self.pair_used.emit(model.target, found[0].here.target)
 

@@ -15,11 +15,13 @@ from app.library.downloads import Downloads
 from app.look.banner import Banner
 from app.look.dragged import local_files
 from app.look.theme import Theme
+from app.look.wording import target_title
 from app.session.chat import Chat
 from app.window.bench_dialog import BenchDialog
 from app.window.header import model_path
 from engine.errors import DraftlightError
 from engine.files.gguf_header import is_gguf
+from engine.files.library import only_drafts
 
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 
@@ -35,6 +37,7 @@ class ModelsController(QObject):
         self.downloads = Downloads(self.background, self)
         self.downloads.arrived.connect(self._arrived)
         self.dialog: ModelsDialog | None = None
+        self._fetched_for: dict[str, str] = {}
 
     @Slot()
     def open(self) -> None:
@@ -44,6 +47,7 @@ class ModelsController(QObject):
             self.dialog.machine.used.connect(self._use)
             self.dialog.machine.pair_used.connect(self._use_pair)
             self.dialog.machine.check_wanted.connect(self._check)
+            self.dialog.machine.fetch_wanted.connect(self._fetch_for)
             self.dialog.hosts.split_wanted.connect(partial(self._chat.change, "split"))
             self._chat.link.checked.connect(self.dialog.machine.show_check)
             self.downloads.look()
@@ -98,9 +102,19 @@ class ModelsController(QObject):
             self._chat.link.check_drafter(path)
 
     @Slot(str, str)
+    def _fetch_for(self, repository: str, target: str) -> None:
+        self._fetched_for[repository] = target
+
+    @Slot(str, str)
     def _arrived(self, name: str, path: str) -> None:
         self._banner.show_message(f"{name} has been downloaded.", "note")
-        self._banner.offer("Use it", partial(self._use, "target", path))
+        target = self._fetched_for.pop(name.partition(":")[0], "")
+        if target:
+            self._banner.offer(f"Use with {target_title(target)}", partial(self._use_pair, target, path))
+        elif only_drafts(Path(path)):
+            self._banner.offer("Use as drafter", partial(self._use, "drafter", path))
+        else:
+            self._banner.offer("Use it", partial(self._use, "target", path))
         if self.dialog is not None:
             self.dialog.machine.read()
 
@@ -126,8 +140,8 @@ class ModelsController(QObject):
         self.background.close()
 
     def use_dropped(self, path: Path) -> None:
-        """Answers with a model that was dropped."""
-        self._use("target", str(path.resolve()))
+        """Answers with a model that was dropped, or drafts with it."""
+        self._use("drafter" if only_drafts(path) else "target", str(path.resolve()))
 
 
 def dropped_model(data: QMimeData) -> Path | None:

@@ -311,6 +311,14 @@ def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> Librar
     )
 
 
+def only_drafts(place: Path) -> bool:
+    """Whether a folder holds a model that was made to draft and cannot be a target, by its config.json."""
+    try:
+        return type_stated(table(json_of(content_of(place / "config.json")))) in _ONLY_DRAFT
+    except (OSError, ValueError):
+        return False
+
+
 def bits_of_type(name: str) -> tuple[str, float]:
     """The quantisation that the name of a GGUF file states, and bits of a weight, roughly; of none stated "" and 16."""
     stated = name.upper().replace("-", ".").replace("_", ".")

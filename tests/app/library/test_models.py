@@ -217,6 +217,10 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     qtbot.waitUntil(lambda: titles(page.list) == [small] and page.download.isEnabled())
     qtbot.keyClick(page.list, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: titles(dialog.machine.list) == [small, "org/Qwen3-8B"])
+    assert window.banner.action.text() == "Use with Qwen3-8B"
+    window.banner.action.click()
+    assert engine.loads[-1] == (str(models / "org" / "Qwen3-8B"), str(models / small))
+    window.chat.change("drafter", "none")
     dialog.machine.list.go_to(str(models / "org" / "Qwen3-8B"))
     assert dialog.machine.pair.text() == "Use with Qwen3 0.6B"
     assert not dialog.machine.delete.isEnabled() and "in use" in dialog.machine.delete.toolTip()
@@ -240,6 +244,22 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     qtbot.waitUntil(lambda: not downloads.states)
     assert (download.models_folder() / "org" / "gated" / "config.json").is_file()
     assert "hf_" not in caplog.text
+
+
+def test_what_can_only_draft_is_used_as_drafter_whether_downloaded_or_dropped(
+    qtbot: QtBot, open_window: Open, models: Path, served: Hub, tmp_path: Path
+) -> None:
+    made = tiny_models.write_folder(tmp_path / "served", architectures=["DFlashDraftModel"])
+    served.serve("org/block", made, config={"model_type": "llama"})
+    window, _ = open_window()
+    window.models.open()
+    window.models.downloads.start("org/block")
+    qtbot.waitUntil(lambda: not window.banner.isHidden())
+    assert window.banner.action.text() == "Use as drafter"
+    window.banner.action.click()
+    assert (window.settings.target, window.settings.drafter) == ("builtin", str(models / "org" / "block"))
+    assert drop(window, made)
+    assert (window.settings.target, window.settings.drafter) == ("builtin", str(made))
 
 
 def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtBot, served: Hub, tmp_path: Path) -> None:
