@@ -4,7 +4,7 @@ Every line is one JSON object in UTF-8 with a `kind`:
 
 - `header` comes first: `schema`, `created` (UTC), versions, hardware, the models with their hashes, every option with the
   seed that was drawn, the prompt as messages, text and token ids, and under `given` what the answer was given to begin with,
-  as text and token ids: nothing, unless it branches off another.
+  as text and token ids: nothing, unless it branches off another. No chat is made of it if `kept` is false.
 - `round`: one `engine.types.Round`; see `engine.codec` for how its values look.
 - `change`: rule, gamma or drafter took effect from round `index` on.
 - `summary` comes last: how the answer ended, its text, times and metrics. Without it the answer was cut off.
@@ -81,6 +81,11 @@ class Trace:
     def part(self, name: str) -> dict[str, Any]:
         """A table of the header; empty where there is none, as a trace may come from anywhere. So with all that follows."""
         return table(self.header.get(name))
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a chat may be made of it. Traces of before do not say."""
+        return self.header.get("kept") is not False
 
     @property
     def given_text(self) -> str:

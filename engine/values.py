@@ -378,6 +378,8 @@ class Request:
         overflow: what happens where the conversation is too long for the context.
         dropped: how many messages were left out for the answer before. They stay out as long as something has to, so that what is
             read of the others can be kept.
+        kept: False for an answer of which no chat is to be made: a comparison's, a measurement's, or one that the user does not
+            want kept. It is noted in the trace.
     """
 
     messages: tuple[Message, ...]
@@ -392,6 +394,7 @@ class Request:
     thinking: Thinking = "auto"
     overflow: Overflow = "stop"
     dropped: int = 0
+    kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def options() -> Entries:
             help="go on with the newest conversation, or with this one (see `draftlight chats list`), under its settings; "
             "without a prompt, an answer that was stopped or cut goes on where it ended",
         ),
-        option("--no-save", dest="save", action="store_false", help="do not keep the conversation"),
+        option("--no-save", dest="save", action="store_false", help="do not keep the conversation, only its trace"),
         *shared_options.models(),
         ANYWAY,
         *shared_options.hosts(),
@@ -134,6 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
             template=settings.template,
             thinking=settings.thinking,
             overflow=settings.overflow,
+            kept=arguments.save,
         )
         return chat(
             request if saving is None else saving.request,

@@ -120,6 +120,7 @@ class Setup:
                 drafter=column.drafter,
                 template=self.template,
                 thinking=thinking,
+                kept=False,
             )
             for column in self.columns
         )

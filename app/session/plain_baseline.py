@@ -70,10 +70,10 @@ def _question(request: Request) -> Request:
     """
     anything = DecodingOptions()
     options = request.options.replace(rule=anything.rule, gamma=anything.gamma, seed=anything.seed)
-    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None)
+    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None, kept=True)
 
 
 def plain_request(request: Request) -> Request:
     """The same request answered plainly and briefly, outside the conversation. Given tokens count for its length."""
     options = request.options.replace(max_tokens=len(request.given) + PLAIN_TOKENS, stop=())
-    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None)
+    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None, kept=False)

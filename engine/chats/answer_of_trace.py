@@ -140,7 +140,8 @@ class _Growing:
 
 
 def conversations_of(paths: list[Path], skipped: list[str]) -> list[Conversation]:
-    """The conversations that these traces make; what cannot be read is left out, with a sentence for each in `skipped`."""
+    """The conversations that these traces make. Answers that are not to be kept are left out, and so is what cannot be read, with
+    a sentence for each in `skipped`."""
     growing: list[_Growing] = []
     for path in paths:
         try:
@@ -148,7 +149,8 @@ def conversations_of(paths: list[Path], skipped: list[str]) -> list[Conversation
         except DraftlightError as error:
             skipped.append(str(error))
             continue
-        _take(trace, growing)
+        if trace.is_kept:
+            _take(trace, growing)
     return [_finished(each) for each in growing if each.messages]
 
 

@@ -501,8 +501,9 @@ class ChatStore:
         return [path for path in traces_in(self.traces.folder) if path.name not in known]
 
     def import_traces(self) -> int:
-        """Makes conversations of `traces_to_import`; how many. The first call does it, later ones do nothing, until the chats had
-        to be rebuilt. Notes tell which traces cannot be read. A trace of 500 tokens takes some 50 ms."""
+        """Makes conversations of `traces_to_import`, but of none that is not to be kept; how many. The first call does it, later
+        ones do nothing, until the chats had to be rebuilt. Notes tell which traces cannot be read. A trace of 500 tokens takes
+        some 50 ms."""
         if self._fact("traces imported"):
             return 0
         skipped: list[str] = []

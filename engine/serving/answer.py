@@ -398,6 +398,7 @@ class _AnswerRun:
             "options": options_to_json(request.options),
             "seed": request.options.seed,
             "conversation": request.conversation,
+            "kept": request.kept,
             "prompt": {
                 "messages": plain(request.messages if self._template else request.messages[-1:]),
                 "template": self._template,

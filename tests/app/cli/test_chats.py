@@ -124,6 +124,9 @@ def test_a_failed_answer_is_kept_as_far_as_it_came(backend: FakeBackend, home: P
 def test_nothing_is_kept_where_that_is_not_wished_for(backend: FakeBackend, home: Path) -> None:
     run("chat", "hi", "--max-tokens", "2", "--no-save")
     assert not (home / "chats").exists()
+    run("chats", "list")
+    with ChatStore(home) as store:
+        assert store.conversations() == (), "although its trace is there"
 
 
 def test_an_answer_comes_even_if_it_cannot_be_kept(backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -260,6 +260,7 @@ def test_requests_share_seed_length_and_filters_and_differ_in_what_their_columns
         ("gumbel", "auto", 0.8, "none"),
     ]
     assert [message.role for message in requests[0].messages] == ["system", "user"]
+    assert not any(request.kept for request in requests), "no chats are made of their traces"
     raw = replace(setup, template=False).requests("builtin", DecodingOptions(), "Be brief.")
     assert [message.role for message in raw[0].messages] == ["user"] and not raw[0].template
 

@@ -140,7 +140,9 @@ def test_every_option_either_makes_another_question_or_means_nothing_to_a_plain_
     known = Baselines()
     known.add(ASKED, finished(32, 2.0))
     for changes in ({"rule": "block"}, {"gamma": 7}, {"gamma": "auto"}, {"seed": 8}, {"seed": None}):
-        found = known.of(replace(ASKED, options=ASKED.options.replace(**changes), drafter="ngram", conversation="window-2"))
+        found = known.of(
+            replace(ASKED, options=ASKED.options.replace(**changes), drafter="ngram", conversation="window-2", kept=False)
+        )
         assert found is not None and found.fits
     decided = {"temperature", "top_p", "top_k", "min_p", "repetition_penalty", "repetition_context", "max_tokens", "stop"}
     decided.add("kv_bits")
@@ -158,6 +160,7 @@ def test_the_plain_run_is_the_same_request_without_drafter_outside_the_conversat
     request = Request(MESSAGES, DecodingOptions(seed=7, stop=("x",)), drafter="builtin-draft", conversation="window-1")
     plain = plain_request(request)
     assert (plain.drafter, plain.conversation, plain.options.max_tokens) == ("none", "", PLAIN_TOKENS)
+    assert not plain.kept, "no chat is made of its trace"
     assert plain.messages == request.messages and plain.options.seed == 7
     branched = plain_request(replace(request, given=(4, 5, 6)))
     assert branched.given == (4, 5, 6) and branched.options.max_tokens == 3 + PLAIN_TOKENS, "given tokens count for the length"

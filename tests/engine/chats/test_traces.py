@@ -175,17 +175,24 @@ def test_traces_of_before_become_conversations_once(store: ChatStore, tmp_path: 
     first = [("user", "How are you?"), ("assistant", "Fine.")]
 
     def trace(
-        name: str, minute: int, prompt: str, answer: str, key: str = "window-0", history: Sequence[tuple[str, str]] = ()
+        name: str,
+        minute: int,
+        prompt: str,
+        answer: str,
+        key: str = "window-0",
+        history: Sequence[tuple[str, str]] = (),
+        **header: object,
     ) -> None:
         rounds = [make_round(0, [], answer, finish="eos")]
         created = f"2026-11-21T12:{minute:02}:00.000+00:00"
-        write_trace(folder / name, rounds, prompt, history=history, created=created, conversation=key)
+        write_trace(folder / name, rounds, prompt, history=history, created=created, conversation=key, **header)
 
     trace("1.jsonl", 0, "How are you?", "Fine.")
     trace("2.jsonl", 1, "How are you?", "Well.")
     trace("3.jsonl", 2, "Good.", "Thanks.", history=[("system", "Be kind."), *first])
     trace("4.jsonl", 3, "How are you?", "Alone.", key="")
     trace("5.jsonl", 4, "How are you?", "Alone again.", key="")
+    trace("compared.jsonl", 5, "How are you?", "A column.", key="", kept=False)
     (folder / "6.jsonl").write_text("{}\n")
     (folder / "7.jsonl").write_bytes((folder / "1.jsonl").read_bytes()[:100])
     assert store.import_traces() == 3
