@@ -239,10 +239,14 @@ class BenchSkipped(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class BenchFinished(TaskEvent):
-    """`complete` is False if the benchmark was stopped, or `out_of_time` as it was asked to be; its rows so far are sound."""
+    """`complete` is False if the benchmark was stopped, or `out_of_time` as it was asked to be; its rows so far are sound.
+
+    `process_peak_memory`: the most bytes that the process which measured has had in RAM; None where it does not say.
+    """
 
     complete: bool
     out_of_time: bool = False
+    process_peak_memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

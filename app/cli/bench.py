@@ -19,7 +19,6 @@ from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.exports.bench_report import to_html
 from engine.files.whole_file import write_whole
-from engine.provenance import peak_memory
 from engine.requests.bench import BenchRequest, BenchSetting
 from engine.types import BenchFinished, BenchSkipped, BenchStarted, Event, TaskFailed
 from engine.wording import size
@@ -182,8 +181,9 @@ def _notes(results: Results) -> list[str]:
         "intervals over prompts; those of alpha and tau (bootstraps) are too narrow for few prompts. TTFT s: time to first token",
         "in seconds. Repeated: share of 4-grams the answer had already used; repetition helps every drafter. Memory: peak of",
         "MLX's arrays (target, this drafter, caches, computation). Measured with analyse off and phase_every 0.",
-        f"The whole program, with all drafters loaded and everything counted, took at most {size(peak_memory())}.",
     ]
+    if memory := results.memory_of_process():
+        lines.append(memory)
     noise = noise_of_plain(results.rows)
     if noise is not None:
         lines.append(

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine import garbage
+from engine import garbage, provenance
 from engine.bench.journal import Journal, alone, state_of
 from engine.bench.measure import MeasuredAnswer, own_answer, peer_answer, row_of
 from engine.drafter_kinds import NO_DRAFTER, LoadedDrafter, drafter_kind
@@ -69,12 +69,16 @@ class BenchTask(LongTask[BenchRequest]):
             try:
                 _Bench(self, backend, slots, emit, began).run()
             except _OutOfTime:
-                return BenchFinished(self.id, complete=False, out_of_time=True)
-        return BenchFinished(self.id, complete=True)
+                return self._end(complete=False, out_of_time=True)
+        return self._end(complete=True)
 
     def cut_off(self) -> BenchFinished:
         """The end of a benchmark that was stopped: the rows so far stand."""
-        return BenchFinished(self.id, complete=False)
+        return self._end(complete=False)
+
+    def _end(self, complete: bool, out_of_time: bool = False) -> BenchFinished:
+        """With the memory of this process, which whoever asked for the benchmark may not share."""
+        return BenchFinished(self.id, complete, out_of_time, provenance.peak_memory())
 
 
 def planned(

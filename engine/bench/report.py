@@ -24,6 +24,7 @@ from engine.bench.statistics import (
 from engine.codec import plain
 from engine.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetup
 from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, Event
+from engine.wording import size
 
 FORMAT = "draftlight.bench/1"
 METHOD = {
@@ -43,8 +44,8 @@ METHOD = {
     "choices": "Settings are compared prompt by prompt, Student's t on differences of log speed-ups, Bonferroni over the "
     "settings; a winner beats every other setting and plain decoding, and a false one is called in at most 5% of benchmarks.",
     "peak_memory": "Bytes of MLX's arrays at their most during the answer, without those of the other drafters that are loaded; "
-    "what Python, numpy, the tokenizer and the libraries take is not counted. process_peak_memory_bytes counts everything, with "
-    "all drafters loaded, since the program was started.",
+    "what Python, numpy, the tokenizer and the libraries take is not counted. process_peak_memory_bytes counts everything in "
+    "the process that measured, with all drafters loaded, since it was started; of a split target that is the process of rank 0.",
     "repetition": "Share of the answer's 4-grams that had occurred in it before. A repetitive answer helps every drafter.",
 }
 
@@ -56,6 +57,7 @@ class Results:
     Attributes:
         messages: prompts and turns that were skipped, with the reason.
         out_of_time: it ended because its time was over.
+        process_peak_memory: as in `BenchFinished`; None before the end.
     """
 
     request: BenchRequest
@@ -65,6 +67,7 @@ class Results:
     messages: list[str] = field(default_factory=list)
     complete: bool = False
     out_of_time: bool = False
+    process_peak_memory: int | None = None
 
     def take(self, event: Event) -> None:
         """Takes in what the benchmark says; other events say nothing here."""
@@ -75,8 +78,8 @@ class Results:
                 self.rows.append(row)
             case BenchSkipped(_, message):
                 self.messages.append(message)
-            case BenchFinished(_, complete, out_of_time):
-                self.complete, self.out_of_time = complete, out_of_time
+            case BenchFinished(_, complete, out_of_time, peak):
+                self.complete, self.out_of_time, self.process_peak_memory = complete, out_of_time, peak
             case _:
                 pass
 
@@ -87,6 +90,13 @@ class Results:
     def decisions(self) -> tuple[Decision, ...]:
         """What is to be taken, by temperature."""
         return () if self.setup is None else decide(self.rows, self.setup.settings, self.request.target)
+
+    def memory_of_process(self) -> str:
+        """What the process that measured took, in a sentence; empty where that is not known."""
+        if self.process_peak_memory is None:
+            return ""
+        most = size(self.process_peak_memory)
+        return f"The process that measured, with all drafters loaded and everything counted, took at most {most}."
 
     def missing(self) -> list[str]:
         """What was to be measured and is not, in sentences."""
@@ -119,7 +129,7 @@ def document(results: Results, *, summary: bool = True) -> dict[str, Any]:
         "created": results.created,
         "versions": provenance.versions(),
         "hardware": {**provenance.hardware(), "device": described.get("device")},
-        "process_peak_memory_bytes": provenance.peak_memory(),
+        "process_peak_memory_bytes": results.process_peak_memory,
         "target": {name: value for name, value in target.items() if name != "path"},
         "drafters": described.get("drafters", []),
         "options": {**options, "analyse": False, "phase_every": 0, "warm_up_tokens": described.get("warm_up_tokens")},

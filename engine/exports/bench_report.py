@@ -260,9 +260,8 @@ def _notes(results: Results) -> list[str]:
     comparable = [row for row in results.rows if row.same_text is not None]
     same = sum(row.same_text is True for row in comparable)
     equal = f"{same} of {len(comparable)} answers that should equal the plain one did; near-ties can make the others differ."
-    whole = f"The whole program, with all drafters and everything counted, took at most {size(provenance.peak_memory())}."
     notes = results.setup.notes if results.setup else ()
-    return [line for line in (equal if comparable else "", whole, *notes, *results.messages) if line]
+    return [line for line in (equal if comparable else "", results.memory_of_process(), *notes, *results.messages) if line]
 
 
 def _provenance(results: Results) -> str:

@@ -106,7 +106,11 @@ def whole(files: dict[str, str]) -> tuple[BenchRequest, list[Event]]:
 
 def test_every_setting_is_measured_once_on_every_prompt(whole: tuple[BenchRequest, list[Event]]) -> None:
     request, events = whole
-    assert events[-1] == BenchFinished(1, complete=True)
+    match events[-1]:
+        case BenchFinished(1, True, False, peak):
+            assert peak is not None and peak >= max(row.peak_memory or 0 for row in rows_of(events)), "everything is counted"
+        case other:
+            raise AssertionError(other)
     rows = [row for row in rows_of(events) if not row.setting.is_baseline]
     ours = [row for row in rows if row.maker == "draftlight"]
     asked = {
@@ -230,7 +234,7 @@ def test_a_stopped_benchmark_keeps_its_rows(files: dict[str, str]) -> None:
             engine.stop(task_id)
 
     events = benched(request, stop_after_the_first_row)
-    assert events[-1] == BenchFinished(1, complete=False)
+    assert isinstance(events[-1], BenchFinished) and not events[-1].complete
     assert 1 <= len(rows_of(events)) < 12
     assert all(finish in ("length", "eos") for row in rows_of(events) for finish in row.finishes)
 
@@ -240,7 +244,7 @@ def test_what_the_model_cannot_read_is_skipped_with_the_reason(files: dict[str, 
     prompts = (BenchPrompt("long", "chat", (long,)), BenchPrompt("later", "chat", ("hello", long)), PROMPTS[1])
     request = BenchRequest(prompts, files["target"], ("ngram",), ("gumbel",), (0.0,), max_tokens=4, peers=False)
     events = benched(request)
-    assert events[-1] == BenchFinished(1, complete=True)
+    assert isinstance(events[-1], BenchFinished) and events[-1].complete
     assert {(row.prompt_id, row.turns) for row in rows_of(events)} == {("later", 1), ("letters", 1)}
     skipped = [event.message for event in events if isinstance(event, BenchSkipped)]
     assert [message.split(" is not")[0] for message in skipped] == ["long", "turn 2 of later"]

@@ -13,7 +13,7 @@ from engine.bench.chooser import advice
 from engine.bench.report import Results
 from engine.exports.bench_report import to_html
 from engine.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetup
-from engine.types import ModelInfo
+from engine.types import BenchFinished, ModelInfo
 from engine.wording import size
 from tests.engine.bench.test_chooser import SETTINGS, rows_of
 from tests.engine.exports.test_report import HOSTILE, Page
@@ -45,6 +45,13 @@ def test_the_answer_stands_first_and_every_setting_where_it_belongs() -> None:
     assert line == pytest.approx(spots[logs.index(0.0)])
     assert html.count("class=dot ") == 4 * len(SETTINGS)
     assert size(1_000) in page.text, "peak memory"
+
+
+def test_the_memory_of_a_process_is_that_of_the_one_which_measured_and_left_out_where_unknown() -> None:
+    found = results(4)
+    assert "everything counted" not in Page(to_html(found)).text
+    found.take(BenchFinished(1, complete=True, process_peak_memory=746_000_000))
+    assert f"everything counted, took at most {size(746_000_000)}." in Page(to_html(found)).text
 
 
 def test_it_holds_no_script_and_loads_nothing() -> None:
