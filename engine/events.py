@@ -161,9 +161,9 @@ class RunChanged(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class RunFinished(RunEvent):
-    """`seconds_to_first_token` counts from submission, in a comparison without the turns of other answers and without loading;
-    `prefill_seconds` is reading the prompt alone. `trace_error` says why the trace is incomplete, and `trace_path` is None
-    then."""
+    """`seconds_to_first_token` counts from submission, without the models that are loaded for the answer, and in a comparison
+    without the turns of other answers; `prefill_seconds` is reading the prompt alone. `trace_error` says why the trace is
+    incomplete, and `trace_path` is None then."""
 
     finish: Finish
     text: str

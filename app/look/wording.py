@@ -41,8 +41,8 @@ DEFINITIONS = {
     "alone is known. A dotted line is a pause before the next round.",
     "speed_up": "Speed-up: throughput divided by that of a plain run (without a drafter), measured on the same prompt "
     "with the same settings, model and machine. It is never derived from other figures.",
-    "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round. In a "
-    "comparison, loading and the other answers' turns do not count.",
+    "first_token": "Time from sending the prompt to the first token: waiting, reading the prompt and the first round. "
+    "Loading models for the answer does not count, nor, in a comparison, do the other answers' turns.",
     "invariant": f"Same with any drafter: under {' and '.join(RULE_TITLES[rule] for rule in INVARIANT_RULES)} the target draws "
     "with noise that depends only on the seed and the position, so another drafter gives the same text, except at near-ties.",
     "context": "Tokens of the conversation and of what you are writing, out of those that the model reads at most. The answer "

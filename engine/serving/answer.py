@@ -142,12 +142,13 @@ def turns(
         emit(_cancelled(run))
         return
     try:
+        clock = Clock()
+        began = clock()
         target = slots.target(run.request.target)
         request = _with_changes(run.request, run.take_changes())
         drafter = slots.drafter(request.drafter)
-        clock = Clock()
-        if shared_since is not None:
-            clock.leave_out(shared_since)  # this answer's own loading too: what one loads is there for the others
+        # Loading is left out: the next answer finds what this one loads, and of several what one loads is there for the others.
+        clock.leave_out(began if shared_since is None else shared_since)
         request = with_given_ids(target, request)
         prompt = prompt_of(target, request)
         given = beginning(target, request.given, request.options, len(prompt.ids))

@@ -219,6 +219,14 @@ def test_the_time_to_the_first_token_is_that_of_the_answer_alone(paced: tuple[De
         assert told == {ends[compared].seconds_to_first_token}, "known from the first round on"  # type: ignore[union-attr]
 
 
+def test_what_an_answer_has_loaded_is_no_part_of_the_time_to_its_first_token(paced: tuple[Desk, PacedBackend]) -> None:
+    desk, backend = paced
+    first = desk.engine.submit(request("quick"))
+    (end,) = desk.ends((first,)).values()
+    assert isinstance(end, RunFinished) and backend.loads == ["builtin", "quick"]
+    assert end.seconds_to_first_token == pytest.approx(backend.reading + backend.paces["quick"])
+
+
 class PacedModel:
     """A tiny model whose passes take the device's time."""
 
