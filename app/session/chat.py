@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -78,6 +78,7 @@ class Chat(QObject):
         finished: (words) the newest answer has ended.
         opened: another conversation is shown, or none.
         stored: the store has other content than before.
+        replaced_settings: (words, the values before by name) several settings were replaced, which a user may want to take back.
     """
 
     received = Signal(list)
@@ -88,6 +89,7 @@ class Chat(QObject):
     finished = Signal(str)
     opened = Signal()
     stored = Signal()
+    replaced_settings = Signal(str, object)
 
     def __init__(
         self,
@@ -504,6 +506,14 @@ class Chat(QObject):
         elif name in ("target", "drafter"):
             self.load_models()
 
+    def replace(self, values: Mapping[str, object], words: str = "") -> None:
+        """Takes in several settings; with words that say so if it can be taken back."""
+        before = {name: getattr(self.settings, name) for name in values}
+        for name, value in values.items():
+            self.change(name, value)
+        if words and before != values:
+            self.replaced_settings.emit(words, before)
+
     def _exchange_engine(self) -> None:
         """Models run where the settings say; those that were loaded are loaded there."""
         wanted = (self.session.model is not None or self.link.busy) and not self.waits_for_models
@@ -534,9 +544,11 @@ class Chat(QObject):
 
     def use_preset(self, name: str) -> None:
         """Sets what a preset stands for."""
+        prompts = {each.name: each.system_prompt for each in self.settings.presets}
+        lost = self.settings.system_prompt.strip() and self.settings.system_prompt not in prompts.values()
         preset = next((each for each in self.settings.presets if each.name == name), None)
-        for setting, value in () if preset is None else preset.values().items():
-            self.change(setting, value)
+        words = f"The preset “{name}” has replaced your system prompt." if lost else ""
+        self.replace({} if preset is None else preset.values(), words)
         self.keep(preset=name)
 
     def save_preset(self, name: str) -> None:

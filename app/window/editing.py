@@ -13,14 +13,15 @@ class Editing:
 
     def __init__(self, composer: Composer, session: Session) -> None:
         self._composer, self._session = composer, session
-        self._unsent = ""
+        self._unsent = self._prompt = ""
         self.at: int | None = None
 
     def begin(self, at: int) -> None:
         """Takes the prompt of a turn into the message field. What is being written there waits."""
         if self.at is None:
             self._unsent = self._composer.text
-        self._composer.set_text(self._session.turns[at].prompt)
+        self._prompt = self._session.turns[at].prompt
+        self._composer.set_text(self._prompt)
         self.show(at)
 
     def show(self, at: int | None) -> None:
@@ -41,6 +42,7 @@ class Editing:
             self.end()
 
     def forget(self) -> None:
-        """What is in the message field is a new message, and none waits."""
-        self._unsent = ""
-        self.show(None)
+        """The same for a new conversation, into which a prompt that was rewritten is taken along where no message waits."""
+        if not self._unsent.strip() and self._composer.text.strip() != self._prompt.strip():
+            self.show(None)
+        self.leave()

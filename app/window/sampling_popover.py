@@ -24,10 +24,12 @@ class SamplingPopover(QFrame):
 
     Signals:
         changed: (name of the setting, its new value).
+        reset: (new value of each setting by name) all go back to their defaults.
         closed: it went away.
     """
 
     changed = Signal(str, object)
+    reset = Signal(object)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
@@ -98,8 +100,7 @@ class SamplingPopover(QFrame):
             self.changed.emit(name, value)
 
     def _reset(self) -> None:
-        for name in self.fields:
-            self.changed.emit(name, self._settings.default(name))
+        self.reset.emit({name: self._settings.default(name) for name in self.fields})
 
     def open_below(self, button: QWidget) -> None:
         """Shows the popover with its right edge below a button, inside the screen."""

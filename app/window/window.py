@@ -260,6 +260,8 @@ class Window(QMainWindow):
             (self.pages.changed, self._refresh),
             (self.pages.exported, lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind)),
             (self.options.changed, chat.change),
+            (self.options.reset, partial(chat.replace, words="The sampling options have been reset.")),
+            (chat.replaced_settings, self._offer_settings_back),
             (presets.used, chat.use_preset),
             (presets.saved, chat.save_preset),
             (presets.tied, chat.tie_preset),
@@ -749,6 +751,15 @@ class Window(QMainWindow):
         undo = self.chat.delete_preset(name)
         self.banner.show_message(f"The preset “{name}” is deleted.", "note")
         self.banner.offer("Undo", partial(self.take_back, undo))
+
+    @Slot(str, object)
+    def _offer_settings_back(self, words: str, before: dict[str, Any]) -> None:
+        """For as long as none of these settings was changed again."""
+        after = {name: getattr(self.settings, name) for name in before}
+        self.banner.show_message(
+            words, "note", lambda: all(getattr(self.settings, name) == value for name, value in after.items())
+        )
+        self.banner.offer("Undo", partial(self.take_back, partial(self.chat.replace, before)))
 
     def open_palette(self) -> None:
         """Opens the command palette, with models and chats as soon as they are known."""

@@ -15,7 +15,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
-from app.conversation.answer_editor import AnswerEditor
+from app.conversation.answer_editor import AnswerEditor, DiscardQuestion
 from app.conversation.blocks import settings_words
 from app.session.settings import load
 from app.window.unsaved_question import UnsavedQuestion
@@ -215,8 +215,21 @@ def test_an_answer_that_is_edited_stands_beside_it_and_is_what_follows_builds_on
     answered(qtbot, window, "Two")
     window.transcript.wanted.emit("edit", 0, False)
     (editor,) = window.findChildren(AnswerEditor)
-    assert editor.edit.toPlainText() == STORY
-    assert not editor.keep.isEnabled(), "there is nothing to keep yet"
+    qtbot.keyClick(editor.edit, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: not window.findChildren(AnswerEditor))
+    for leave in (lambda question: question.discards.click(), lambda question: qtbot.keyClick(question, Qt.Key.Key_Escape)):
+        window.transcript.wanted.emit("edit", 0, False)
+        (editor,) = window.findChildren(AnswerEditor)
+        assert editor.edit.toPlainText() == STORY
+        assert not editor.keep.isEnabled(), "there is nothing to keep yet"
+        editor.edit.setPlainText("Mi")
+        qtbot.keyClick(editor.edit, Qt.Key.Key_Escape)
+        (question,) = editor.findChildren(DiscardQuestion)
+        assert editor.isVisible(), "what was written is gone without a question"
+        leave(question)
+        if not editor.isVisible():
+            qtbot.waitUntil(lambda: not window.findChildren(AnswerEditor))
+    assert len(window.session.turns[0].answers) == 1 and editor.edit.toPlainText() == "Mi"
     editor.edit.setPlainText("Mine.")
     qtbot.keyClick(editor.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
     (turn,) = window.session.turns

@@ -111,6 +111,26 @@ def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, o
     assert row.box.currentText() == "Warm (for this model)"
 
 
+@pytest.mark.parametrize("way", ["chosen", "tied"])
+def test_a_system_prompt_that_a_preset_replaces_comes_back_with_undo(qtbot: QtBot, open_window: Open, way: str) -> None:
+    tied = (("/models/other", "Warm"),) if way == "tied" else ()
+    window, _ = open_window(presets=(WARM, Preset("Cold", "Be brief.")), model_presets=tied, system_prompt="Be brief.")
+    window.chat.use_preset("Warm")
+    assert window.banner.isHidden(), "what was there is in another preset"
+    before = replace(window.settings, system_prompt="Two lines\nthat took me long. ", temperature=0.4)
+    for name in ("system_prompt", "temperature"):
+        window.chat.change(name, getattr(before, name))
+    if way == "chosen":
+        window.options.presets.box.activated.emit(window.options.presets.box.findData("Warm"))
+    else:
+        window.chat.change("target", "/models/other")
+    qtbot.waitUntil(lambda: window.settings.system_prompt == WARM.system_prompt)
+    assert window.banner.words.text() == "The preset “Warm” has replaced your system prompt."
+    window.banner.action.click()
+    assert (window.settings.system_prompt, window.settings.temperature) == (before.system_prompt, 0.4)
+    assert window.banner.isHidden()
+
+
 def test_of_presets_of_equal_values_the_one_that_was_chosen_is_shown(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     twins = (replace(WARM, name="A"), replace(WARM, name="B"), replace(WARM, name="C"))

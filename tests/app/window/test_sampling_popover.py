@@ -43,6 +43,24 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     ]
 
 
+def test_what_is_set_back_to_the_defaults_comes_back_with_undo(qtbot: QtBot, open_window: Open) -> None:
+    written = "You are a patient teacher.\n\nExplain every step. "
+    window, _ = open_window(system_prompt=written, stop=("END",), top_k=40)
+    before = window.settings
+    window.options._reset()
+    assert (window.settings.system_prompt, window.settings.stop, window.settings.top_k) == ("", (), 0)
+    assert window.banner.words.text() == "The sampling options have been reset."
+    window.banner.action.click()
+    assert window.settings == before and window.banner.isHidden()
+    assert window.options.fields["system_prompt"].widget.toPlainText() == written
+    window.options._reset()
+    window.options.fields["system_prompt"].widget.setPlainText("Be brief.")
+    assert window.banner.isHidden(), "Undo would replace what was written since"
+    window.chat.change("system_prompt", "")
+    window.options._reset()
+    assert window.banner.isHidden(), "there was nothing to reset"
+
+
 def test_a_model_whose_template_has_no_switch_for_thinking_is_given_none(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     box = window.options.fields["thinking"].widget
