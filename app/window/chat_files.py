@@ -10,6 +10,7 @@ from PySide6.QtCore import QMimeData, QObject, Slot
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.export.dialog import documents, show_folder
+from app.export.kinds import free_name
 from app.look.banner import Banner
 from app.look.dragged import local_files
 from app.session.chat import Chat
@@ -80,10 +81,17 @@ class ChatFiles(QObject):
 
     def export_all(self) -> None:
         """Lets the user write all chats into a file."""
-        self._ask(None, "chats")
+        if self._chat.keeper is not None:
+            self._chat.keeper.read(lambda store: [about.id for about in store.conversations()], self._ask_for_all, self._say)
 
-    def _ask(self, numbers: list[int] | None, name: str) -> None:
-        """Asks where to, then writes these chats, or all."""
+    def _ask_for_all(self, numbers: list[int]) -> None:
+        if numbers:
+            self._ask(numbers, "chats")
+        else:
+            self._banner.show_message("There are no chats to export.", "note")
+
+    def _ask(self, numbers: list[int], name: str) -> None:
+        """Asks where to, then writes these chats."""
         settings, keeper = self._chat.settings, self._chat.keeper
         start = Path(settings.export_folder) if settings.export_folder and Path(settings.export_folder).is_dir() else documents()
         kinds = f"{MARKDOWN};;{JSON}"
@@ -91,9 +99,7 @@ class ChatFiles(QObject):
         chosen, kind = QFileDialog.getSaveFileName(self._window, "Export chats", proposed, kinds)
         if not chosen or keeper is None:
             return
-        path = Path(chosen)
-        if path.suffix.lower() not in (".md", ".json") or (path.suffix == ".md" and kind == JSON):
-            path = path.with_suffix(".json" if kind == JSON else ".md")
+        path = chosen_path(chosen, kind)
         self._chat.keep(export_folder=str(path.parent))
         keeper.read(partial(_exported, numbers, path), partial(self._say_exported, path), self._say)
 
@@ -109,6 +115,16 @@ class ChatFiles(QObject):
         if paths != self._dragged[0]:
             self._dragged = (paths, bool(paths) and all(map(may_hold_chats, paths)))
         return paths if self._dragged[1] else []
+
+
+def chosen_path(name: str, kind: str) -> Path:
+    """The file that a name and a filter of the dialog mean. A name without the right ending gets it, and a number if that one is
+    taken: the dialog has asked about the name as it was."""
+    path, ending = Path(name), ".json" if kind == JSON else ".md"
+    known = path.suffix.lower()
+    if known in (ending, ".json"):
+        return path
+    return free_name(path.with_name((path.stem if known == ".md" else path.name) + ending))
 
 
 def file_name(title: str) -> str:
@@ -129,9 +145,8 @@ def _taken_in(paths: list[Path], store: ChatStore) -> tuple[list[TakenIn], list[
     return files, problems
 
 
-def _exported(numbers: list[int] | None, path: Path, store: ChatStore) -> int:
-    """Writes the chats of these numbers, or all; how many."""
-    chosen = [about.id for about in store.conversations()] if numbers is None else numbers
-    chats = (store.open(number) for number in chosen)
+def _exported(numbers: list[int], path: Path, store: ChatStore) -> int:
+    """Writes the chats of these numbers; how many."""
+    chats = (store.open(number) for number in numbers)
     write_whole(path, to_json(chats) if path.suffix.lower() == ".json" else to_markdown(chats))
-    return len(chosen)
+    return len(numbers)

@@ -101,6 +101,37 @@ def test_one_chat_or_all_are_exported_and_come_back(
         assert [message.text for message in store.open(about.id).messages] == ["Which?", "Those."]
 
 
+@pytest.mark.parametrize(
+    ("typed", "kind", "written"),
+    [
+        ("notes", MARKDOWN, "notes (2).md"),
+        ("notes.txt", MARKDOWN, "notes.txt.md"),
+        ("plan v1.2", MARKDOWN, "plan v1.2.md"),
+        ("notes.md", JSON, "notes (2).json"),
+        ("notes.md", MARKDOWN, "notes.md"),
+        ("notes.json", MARKDOWN, "notes.json"),
+    ],
+)
+def test_an_export_replaces_only_the_file_that_was_asked_about(
+    qtbot: QtBot, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, kind: str, written: str
+) -> None:
+    there = {name: tmp_path / name for name in ("notes", "notes.txt", "notes.md", "notes.json", "plan v1.md")}
+    for path in there.values():
+        path.write_text("mine")
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / typed), kind))
+    window.actions_by_id["exportAllAction"].trigger()
+    qtbot.waitUntil(lambda: f"1 chat exported to {tmp_path / written}." == window.banner.words.text())
+    assert "Which?" in (tmp_path / written).read_text()
+    assert {name for name, path in there.items() if path.read_text() != "mine"} <= {typed}
+
+
+def test_where_there_is_no_chat_none_is_exported(qtbot: QtBot, window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: pytest.fail("asks for a file"))
+    window.chats.delete(1)
+    window.actions_by_id["exportAllAction"].trigger()
+    qtbot.waitUntil(lambda: window.banner.words.text() == "There are no chats to export.")
+
+
 def test_a_title_becomes_the_name_of_a_file_everywhere() -> None:
     assert file_name('A: "b" <c>|d?*\\e/f\n') == "A b c d e f"
     assert file_name("…") == "chat"
