@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QFont, QKeyEvent
-from PySide6.QtWidgets import QDialogButtonBox, QLabel, QMessageBox, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QLabel, QPlainTextEdit, QWidget
 
 from app.look.placing import part_on_screen
-from app.look.widgets import PassingDialog, Question, in_column, named
+from app.look.widgets import DiscardQuestion, PassingDialog, in_column, named
 
 WORDS = (
     "What you keep stands beside the answer as another version, and your next messages build on it. It has no rounds and no "
@@ -81,24 +81,9 @@ class AnswerEditor(PassingDialog):
         if not self._rewritten:
             super().reject()
             return
-        question = DiscardQuestion(self)
+        question = DiscardQuestion(self, "Discard your changes?", "The answer stays as it is.", "Keep editing")
         question.discards.clicked.connect(self._discard)
         question.open()
 
     def _discard(self) -> None:
         super().reject()
-
-
-class DiscardQuestion(Question):
-    """Asks whether to discard what was written.
-
-    Attributes:
-        discards: the button that does.
-    """
-
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent, "discardQuestion", "Discard your changes?", "The answer stays as it is.")
-        self.discards = self.addButton("Discard", QMessageBox.ButtonRole.DestructiveRole)
-        stays = self.addButton("Keep editing", QMessageBox.ButtonRole.RejectRole)
-        self.setDefaultButton(stays)
-        self.setEscapeButton(stays)

@@ -15,11 +15,22 @@ from app.library.entries import of_download, of_found, of_offer
 from app.library.entry_list import EntryList
 from app.library.search_field import SearchField
 from app.look.theme import Theme
-from app.look.widgets import ElidedLabel, choice_box, dialog_button, in_column, in_row, named, stretch, text_label
+from app.look.widgets import (
+    DiscardQuestion,
+    ElidedLabel,
+    choice_box,
+    dialog_button,
+    in_column,
+    in_row,
+    named,
+    stretch,
+    text_label,
+)
 from engine.errors import DraftlightError
 from engine.files import hub
 from engine.files.hub import HubModel, Offer
 from engine.files.memory import available_memory
+from engine.wording import size
 
 TYPED_MS, MOVED_MS = 400, 200
 """Until a search begins after a key, and until a row that is passed is looked up."""
@@ -40,7 +51,9 @@ class HubPage(QWidget):
         self._asked = 0
         self._failure = ""
         self._seeking = False
-        self.list = EntryList("Models on the Hugging Face Hub", "Enter downloads the model, or resumes its download.")
+        self.list = EntryList(
+            "Models on the Hugging Face Hub", "Enter downloads the model, or resumes its download; Delete discards it."
+        )
         self.search = SearchField("Search the Hugging Face Hub", self.list)
         self.again = dialog_button("Try again", self.read)
         self.title = named(ElidedLabel(), "entryTitle")
@@ -48,7 +61,7 @@ class HubPage(QWidget):
         self.form = named(choice_box(), "offers", "Version to download")
         self.download = named(dialog_button("Download", self._download), "primaryButton")
         self.pause = dialog_button("Pause", self._pause)
-        self.cancel = dialog_button("Cancel download", self._cancel)
+        self.discard = dialog_button("Discard download…", self._ask_to_discard)
         self.page = dialog_button("Open model page", self._open_page)
         self.token = named(
             QLineEdit(placeholderText="Access token", echoMode=QLineEdit.EchoMode.Password),
@@ -66,7 +79,7 @@ class HubPage(QWidget):
         self.search.changed.connect(self._search_changed)
         self.list.moved.connect(self._show_chosen)
         self.list.chosen.connect(self._download)
-        self.list.deleted.connect(self._cancel)
+        self.list.deleted.connect(self._ask_to_discard)
         self.form.currentIndexChanged.connect(self._show_chosen)
         self.token.returnPressed.connect(self._sign_in)
         downloads.changed.connect(self.refresh)
@@ -84,7 +97,7 @@ class HubPage(QWidget):
             self.about,
             self.form,
             self._signing_in,
-            in_row(self.download, self.pause, self.cancel, stretch(), self.page, spacing=8),
+            in_row(self.download, self.pause, self.discard, stretch(), self.page, spacing=8),
             spacing=8,
             parent=self,
         )
@@ -167,7 +180,7 @@ class HubPage(QWidget):
         self.page.setEnabled(bool(key))
         self.pause.setVisible(state is not None and state.phase in ("running", "asking", "pausing"))
         self.pause.setEnabled(state is not None and state.phase == "running")
-        self.cancel.setVisible(state is not None)
+        self.discard.setVisible(state is not None)
         self.download.setVisible(not self.pause.isVisibleTo(self))
         self.form.setVisible(state is None and len(offers) > 1)
         self._signing_in.setVisible(state is not None and bool(state.page))
@@ -233,16 +246,29 @@ class HubPage(QWidget):
             self.list.go_to(name)
 
     def _back_to_list(self) -> None:
-        """A button that goes away hands the keyboard to the next, which would be the one that cancels."""
+        """A button that goes away hands the keyboard to the next, which would be the one that discards."""
         self.list.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _pause(self) -> None:
         self._back_to_list()
         self.downloads.pause(self.list.key)
 
-    def _cancel(self, key: str = "") -> None:
-        if (key or self.list.key) in self.downloads.states:
-            self.downloads.cancel(key or self.list.key)
+    def _ask_to_discard(self, key: str = "") -> None:
+        key = key or self.list.key
+        state = self.downloads.states.get(key)
+        if state is None or not state.done:
+            self._discard(key)
+            return
+        more = f"{size(state.done)} has been downloaded and is deleted."
+        if state.phase == "running":
+            more += " If you pause the download instead, it can go on later."
+        question = DiscardQuestion(self, f"Discard the download of {key}?", more, "Keep")
+        question.discards.clicked.connect(partial(self._discard, key))
+        question.open()
+
+    def _discard(self, key: str) -> None:
+        if key in self.downloads.states:  # it may have arrived meanwhile
+            self.downloads.cancel(key)
 
     def _open_page(self) -> None:
         QDesktopServices.openUrl(QUrl(hub.page_of(self.list.key)))

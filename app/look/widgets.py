@@ -106,6 +106,21 @@ class Question(QMessageBox):
             label.setTextFormat(Qt.TextFormat.PlainText)
 
 
+class DiscardQuestion(Question):
+    """Asks whether to discard something, in a button `keeps` that leaves it as it is.
+
+    Attributes:
+        discards: the button that does.
+    """
+
+    def __init__(self, parent: QWidget, question: str, more: str, keeps: str) -> None:
+        super().__init__(parent, "discardQuestion", question, more)
+        self.discards = self.addButton("Discard", QMessageBox.ButtonRole.DestructiveRole)
+        stays = self.addButton(keeps, QMessageBox.ButtonRole.RejectRole)
+        self.setDefaultButton(stays)
+        self.setEscapeButton(stays)
+
+
 class ElidedLabel(QLabel):
     """A label that ends with dots where it has no room; its text stays whole for everybody who reads it. It is no markup."""
 

@@ -21,6 +21,7 @@ from app.library.entries import Entry, of_model
 from app.library.entry_list import EntryDelegate, EntryList
 from app.library.machine_page import DeleteQuestion
 from app.look import theme as themes
+from app.look.widgets import DiscardQuestion
 from app.session.settings import Settings
 from app.window.models_controller import dropped_model
 from engine.drafter_kinds import DRAFTERS, may_fit
@@ -191,7 +192,7 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     page.download.setFocus()
     qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: served.sent.get("model.safetensors", 0) >= 100_000 and page.pause.isEnabled())
-    assert dialog.focusWidget() is page.list, "the keyboard is on the button that cancels"
+    assert dialog.focusWidget() is page.list, "the keyboard is on the button that discards"
     assert page.list.entries.at(page.list.currentIndex()).mark == "Downloading"
     qtbot.mouseClick(page.pause, Qt.MouseButton.LeftButton)
     served.held[1].set()
@@ -235,6 +236,11 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(page.token.isVisible)
     assert downloads.states["org/gated"].page == f"{served.address}/org/gated"
+    qtbot.keyClick(page.list, Qt.Key.Key_Delete)
+    assert not downloads.states and not page.findChildren(DiscardQuestion), "it was asked about nothing"
+    qtbot.waitUntil(page.download.isEnabled)
+    qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(page.token.isVisible)
     qtbot.keyClicks(page.token, "hf_wrong")
     qtbot.keyClick(page.token, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: "did not accept the token" in page.about.text())
@@ -286,8 +292,16 @@ def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtB
     dialog = ModelsDialog(later, downloads, Settings, parent)
     dialog.tabs.setCurrentIndex(1)
     qtbot.waitUntil(lambda: titles(dialog.hub.list) == ["org/tiny", "org/other"])
+    dialog.hub.list.go_to("org/tiny")
+    qtbot.keyClick(dialog.hub.list, Qt.Key.Key_Delete)
+    (question,) = dialog.hub.findChildren(DiscardQuestion)
+    assert size(downloads.states["org/tiny"].done) in question.informativeText()
+    qtbot.keyClick(question, Qt.Key.Key_Escape)
+    qtbot.waitUntil(lambda: not dialog.hub.findChildren(DiscardQuestion))
+    assert download.unfinished(), "Escape discarded what had arrived"
+    dialog.hub.discard.click()
+    dialog.hub.findChildren(DiscardQuestion)[0].discards.click()
     dialog.hub.stop()
-    downloads.cancel("org/tiny")
     qtbot.waitUntil(lambda: not download.unfinished())
     later.close()
 

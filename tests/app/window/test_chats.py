@@ -15,8 +15,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
-from app.conversation.answer_editor import AnswerEditor, DiscardQuestion
+from app.conversation.answer_editor import AnswerEditor
 from app.conversation.blocks import settings_words
+from app.look.widgets import DiscardQuestion
 from app.session.settings import load
 from app.window.unsaved_question import UnsavedQuestion
 from app.window.window import Window
