@@ -169,7 +169,7 @@ def _prompt_and_conversation(arguments: argparse.Namespace) -> tuple[str, str | 
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal()
+    return text.isascii() and text.isdecimal() and len(text) < 100  # Python reads no more than 4,300 digits
 
 
 def _settings(arguments: argparse.Namespace, before: ChatSettings | None) -> ChatSettings:

@@ -17,6 +17,8 @@ from engine.chats import schema
 from engine.errors import DraftlightError
 
 PAGE = 4096
+MOST = 2**63 - 1
+"""What SQLite can count to."""
 
 
 class ChatsDamaged(DraftlightError):

@@ -18,7 +18,7 @@ from typing import Any
 
 from engine.chats import search
 from engine.chats.answer_of_trace import conversations_of, end_interrupted
-from engine.chats.database import ChatsBusy, ChatsDamaged, ChatsNotSaved, Database
+from engine.chats.database import MOST, ChatsBusy, ChatsDamaged, ChatsNotSaved, Database
 from engine.chats.exchange.own import own_origin
 from engine.chats.presence import Presence
 from engine.chats.repair import finish, repair
@@ -173,14 +173,14 @@ class ChatStore:
 
         Args:
             folder: only those in this one.
-            limit: at most so many, -1 for all; `offset` of them are left out first.
+            limit: at most so many, all if it is negative; `offset` of them are left out first.
         """
         order = "deleted DESC" if deleted else "pinned DESC, updated DESC, id DESC"
         with self._database.reading() as rows:
             found = rows.execute(
                 f"SELECT {_LISTED} FROM conversations WHERE deleted IS {'NOT ' if deleted else ''}NULL "
                 f"AND (? IS NULL OR folder = ?) ORDER BY {order} LIMIT ? OFFSET ?",
-                (folder, folder, limit, offset),
+                (folder, folder, -1 if limit < 0 else min(limit, MOST), offset),
             )
             return tuple(map(_listed, found))
 
@@ -601,7 +601,7 @@ class ChatStore:
     @staticmethod
     def _row(rows: sqlite3.Connection, conversation: int) -> sqlite3.Row:
         query = f"SELECT {_LISTED}, settings, shown FROM conversations WHERE id = ?"
-        row: sqlite3.Row | None = rows.execute(query, [conversation]).fetchone()
+        row: sqlite3.Row | None = rows.execute(query, [conversation]).fetchone() if abs(conversation) <= MOST else None
         if row is None:
             raise DraftlightError(f"There is no conversation {conversation}.")
         return row

@@ -9,15 +9,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine.chats.database import Database
+from engine.chats.database import MOST, Database
 from engine.chats.values import Retention
 from engine.files.whole_file import NotWritten, write_whole
 from engine.trace import PACKED, trace_name
 
 DAY = 86_400.0
 _LEVEL = 6
-_MOST = 2**63 - 1
-"""What SQLite can count to."""
 _IN_USE = "EXISTS (SELECT 1 FROM messages m WHERE m.trace = traces.id AND m.writer IS NOT NULL)"
 
 
@@ -94,7 +92,7 @@ class TraceFiles:
         self._compress()
         if retention.bytes is not None:
             sums = "SELECT id, sum(bytes) OVER (ORDER BY created DESC, id DESC) AS with_newer FROM traces"
-            self._delete(f"id IN (SELECT id FROM ({sums}) WHERE with_newer > ?)", (min(retention.bytes, _MOST),))
+            self._delete(f"id IN (SELECT id FROM ({sums}) WHERE with_newer > ?)", (min(retention.bytes, MOST),))
 
     def delete_unused(self) -> None:
         """Deletes the traces that no message refers to any longer."""

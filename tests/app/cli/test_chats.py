@@ -138,6 +138,26 @@ def test_an_answer_comes_even_if_it_cannot_be_kept(backend: FakeBackend, home: P
     assert "This conversation is not kept." in printed.err
 
 
+@pytest.mark.parametrize("number", [7, 10**23, -(10**23)])
+def test_a_number_that_no_conversation_has_is_told_in_words(
+    backend: FakeBackend, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    run("chat", "hi", "--max-tokens", "2")
+    for action in ("show", "export", "delete", "restore"):
+        assert main(["chats", action, str(number)]) == 1
+        assert capsys.readouterr().err.endswith(f"draftlight: There is no conversation {number}.\n")
+    run("chats", "list", "--limit", str(number))
+    assert "hi" in capsys.readouterr().out
+
+
+def test_a_conversation_of_such_a_number_cannot_go_on(backend: FakeBackend, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", "--continue", "9" * 23, "and then?"]) == 1
+    assert capsys.readouterr().err == f"draftlight: There is no conversation {'9' * 23}.\n"
+    with pytest.raises(SystemExit):
+        main(["chat", "--continue", "9" * 5000, "and then?"])
+    assert "takes the number of a conversation" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
