@@ -259,7 +259,7 @@ class HubPage(QWidget):
         if state is None or not state.done:
             self._discard(key)
             return
-        more = f"{size(state.done)} has been downloaded and is deleted."
+        more = f"The {size(state.done)} downloaded so far will be deleted."
         if state.phase == "running":
             more += " If you pause the download instead, it can go on later."
         question = DiscardQuestion(self, f"Discard the download of {key}?", more, "Keep")

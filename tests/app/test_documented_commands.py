@@ -142,7 +142,8 @@ class Place:
             case "cluster":
                 self._succeeds(words) if words[1] == "status" else self._understands(words)
             case "export" | "rejudge":
-                words += [str(TRACE)] * (len(words) == 1) + ["--output", "out.html"] * ("html" in words)
+                words += [str(TRACE)] * (len(words) == 1)
+                assert "--format" not in words or "--output" in words, "it fills the terminal instead of writing a file"
                 self._succeeds(words)
             case _:
                 raise Unknown(command)
