@@ -38,6 +38,7 @@ from engine.events import (
 from engine.requests.prove import EFFORTS, PLANTS, Effort, Plant, ProofCheck, ProofReport, ProveRequest
 from engine.values import (
     EXPECTED_RULES,
+    FILTERS,
     FINISHES,
     INVARIANT_RULES,
     KV_BITS,
@@ -80,6 +81,7 @@ from engine.values import (
 __all__ = [
     "EFFORTS",
     "EXPECTED_RULES",
+    "FILTERS",
     "FINISHES",
     "INVARIANT_RULES",
     "KV_BITS",

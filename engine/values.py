@@ -44,6 +44,8 @@ OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
 SKIPS: tuple[Skipped, ...] = get_args(Skipped)
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """The parts of a round's time, in their order: the fields of `Milliseconds` after the total."""
+FILTERS = ("top_p", "top_k", "min_p", "repetition_penalty")
+"""Decoding options that change which tokens can be drawn, or how likely they are, beside the temperature."""
 MAX_GAMMA = 64
 KV_BITS = (8, 4)
 """What a quantised K/V cache may have."""

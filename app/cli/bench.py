@@ -113,7 +113,10 @@ def rendered(results: Results) -> str:
     lines: list[str] = []
     if results.setup is not None:
         names = ", ".join(drafter.name for drafter in results.setup.drafters) or "no drafter"
-        lines.append(f"{results.setup.target.name} with {names}, seed {results.request.seed}, on {results.setup.device}")
+        lines += [
+            f"{results.setup.target.name} with {names}, seed {results.request.seed}, on {results.setup.device}",
+            f"Sampling: {results.sampling()}",
+        ]
     if not figures:
         return "\n".join([*lines, "Nothing was measured.", *results.missing()])
     lines += ["", *_answer(results), "", *_table(figures), "", *_notes(results)]
@@ -127,7 +130,7 @@ def _answer(results: Results) -> list[str]:
         words = advice(decision)
         where = f"At temperature {decision.temperature:g}: " if len(results.request.temperatures) > 1 else ""
         lines += [f"{where}{words.headline}", *(f"  {detail}" for detail in words.details)]
-    return lines + results.missing()
+    return lines + results.missing() + list(filter(None, [results.left_out()]))
 
 
 def _table(figures: tuple[BenchFigures, ...]) -> list[str]:
@@ -180,7 +183,8 @@ def _notes(results: Results) -> list[str]:
         "Speed-up: tokens/s divided by the tokens/s of the plain runs before and after; geometric mean over prompts. Ranges: 95%",
         "intervals over prompts; those of alpha and tau (bootstraps) are too narrow for few prompts. TTFT s: time to first token",
         "in seconds. Repeated: share of 4-grams the answer had already used; repetition helps every drafter. Memory: peak of",
-        "MLX's arrays (target, this drafter, caches, computation). Measured with analyse off and phase_every 0.",
+        "MLX's arrays (target, this drafter, caches, computation). What the window shows of",
+        "each round (probabilities, alternatives, times by phase) was not worked out meanwhile.",
     ]
     if memory := results.memory_of_process():
         lines.append(memory)

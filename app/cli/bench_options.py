@@ -7,12 +7,24 @@ from pathlib import Path
 
 from app.cli import shared_options
 from app.cli.option import Entries, option
-from app.cli.shared_options import ANYWAY, KV_BITS_OPTION, SEED, checked, gamma, hosts_of, listed, output_file, request_of
+from app.cli.shared_options import (
+    ANYWAY,
+    FILTER_OPTIONS,
+    KV_BITS_OPTION,
+    SEED,
+    checked,
+    gamma,
+    hosts_of,
+    listed,
+    output_file,
+    request_of,
+)
 from engine.bench.prompts import OWN_PROMPTS, read_prompts
 from engine.drafter_kinds import benched
+from engine.files import recommended_sampling
 from engine.files.paths import data_folder
 from engine.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
-from engine.types import MAX_GAMMA, RULES
+from engine.types import FILTERS, MAX_GAMMA, RULES, DecodingOptions
 
 HELP = "find the fastest drafter and draft length"
 DESCRIPTION = (
@@ -46,9 +58,9 @@ def options() -> Entries:
             "--temperatures",
             metavar="X,Y",
             type=listed(float, "numbers"),
-            default="0.8",
-            help="comma-separated (default: %(default)s)",
+            help=f"comma-separated (default: as the model recommends, else {DecodingOptions().temperature})",
         ),
+        *FILTER_OPTIONS,
         option(
             "--gamma",
             dest="gammas",
@@ -88,11 +100,15 @@ def run(arguments: argparse.Namespace) -> int:
     from app.cli.bench import bench
 
     prompts = checked(arguments, lambda: read_prompts(arguments.prompts, arguments.limit))
+    target = arguments.target or "builtin"
+    recommended = dict(recommended_sampling.of_target(target))
     request = request_of(
         BenchRequest,
         arguments,
         prompts=prompts,
-        drafters=arguments.drafters or benched(arguments.target or "builtin"),
+        drafters=arguments.drafters or benched(target),
+        **{name: recommended.get(name) for name in FILTERS if getattr(arguments, name) is None},
+        temperatures=arguments.temperatures or (recommended.get("temperature", DecodingOptions().temperature),),
         minutes=arguments.minutes or None,
         journals=str(data_folder() / "bench"),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.cli import shared_options
 from app.cli.option import Entries, option
-from app.cli.shared_options import ANYWAY, KV_BITS_OPTION, changed_by, gamma, hosts_of
+from app.cli.shared_options import ANYWAY, FILTER_OPTIONS, KV_BITS_OPTION, changed_by, gamma, hosts_of
 from engine.drafter_kinds import default_drafter
 from engine.errors import DraftlightError
 from engine.files import recommended_sampling
@@ -73,27 +73,7 @@ def options() -> Entries:
             type=float,
             help=f"0 takes the most likely token (default: as the model recommends, else {_DEFAULTS.temperature})",
         ),
-        option(
-            "--top-p",
-            type=float,
-            help="nucleus sampling; 1 turns it off (default: as the model recommends, else off)",
-        ),
-        option(
-            "--top-k",
-            type=int,
-            help="keep only the k most likely tokens; 0 turns it off (default: as the model recommends, else off)",
-        ),
-        option(
-            "--min-p",
-            type=float,
-            help="drop tokens below this share of the most likely one; 0 turns it off "
-            "(default: as the model recommends, else off)",
-        ),
-        option(
-            "--repetition-penalty",
-            type=float,
-            help="above 1 makes recent tokens less likely; 1 turns it off (default: as the model recommends, else off)",
-        ),
+        *FILTER_OPTIONS,
         option("--seed", type=int, help="random seed; the same seed repeats an answer (default: a new one)"),
         option("--max-tokens", type=int, help=f"maximum tokens in the answer (default: {_DEFAULTS.max_tokens})"),
         option("--stop", metavar="TEXT", action="append", help="stop sequence: the answer ends before it; can be repeated"),

@@ -31,6 +31,30 @@ KV_BITS_OPTION = option(
 )
 
 
+FILTER_OPTIONS = (
+    option(
+        "--top-p",
+        type=float,
+        help="nucleus sampling; 1 turns it off (default: as the model recommends, else off)",
+    ),
+    option(
+        "--top-k",
+        type=int,
+        help="keep only the k most likely tokens; 0 turns it off (default: as the model recommends, else off)",
+    ),
+    option(
+        "--min-p",
+        type=float,
+        help="drop tokens below this share of the most likely one; 0 turns it off (default: as the model recommends, else off)",
+    ),
+    option(
+        "--repetition-penalty",
+        type=float,
+        help="above 1 makes recent tokens less likely; 1 turns it off (default: as the model recommends, else off)",
+    ),
+)
+
+
 def target(default: str | None = argparse.SUPPRESS) -> Option:
     """The option `--target`. In a command it may also stand before the command's name, whose value then stays."""
     return option("--target", metavar="MODEL", default=default, help="builtin, a model folder or a .gguf file")

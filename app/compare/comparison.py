@@ -18,6 +18,7 @@ from engine.drafter_kinds import HEAD, NO_DRAFTER
 from engine.lens.pieces import Spot
 from engine.trace import PlainRun
 from engine.types import (
+    FILTERS,
     INVARIANT_RULES,
     DecodingOptions,
     Emitted,
@@ -33,9 +34,6 @@ from engine.types import (
 
 LETTERS = "ABCD"
 MOST_COLUMNS = len(LETTERS)
-
-FILTERS = ("top_p", "top_k", "min_p", "repetition_penalty")
-"""The options that `Setup.unfiltered` takes back to what they are by default, which is off."""
 
 Kind = Literal["waiting", "same", "expected", "near-tie", "unexpected", "failed"]
 

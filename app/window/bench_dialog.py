@@ -21,12 +21,12 @@ from engine.exports.bench_report import to_html
 from engine.files.paths import data_folder
 from engine.files.whole_file import NotWritten, write_whole
 from engine.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
-from engine.types import BenchFinished, Event, TaskFailed, TaskProgress
+from engine.types import FILTERS, BenchFinished, Event, TaskFailed, TaskProgress
 from engine.wording import capitalised
 
 WORDS = (
-    "Measures drafters and draft lengths on short prompts of its own, beside plain decoding, for up to three minutes. Nothing is "
-    "added to the chat. The less the computer does meanwhile, the more certain the result."
+    "Measures drafters and draft lengths on short prompts of its own, with the sampling in use, beside plain decoding, for up to "
+    "three minutes. Nothing is added to the chat. The less the computer does meanwhile, the more certain the result."
 )
 STEPS = 1000
 
@@ -108,13 +108,15 @@ class BenchDialog(PassingDialog):
         """What is known, and what can be done."""
         request, decisions = self._results.request, () if self._running else self._results.decisions()
         self._advised = decisions[0].advised if decisions else None
+        sampled, left_out = f"Sampling: {self._results.sampling()}.", self._results.left_out(titles=True)
+        self.words.setVisible(not decisions)
         if decisions:
             words = advice(decisions[0], titles=True)
             self.headline.setText(words.headline)
-            self.details.setText("\n\n".join([*words.details, *self._results.missing()]))
+            self.details.setText("\n\n".join([*words.details, *self._results.missing(), f"{sampled} {left_out}"]))
         else:
-            self.headline.setText(f"{target_title(request.target)}, temperature {request.temperatures[0]:g}")
-            self.details.clear()
+            self.headline.setText(target_title(request.target))
+            self.details.setText(f"{sampled} {left_out}")
         self.progress.setVisible(self._running)
         self.start.setText(
             "Stop" if self._running else "Start" if not decisions else "Measure again" if self._results.complete else "Go on"
@@ -163,6 +165,7 @@ def request_of(chat: Chat) -> BenchRequest:
         max_tokens=QUICK_TOKENS,
         peers=False,
         kv_bits=settings.kv_bits,
+        **{name: getattr(settings, name) for name in FILTERS},
         minutes=QUICK_MINUTES,
         journals=str(data_folder() / "bench"),
     )

@@ -108,6 +108,8 @@ def planned(
             ]
     if request.peers and request.kv_bits is not None:
         notes.append("mlx-lm is measured with keys and values in full precision.")
+    if request.peers and request.repetition_penalty != 1:
+        notes.append("mlx-lm is measured without a repetition penalty.")
     for drafter in drafters if request.peers else ():
         if drafter.model is None:
             notes.append(f"mlx-lm is not measured with {drafter.name}: it speculates with draft models only.")
@@ -348,6 +350,7 @@ class _Bench:
             kv_bits=self._request.kv_bits,
             analyse=False,
             phase_every=0,
+            **self._request.filters,
         )
         if setting.rule is not None:
             options = options.replace(rule=setting.rule)

@@ -63,7 +63,12 @@ def answer(
     newest = mx.array(list(prompt[-1:]))
     shared: dict[str, Any] = {
         "max_tokens": options.max_tokens,
-        "sampler": make_sampler(temp=options.temperature),
+        "sampler": make_sampler(
+            temp=options.temperature,
+            top_p=options.top_p,
+            min_p=options.min_p,
+            top_k=options.top_k if options.top_k < caches.logits_width(target.model) else 0,  # else it raises ValueError
+        ),
         "prompt_cache": cache,
     }
     began = time.perf_counter()

@@ -22,9 +22,11 @@ from engine.bench.statistics import (
     whole_blocks,
 )
 from engine.codec import plain
+from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, may_fit
+from engine.lens.shared_wording import drafter_title
 from engine.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetup
-from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, Event
-from engine.wording import size
+from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, DecodingOptions, Event
+from engine.wording import listed, size
 
 FORMAT = "draftlight.bench/1"
 METHOD = {
@@ -33,7 +35,8 @@ METHOD = {
     "plain_seconds).",
     "conversations": "Later turns follow the answers of the first plain run, for every setting.",
     "seconds": "From the end of reading the prompt (all but its last token) to the last token; drafter and cache start empty.",
-    "decoding": "Measured with analyse off and phase_every 0.",
+    "decoding": "What the window shows of each round (probabilities, alternatives, times by phase) is not worked out meanwhile: "
+    "analyse is off, phase_every 0.",
     "peers": "mlx-lm's generate_step and speculative_generate_step on the same loaded models and prompts, read beforehand; its "
     "rule is match, it draws its own noise and yields ids without texts. Its rejected proposals are inferred from where its "
     "rounds end.",
@@ -91,6 +94,29 @@ class Results:
         """What is to be taken, by temperature."""
         return () if self.setup is None else decide(self.rows, self.setup.settings, self.request.target)
 
+    def sampling(self) -> str:
+        """The temperatures and filters of all answers, as one sentence says them."""
+        options = DecodingOptions(**self.request.filters)
+        on = [
+            f"top-p {options.top_p:g}" if 0 < options.top_p < 1 else "",
+            f"top-k {options.top_k}" if options.top_k else "",
+            f"min-p {options.min_p:g}" if options.min_p else "",
+            f"repetition penalty {options.repetition_penalty:g}" if options.repetition_penalty != 1 else "",
+        ]
+        temperatures = listed([f"{temperature:g}" for temperature in self.request.temperatures])
+        named = f"temperature{'s' * (len(self.request.temperatures) > 1)} {temperatures}"
+        return ", ".join([named, *filter(None, on)]) if any(on) else f"{named}, no filters"
+
+    def left_out(self, titles: bool = False) -> str:
+        """Which drafters could be measured for the target and are not, in a sentence; empty if there are none. `titles`: they are
+        called as in the window, not as on the command line."""
+        request = self.request
+        others = [name for name in DRAFTERS if name not in (NO_DRAFTER, *request.drafters) and may_fit(name, request.target)]
+        words = [drafter_title(name) if titles else name for name in others]
+        if all(name in DRAFTERS for name in request.drafters):
+            words.append("drafters of your own")
+        return f"Not measured: {listed(words)}." if words else ""
+
     def memory_of_process(self) -> str:
         """What the process that measured took, in a sentence; empty where that is not known."""
         if self.process_peak_memory is None:
@@ -138,6 +164,7 @@ def document(results: Results, *, summary: bool = True) -> dict[str, Any]:
         "method": METHOD,
         "notes": [*described.get("notes", []), *results.messages],
         "missing": results.missing(),
+        "left_out": results.left_out(),
         "choices": [_choice(decision) for decision in results.decisions()] if summary else [],
         "noise_of_plain": noise_of_plain(results.rows),
         "rows": _rows(results.rows, "draftlight"),

@@ -53,7 +53,7 @@ li { margin: 3px 0; }
 def to_html(results: Results) -> str:
     """The report as one HTML document. What was measured so far is enough."""
     target = results.request.target if results.setup is None else results.setup.target.name
-    title = f"The fastest drafter for {target} on this machine"
+    title = f"Drafters for {target}, measured on this machine"
     return page(title, "".join(_body(results, title)), _SHEET)
 
 
@@ -61,7 +61,8 @@ def _body(results: Results, title: str) -> Iterator[str]:
     hardware = provenance.hardware()
     machine = f"{hardware['processor'] or hardware['machine']}, {hardware['cores']} cores"
     yield f"<header><h1>{text(title)}</h1><p class=dim>{text(machine)}. Benchmark by Draftlight {provenance.version()}, "
-    yield f"{text(results.created.replace('T', ' ').removesuffix('+00:00'))} UTC.</p></header>"
+    yield f"{text(results.created.replace('T', ' ').removesuffix('+00:00'))} UTC.</p>"
+    yield f"<p class=dim>{text(f'Sampling: {results.sampling()}. {results.left_out()}')}</p></header>"
     if results.complete is False and results.setup is not None:
         why = "The time was over before everything was measured." if results.out_of_time else "It was stopped before its end."
         again = "The same benchmark goes on with the rest when it is run again."
@@ -274,6 +275,7 @@ def _provenance(results: Results) -> str:
             ("drafters", listed([drafter.name for drafter in drafters]) if drafters else None),
             *((f"{text(drafter.name)} SHA-256", drafter.sha256) for drafter in drafters),
             ("device", None if setup is None else setup.device),
+            ("sampling", results.sampling()),
             ("seed", request.seed),
             ("longest answer", f"{request.max_tokens} tokens"),
             ("prompts", ", ".join(prompt.id for prompt in request.prompts)),

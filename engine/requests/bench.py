@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from engine.drafter_kinds import NGRAM, NO_DRAFTER
-from engine.values import DecodingOptions, Finish, Gamma, ModelInfo, Rule
+from engine.values import FILTERS, DecodingOptions, Finish, Gamma, ModelInfo, Rule
 
 Maker = Literal["draftlight", "mlx-lm"]
 QUICK_GAMMAS: tuple[Gamma, ...] = (2, "auto")
@@ -32,6 +32,7 @@ class BenchRequest:
         drafters: "none" may be among them; plain runs are always made.
         seed: every draw follows from it. One prompt's runs at one temperature all have the same seed.
         peers: also run mlx-lm's own loops.
+        top_p, top_k, min_p, repetition_penalty: of every answer, as in `DecodingOptions`.
         kv_bits: of the K/V caches of target and draft models, as in `DecodingOptions`.
         minutes: end after so long, loading included; None takes the time that it takes.
         journals: a folder in which every measurement is kept at once, so that the same request goes on after an interruption;
@@ -46,6 +47,10 @@ class BenchRequest:
     gammas: tuple[Gamma, ...] = (4,)
     max_tokens: int = 128
     seed: int = 0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
     peers: bool = True
     kv_bits: int | None = None
     minutes: float | None = None
@@ -69,7 +74,12 @@ class BenchRequest:
             DecodingOptions(gamma=gamma)
         if self.minutes is not None and not self.minutes > 0:
             raise ValueError(f"minutes must be more than 0, not {self.minutes}")
-        DecodingOptions(seed=self.seed, max_tokens=self.max_tokens, kv_bits=self.kv_bits)
+        DecodingOptions(seed=self.seed, max_tokens=self.max_tokens, kv_bits=self.kv_bits, **self.filters)
+
+    @property
+    def filters(self) -> dict[str, Any]:
+        """The filters by the names of decoding options."""
+        return {name: getattr(self, name) for name in FILTERS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ from app.cli.progress import ProgressBar
 from engine.bench.journal import alone
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
+from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.paths import data_folder
 from engine.requests.bench import PeerToken
-from engine.types import DecodingOptions, Round, TaskProgress
+from engine.types import FILTERS, DecodingOptions, Round, TaskProgress
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE, FakeBackend, FakeDrafter, FakeTarget
 
@@ -117,6 +118,44 @@ def test_decoding_is_measured_without_analysis(backend: BenchedBackend, prompts:
     assert main(["bench", "--prompts", prompts, "--seed", "7", *SMALL]) == 0
     assert {(options.analyse, options.phase_every) for options in backend.options} == {(False, 0)}
     assert {options.seed for options in backend.options} == {7, 8, 1007}
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "words"),
+    [
+        ([], (TEMPERATURE, TOP_P, 0, 0.0, 1.0), f"temperature {TEMPERATURE:g}, top-p {TOP_P:g}"),
+        (["--temperatures", "0.7", "--top-p", "1"], (0.7, 1.0, 0, 0.0, 1.0), "temperature 0.7, no filters"),
+        (
+            ["--top-k", "7", "--min-p", "0.1", "--repetition-penalty", "1.1"],
+            (TEMPERATURE, TOP_P, 7, 0.1, 1.1),
+            f"temperature {TEMPERATURE:g}, top-p {TOP_P:g}, top-k 7, min-p 0.1, repetition penalty 1.1",
+        ),
+    ],
+)
+def test_the_sampling_is_that_of_chat_unless_given_and_is_told(
+    given: list[str],
+    options: tuple[float, ...],
+    words: str,
+    backend: BenchedBackend,
+    prompts: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page, small = tmp_path / "out.html", ["--drafters", "ngram", "--gamma", "3", "--max-tokens", "4"]
+    assert main(["bench", "--prompts", prompts, "--html", str(page), *small, *given]) == 0
+    assert {tuple(getattr(used, name) for name in ("temperature", *FILTERS)) for used in backend.options} == {options}
+    assert f"Sampling: {words}\n" in capsys.readouterr().out
+    assert f"Sampling: {words}. " in page.read_text(encoding="utf-8")
+
+
+def test_what_could_be_measured_and_is_not_is_named(
+    backend: BenchedBackend, prompts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "--prompts", prompts, *SMALL]) == 0
+    left_out = "auto, ngram-mod, head, builtin-draft, builtin-block and drafters of your own"
+    assert f"Not measured: {left_out}.\n" in capsys.readouterr().out
+    assert main(["bench", "--prompts", prompts, "--target", "owner/other", *SMALL]) == 0
+    assert "Not measured: auto, ngram-mod and drafters of your own." in capsys.readouterr().out, "the others cannot draft for it"
 
 
 def test_no_answer_is_drafted_by_one_that_saw_another(backend: BenchedBackend, prompts: str) -> None:

@@ -39,13 +39,15 @@ def test_the_fastest_drafter_is_found_shown_and_used(
 ) -> None:
     opened: list[QUrl] = []
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url) or True)
-    window, engine = open_window(drafter="ngram", gamma=4)
+    window, engine = open_window(drafter="ngram", gamma=4, temperature=0.7, top_k=20)
     dialog = open_dialog(qtbot, window)
+    assert "Sampling: temperature 0.7, top-p 0.9, top-k 20. Not measured: N-gram hashing" in dialog.details.text()
     assert not dialog.use.isEnabled() and not dialog.report.isEnabled()
     dialog.start.click()
     (request,) = engine.benched
     settings = window.settings
     assert (request.target, request.rules, request.temperatures) == (settings.target, (settings.rule,), (settings.temperature,))
+    assert request.filters == {"top_p": 0.9, "top_k": 20, "min_p": 0.0, "repetition_penalty": 1.0}
     assert request.minutes and request.minutes < 3 and request.journals
     engine.say(*measured(1001, 0.6, 4))
     qtbot.waitUntil(lambda: dialog.step.text() == "Prompt 4 of 15: tides (chat)")

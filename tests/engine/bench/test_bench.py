@@ -312,6 +312,15 @@ def test_peers_repeat_themselves_under_one_seed(target: LoadedModel, draft: Load
         assert first == second
 
 
+def test_peers_draw_under_the_same_filters(target: LoadedModel) -> None:
+    likeliest, hot = peer_tokens(target, None), {"temperature": 5.0}
+    assert [token.id for token in peer_tokens(target, None, **hot)] != [token.id for token in likeliest]
+    for narrow in ({"top_k": 1}, {"top_p": 1e-6}, {"min_p": 1.0}):
+        assert [token.id for token in peer_tokens(target, None, **hot, **narrow)] == [token.id for token in likeliest]
+    wide = peer_tokens(target, None, **hot, top_k=10**6)
+    assert [token.id for token in wide] == [token.id for token in peer_tokens(target, None, **hot)], "as many as there are"
+
+
 def test_a_trimmed_head_is_spread_onto_the_targets_ids(target: LoadedModel) -> None:
     """The target as its own draft, its columns in another order and without some."""
     width = len(target.vocabulary)
