@@ -39,6 +39,11 @@ MODELS = {
     "small": "Speed of the built-in target over the number of machines",
     "large": "Speed of a 70B target over the number of machines",
 }
+SOURCE_NOTE = (
+    "*This is the source of the page: `make docs` fills in what stands in `<<…>>`. Documentation in the Help menu opens it "
+    "filled in.*\n\n"
+)
+"""For whoever reads a page with such places in the repository; the site has it without."""
 ROOT_PAGES = ("CONTRIBUTING", "ARCHITECTURE", "DESIGN", "CHANGELOG")
 CHANNELS = {"deb": "The Debian package", "uv": "uv", "pipx": "pipx", "checkout": "A checkout"}
 
@@ -197,7 +202,7 @@ def filled(page: str) -> str:
             return f"```python\n{part_of(*words)}\n```"
         return makers[kind]()
 
-    return re.sub(r"<<(\w+(?: [^>]+)?)>>", fill, page)
+    return re.sub(r"<<(\w+(?: [^>]+)?)>>", fill, page.replace(SOURCE_NOTE, ""))
 
 
 def linked(page: str, below: int) -> str:

@@ -21,6 +21,13 @@ def test_everything_in_a_page_can_be_filled_in(page: Path) -> None:
     assert "<<" not in docs.filled(text)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_page_with_places_to_fill_in_says_so_below_its_title_until_it_is_filled_in(page: Path) -> None:
+    title, rest = page.read_text(encoding="utf-8").split("\n\n", 1)
+    assert rest.startswith(docs.SOURCE_NOTE) == bool(re.search(r"<<\w", rest))
+    assert docs.filled(f"{title}\n\n{docs.SOURCE_NOTE}Text") == f"{title}\n\nText"
+
+
 def test_examples_are_the_tested_files() -> None:
     text = docs.filled((docs.SOURCES / "extend.md").read_text(encoding="utf-8"))
     for name in ("toy_drafter", "toy_rule", "toy_chart", "toy_export"):
