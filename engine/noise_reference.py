@@ -453,10 +453,24 @@ def draw_ids(rows: Sequence[tuple[Floats, float]], streams: Sequence[Stream]) ->
             if isinstance(contest, _Contest):
                 wanted[stream] = wanted[stream] | contest.pairs() if stream in wanted else contest.pairs()
         known = dict(zip(wanted, known_words(list(wanted), list(wanted.values())), strict=True))
-        return [
-            contest.decided(stream, known[stream])[0] if isinstance(contest, _Contest) else contest[0]
+        chosen = [
+            contest.chosen(stream, known[stream])
             for contest, stream in zip(contests, streams, strict=True)
+            if isinstance(contest, _Contest)
         ]
+        noise = iter(_noise_of([words_ for _, words_ in chosen]))
+        tokens = iter([tokens_ for tokens_, _ in chosen])
+        return [
+            contest.decided(next(tokens), next(noise))[0] if isinstance(contest, _Contest) else contest[0] for contest in contests
+        ]
+
+
+def _noise_of(drawn: Sequence[Words]) -> list[Floats]:
+    """The noise of some words of several streams, made together."""
+    if len(drawn) == 1:
+        return [_in_float32(gumbel_units(drawn[0]))]
+    counts = [len(each) for each in drawn]
+    return np.split(_in_float32(gumbel_units(np.concatenate(drawn))), np.cumsum(counts)[:-1]) if drawn else []
 
 
 def draw_with_margin(
@@ -470,7 +484,7 @@ def draw_with_margin(
         if not isinstance(contest, _Contest):
             return contest
         (known,) = known_words([stream], [contest.pairs()])
-        place, margin = contest.decided(stream, known, reach > 0)
+        place, margin = contest.decided_alone(stream, known, reach > 0)
         if np.isinf(margin) and reach > 0 and np.count_nonzero(logits > -np.inf) == 1:
             return place, margin
         return place, np.minimum(margin, np.float32(reach))
@@ -510,31 +524,43 @@ class _Contest(NamedTuple):
             above = np.append(above, False)
         return above.view(np.uint16) != 0
 
-    def decided(self, stream: Stream, known: Known | None, with_margin: bool = False) -> tuple[int, np.float32]:
-        """The winner, ties to the lowest id, and its margin among what can win; inf where it is not asked for.
+    def chosen(self, stream: Stream, known: Known | None) -> tuple[npt.NDArray[np.int64], Words]:
+        """The tokens that can win, in any order, and their words.
 
         Args:
             known: words of at least `pairs`; None where all are drawn.
         """
         if known is None:
             tokens = np.flatnonzero((stream.words <= RARE_WORD) | (self.values > self.likely))
-            noise = stream.words.take(tokens)
-        else:
-            both = _pairs_of(self.values).take(known.pairs).view(np.float32).reshape(-1, 2)
-            chosen = np.flatnonzero((known.words <= RARE_WORD) | (both > self.likely))
-            tokens = 2 * known.pairs.take(chosen >> 1) + (chosen & 1)
-            noise = known.words.reshape(-1).take(chosen)
-            if len(self.values) % 2:  # the last may be none
-                exist = tokens < len(self.values)
-                tokens, noise = tokens[exist], noise[exist]
+            return tokens, stream.words.take(tokens)
+        both = _pairs_of(self.values).take(known.pairs).view(np.float32).reshape(-1, 2)
+        chosen = np.flatnonzero((known.words <= RARE_WORD) | (both > self.likely))
+        tokens = 2 * known.pairs.take(chosen >> 1) + (chosen & 1)
+        words_ = known.words.reshape(-1).take(chosen)
+        if len(self.values) % 2:  # the last may be none
+            exist = tokens < len(self.values)
+            return tokens[exist], words_[exist]
+        return tokens, words_
+
+    def decided(self, tokens: npt.NDArray[np.int64], noise: Floats, with_margin: bool = False) -> tuple[int, np.float32]:
+        """The winner, ties to the lowest id, and its margin among what can win; inf where it is not asked for.
+
+        Args:
+            tokens: those that can win. noise: of each.
+        """
         sums = self.scores_of(tokens)
-        sums += _in_float32(gumbel_units(noise))
+        sums += noise
         best = sums.max()
         winners = np.flatnonzero(sums == best)
         if not with_margin:
             return int(tokens.take(winners).min()), np.float32(np.inf)
         sums[winners[0]] = -np.inf
         return int(tokens.take(winners).min()), best - sums.max()
+
+    def decided_alone(self, stream: Stream, known: Known | None, with_margin: bool = False) -> tuple[int, np.float32]:
+        """`decided` of what is `chosen`."""
+        tokens, drawn = self.chosen(stream, known)
+        return self.decided(tokens, _in_float32(gumbel_units(drawn)), with_margin)
 
 
 def _contest(
@@ -592,7 +618,7 @@ def draw_below(bounds: Floats, logarithms_of: Callable[[npt.NDArray[np.int64]], 
     possible, likely = (np.float32(math.exp(least)) for least in _least(highest + about_noise(stream.word(likeliest))))
     contest = _Contest(bounds, possible, likely, logarithms_of)
     (known,) = known_words([stream], [contest.pairs()])
-    return contest.decided(stream, known)[0]
+    return contest.decided_alone(stream, known)[0]
 
 
 def _least(reached: float) -> tuple[float, float]:

@@ -133,12 +133,17 @@ def _joined(first: Sides, second: Sides) -> Sides:
 
 
 def _in_either(first: NDArray[np.intp], second: NDArray[np.intp], size: int) -> NDArray[np.intp]:
-    """Ids of one list or of the other, ascending; they are below `size`."""
-    if first.size + second.size <= _FEW:
-        return np.union1d(first, second)
-    found = np.zeros(size, np.bool_)
-    found[first] = found[second] = True
-    return np.flatnonzero(found)
+    """Ids of one ascending list or of the other, ascending; they are below `size`."""
+    if first.size + second.size > size // 16:
+        found = np.zeros(size, np.bool_)
+        found[first] = found[second] = True
+        return np.flatnonzero(found)
+    both = np.concatenate([first, second])
+    both.sort(kind="stable")  # merges lists in order, where numpy's own union hashes
+    is_new = np.empty(both.size, np.bool_)
+    is_new[:1] = True
+    np.not_equal(both[1:], both[:-1], out=is_new[1:])
+    return both[is_new]
 
 
 def _between(gathered: Sides, moved: Sides) -> tuple[float, float]:
@@ -287,7 +292,7 @@ def _agreement(tokens: Sides) -> float:
         p, q = p.take(order), q.take(order)
         below = q.cumsum() - q + q_alone
         at_least = p_alone + p[::-1].cumsum()[::-1]
-        return _probability((1.0 / (at_least / p + below / q)).sum())
+        return _probability((p * q / (at_least * q + below * p)).sum())
 
 
 def _in_groups(

@@ -19,8 +19,12 @@ from engine.target.distribution import Weighed
 from engine.types import Candidate, DecodingOptions, Expected
 
 TOP = 5
+SORTED = 128
+"""Up to so many values are sorted as they are."""
+IN_PARTS = 16384
+"""Of more values than this the largest of each part is found before the largest of all are."""
 PART = 256
-"""Values of one part, in each of which the largest is found before the largest of all are."""
+"""Values of one part."""
 
 Floats = NDArray[np.float32]
 
@@ -61,7 +65,7 @@ class Row:
             return (self.only,)
         if len(self.likely) < TOP:
             return top_ids(self.weights)
-        return tuple(int(self.likely[place]) for place in top_ids(self.weights[self.likely]))
+        return tuple(self.likely.take(top_ids(self.weights.take(self.likely))).tolist())
 
     @cached_property
     def likely(self) -> NDArray[np.intp]:
@@ -77,7 +81,7 @@ class Row:
         """In nats, within 1e-5: sums are float32."""
         if self._logits is None:
             return 0.0
-        scores = self._logits - self._logits.max()
+        scores = self._logits - self._logits[self.top[0]]
         with np.errstate(invalid="ignore"):
             mean = _inner(scores, self.weights) / self.total
         if math.isnan(mean):  # -inf times a probability of 0
@@ -170,21 +174,22 @@ def _residual_mass(p: Row, q: Row, weight: float) -> float:
 def top_ids(values: Floats, count: int = TOP) -> tuple[int, ...]:
     """Ids of the largest values, largest first, ties to the lowest id.
 
-    Of interleaved parts of the values so many have a maximum of at least some limit, hence so many values are as large. What is
-    above the limit lies in fewer parts: a few hundred values at most are sorted, whatever the vocabulary.
+    So many values are at least as large as some limit. Of many values it is that of the maxima of interleaved parts: so many parts
+    have one of at least the limit, hence so many values are as large, and what is above it lies in fewer parts. A few hundred
+    values at most are sorted, whatever the vocabulary.
     """
     count = min(count, len(values))
-    parts = len(values) // PART
-    if parts <= count:
+    if len(values) <= SORTED:
         best = np.argsort(-values, kind="stable")[:count]
-        return tuple(int(token) for token in best)
-    largest = values[: parts * PART].reshape(PART, parts).max(axis=0)
-    limit = np.partition(largest, parts - count)[parts - count]
+        return tuple(best.tolist())
+    parts = len(values) // PART
+    largest = values if len(values) <= IN_PARTS else values[: parts * PART].reshape(PART, parts).max(axis=0)
+    limit = np.partition(largest, len(largest) - count)[-count]
     above = np.flatnonzero(values > limit)
     best = above[np.argsort(-values[above], kind="stable")][:count]
     if len(best) < count:
         best = np.concatenate([best, np.flatnonzero(values == limit)[: count - len(best)]])
-    return tuple(int(token) for token in best)
+    return tuple(best.tolist())
 
 
 def margin(scores: Floats) -> float:
