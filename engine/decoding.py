@@ -369,7 +369,8 @@ class _Run:
         staged = self._is_staged(self.index)
         position = len(self.committed)
         began = self.clock() - self.clock.take_waited()
-        noise = RoundNoise(self.noise, position, reach=near_ties.RANGE if self.options.analyse else 0.0)
+        reach = near_ties.RANGE * self.shaper.inverse_temperature if self.options.analyse else 0.0
+        noise = RoundNoise(self.noise, position, reach=reach)
         proposals = self._propose(noise)
         if proposals is None:
             noise = RoundNoise(self.noise, position, lazy=True)
@@ -392,6 +393,8 @@ class _Run:
 
         drafted_ids = None if proposals is None else proposals.tokens
         p = self.shaper.shape(logits, self.committed, drafted_ids, lazy=proposals is None)
+        if p.is_known:
+            self.control.on_resume()
         judgement = self._judge(p, proposals, noise)
         margins = self._margins(p, proposals, judgement, noise)
         others = self._other_draws(p, proposals, judgement, noise)
@@ -399,6 +402,7 @@ class _Run:
         self._queue_plain(judgement, arrays)
         self.control.on_wait()
         mx.eval(*arrays)  # the one synchronisation
+        self.control.on_resume()
         stages = _Stages(began, self.clock(), drafted, verified, communication)
 
         later = others or self._later_draws(proposals, judgement, noise)

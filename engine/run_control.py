@@ -29,12 +29,14 @@ class Control:
     Attributes:
         on_wait: called on the decoding thread when it is about to wait: for a pass of the target, for a drafter that is loaded,
             or for the end of the answer. Work for another thread is best begun then.
+        on_resume: called on the decoding thread when a pass that it waited for is there.
         on_changes: called on the decoding thread with what was requested; gives what of it takes effect. Where drafters are
             requested by name, it puts them in its place.
     """
 
     on_prefill: Callable[[int, int], None]
     on_wait: Callable[[], None]
+    on_resume: Callable[[], None]
     on_changes: Callable[[dict[str, Any]], dict[str, Any]]
 
     def __init__(self, on_prefill: Callable[[int, int], None] | None = None) -> None:
@@ -49,6 +51,7 @@ class Control:
         """Calls nobody back from now on. Who was called is let go of, with the models that it holds."""
         self.on_prefill = lambda done, total: None
         self.on_wait = lambda: None
+        self.on_resume = lambda: None
         self.on_changes = lambda changes: changes
 
     def stop(self) -> None:
@@ -81,5 +84,6 @@ class Control:
             changes, self._changes = self._changes, {}
         if not changes:
             return changes
-        self.on_wait()
+        if "drafter" in changes:
+            self.on_wait()
         return self.on_changes(changes)

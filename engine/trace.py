@@ -11,8 +11,8 @@ Every line is one JSON object in UTF-8 with a `kind`:
 
 A trace may also lie compressed, as `NAME.jsonl.gz`: whoever asks for `NAME.jsonl` gets that one then.
 
-A line is handed to the operating system in one piece before the next round begins, so a killed process loses at most the
-line it was writing. Only a power failure can take more; the file is forced to the disk after the header and at the end,
+A line is handed to the operating system in one piece, at the latest before the next round but one begins, so a killed process
+loses two rounds at most. Only a power failure can take more; the file is forced to the disk after the header and at the end,
 not after each round, because that would cost milliseconds of every round. Nothing here imports MLX.
 """
 

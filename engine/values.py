@@ -197,7 +197,7 @@ class Emitted:
             completes it carries the whole character, so the texts join to the answer.
         p: probability the target gave it; entropy: of the target's distribution, in nats. Both None without `analyse`.
         margin: gap between the target's two best scores (logits at temperature 0, perturbed scores under match and
-            gumbel and in plain rounds), else None. Of perturbed scores 1 says that it is 1 or more.
+            gumbel and in plain rounds), else None. Of perturbed scores 1 / temperature says that it is that or more.
         border: how far the target's logits would have to move against each other for the filters (top-p, min-p, top-k) to drop
             this token, in the units of logits. None without a filter, where nothing came within 1 of dropping it, without
             `analyse`, and in traces from before it was recorded.

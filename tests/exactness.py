@@ -45,7 +45,7 @@ class Comparison:
         rounds: the answer.
         different: tokens that are not the model's own choice after the text before them.
         gap: how far the best score is above that of such a token, at most.
-        near: the gap below which last bits may decide (`engine.near_ties`).
+        near: the gap below which last bits may decide (`engine.near_ties`), as `gap` in units of scores.
     """
 
     prompt: str
@@ -122,7 +122,7 @@ def compare(
             if text not in known:
                 known[text] = gaps(model, ids, list(text), options)
             found = known[text]
-            near = near_ties.limit(logits_type(model.model))
+            near = near_ties.limit(logits_type(model.model)) / (temperature or 1)
             yield Comparison(prompt.id, name, rule, gamma, rounds, int((found > 0).sum()), float(found.max()), near)
 
 

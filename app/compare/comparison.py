@@ -322,18 +322,20 @@ class Comparison:
 
     def _broken(self, mine: Column, theirs: Column, first: int) -> tuple[Kind, str]:
         """What to say of texts that had to be equal and are not."""
-        gap = near_ties.nearest(column.tokens[first] if first < len(column.tokens) else None for column in (mine, theirs))
-        logits, bits = mine.answer.logits, mine.answer.options.kv_bits
+        options = mine.answer.options
+        there = (column.tokens[first] if first < len(column.tokens) else None for column in (mine, theirs))
+        gap = near_ties.nearest(there, options.temperature)
+        logits, bits = mine.answer.logits, options.kv_bits
         if gap is not None and gap.size < near_ties.limit(logits, bits):
             coarse = f" in {logits}" if bits is None else f" with a K/V cache of {bits} bits"
             precision = "" if gap.size < near_ties.FLOAT32 else coarse
             what = (
-                f"the two best scores differ by {gap.size:.2g}"
+                f"the two best scores differ by {gap.told}"
                 if gap.of == "margin"
-                else f"a token passes the filters by only {gap.size:.2g} in one text and not in the other"
+                else f"a token passes the filters by only {gap.told} in one text and not in the other"
             )
             return "near-tie", f"Near-tie{precision}: {what}, and passes of different widths differ in their last bits."
-        known = "" if gap is None else f", and a {gap.of} of {near_ties.words(gap.size)} is not a near-tie"
+        known = "" if gap is None else f", and a {gap.of} of {gap.told} is not a near-tie"
         return "unexpected", f"Unexpected: these two texts should be identical{known}. Please report this with both traces."
 
     @property

@@ -98,10 +98,7 @@ def parting_words(comparison: Comparison) -> str:
             continue
         token = run.tokens[position]
         shown = visible(token.text, token.bytes, running=True)
-        known = [
-            f"{name} {near_ties.words(gap, 3)}"
-            for name, gap in (("margin", token.margin), ("border", token.border))
-            if gap is not None
-        ]
+        known = [] if token.margin is None else [f"margin {near_ties.words(token.margin, run.answer.options.temperature, 3)}"]
+        known += [] if token.border is None else [f"border {token.border:.3g}"]
         parts.append(f"{letter} “{shown}” ({', '.join(known) or 'margin not recorded'})")
     return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."

@@ -134,7 +134,7 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
         id=token.id,
         where=_where(round_, spot),
         decision=decision(round_, spot, greedy),
-        figures=_figures(round_, spot, greedy, near_ties.limit(answer.logits, answer.options.kv_bits)),
+        figures=_figures(round_, spot, answer.options.temperature, near_ties.limit(answer.logits, answer.options.kv_bits)),
         target=_alternatives(target_top, proposed, stands),
         draft=_alternatives(draft_top, proposed, stands),
         residual=left_after(round_, spot, greedy),
@@ -175,7 +175,7 @@ def _where(round_: Round, spot: Spot) -> str:
     return f"round {round_.index + 1}, {place}, position {round_.position + spot.at:,}"
 
 
-def _figures(round_: Round, spot: Spot, greedy: bool, near: float) -> tuple[Figure, ...]:
+def _figures(round_: Round, spot: Spot, temperature: float, near: float) -> tuple[Figure, ...]:
     judged = _judged_here(round_, spot)
     if spot.own:
         emitted = round_.emitted[spot.at]
@@ -196,15 +196,17 @@ def _figures(round_: Round, spot: Spot, greedy: bool, near: float) -> tuple[Figu
         found.append(Figure("Target p", probability(token.p), note, token.p, "target"))
     if q and token.p is not None and not spot.own:
         found.append(Figure("p / q", ratio(token.p / q)))
-    found += _rule_figures(round_, spot, greedy, near)
+    found += _rule_figures(round_, spot, temperature, near)
     if isinstance(token, Emitted) and token.entropy is not None:
         found.append(Figure("Entropy", f"{token.entropy:.2f} nats", "of the target's distribution"))
     return tuple(found)
 
 
-def _rule_figures(round_: Round, spot: Spot, greedy: bool, near: float) -> list[Figure]:
-    """What the rule looked at: the chance, the coin, the margin; and the filters' border. Gaps below `near` are near-ties."""
+def _rule_figures(round_: Round, spot: Spot, temperature: float, near: float) -> list[Figure]:
+    """What the rule looked at: the chance, the coin, the margin; and the filters' border. Gaps of less than `near` logits are
+    near-ties."""
     found = []
+    greedy = temperature == 0
     if not spot.own:
         proposal = round_.proposals[spot.at]
         if proposal.acceptance is not None and not greedy:
@@ -216,9 +218,10 @@ def _rule_figures(round_: Round, spot: Spot, greedy: bool, near: float) -> list[
     stands = round_.emitted[spot.at] if spot.at < len(round_.emitted) and not unjudged else None
     if stands is not None and stands.margin is not None:
         scores = "logit" if greedy else "score"
-        note = f"near-tie of the two best {scores}s" if stands.margin < near else f"best {scores} minus second best"
-        is_exact = greedy or stands.margin != near_ties.RANGE
-        size = ratio(stands.margin) if is_exact else f"≥ {near_ties.RANGE:g}"
+        is_near = stands.margin * (temperature or 1) < near
+        note = f"near-tie of the two best {scores}s" if is_near else f"best {scores} minus second best"
+        is_least = near_ties.is_least(stands.margin, temperature)
+        size = f"≥ {near_ties.reach(temperature):.3g}" if is_least else ratio(stands.margin)
         found.append(Figure("Margin", size, note))
     if stands is not None and stands.border is not None:
         note = "near-tie with a filter's limit" if stands.border < near else "from being filtered out"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -242,7 +243,8 @@ def _given(trace: Trace) -> str:
 
 def _spans(trace: Trace) -> Iterator[str]:
     """The answer token by token. The unjudged ones of a round lie folded in one sign, which opens at a click or by Tab."""
-    greedy = trace.part("options").get("temperature") == 0
+    asked = trace.part("options").get("temperature")
+    temperature = float(asked) if isinstance(asked, (int, float)) else math.nan
     due = deque(dividers_of(trace))
     before = {False: trace.given_text, True: trace.given_text}  # by whether ghosts count
     for (index, kind), group in groupby(pieces(trace.rounds), key=lambda piece: (piece.spot.round, piece.kind)):
@@ -252,7 +254,7 @@ def _spans(trace: Trace) -> Iterator[str]:
         tokens = ""
         for piece in run:
             word = bool(WORD.fullmatch(piece.text)) and not any(text[-1:].isspace() or not text for text in before.values())
-            tokens += _marked(kind, piece.text, details(trace.rounds[index], piece.spot, greedy), word)
+            tokens += _marked(kind, piece.text, details(trace.rounds[index], piece.spot, temperature), word)
             before[True] = piece.text
             if not piece.ghost:
                 before[False] = piece.text
@@ -329,12 +331,13 @@ def _hash(trace: Trace) -> str | None:
         return None
 
 
-def details(round: Round, spot: Spot, greedy: bool) -> str:
-    """Everything that is known of a token, in lines; `greedy`: it was decoded at temperature 0."""
+def details(round: Round, spot: Spot, temperature: float) -> str:
+    """Everything that is known of a token, in lines; NaN stands for a temperature that is not known."""
+    greedy = temperature == 0
     if spot.own and spot.at >= len(round.emitted):
         return ""  # a trace that a foreign hand wrote: engines emit a token in every round
     if spot.own:
-        lines = _emitted_details(round, round.emitted[spot.at])
+        lines = _emitted_details(round, round.emitted[spot.at], temperature)
     else:
         accepted = round.proposals[spot.at].status == "accepted" and spot.at < len(round.emitted)
         lines = _proposal_details(round, spot.at, round.emitted[spot.at] if accepted else None)
@@ -372,11 +375,11 @@ def _proposal_details(round: Round, place: int, emitted: Emitted | None = None) 
     return lines
 
 
-def _emitted_details(round: Round, token: Emitted) -> list[str]:
+def _emitted_details(round: Round, token: Emitted, temperature: float) -> list[str]:
     known = [
         f"target p {token.p:.3f}" if token.p is not None else "",
         f"entropy {token.entropy:.2f} nats" if token.entropy is not None else "",
-        f"margin {near_ties.words(token.margin, 3)}" if token.margin is not None else "",
+        f"margin {near_ties.words(token.margin, temperature, 3)}" if token.margin is not None else "",
         f"border {token.border:.3g}" if token.border is not None else "",
     ]
     return [

@@ -178,6 +178,6 @@ def _until_apart(
         proposed += len(current.proposals)
         for token in current.emitted:
             if not differs and token.id != plain[equal].id:
-                differs, gap = True, nearest((token, plain[equal]))
+                differs, gap = True, nearest((token, plain[equal]), options.temperature)
             equal += not differs
     return equal, differs, gap, proposed

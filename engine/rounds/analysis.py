@@ -110,11 +110,11 @@ def _inner(first: Floats, second: Floats) -> float:
 def row(logits: Floats, inverse_temperature: float, weighed: Weighed | None = None) -> Row:
     """The distribution of (vocab,) float32 logits; -inf is probability 0. What a rule has weighed is not weighed again."""
     if weighed is None:
-        scores = logits - logits.max()  # before the scaling, so that no temperature is too small
-        if inverse_temperature != 1.0:
-            with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # of a row without a finite logit, nan comes
+            scores = logits - logits.max()  # before the scaling, so that no temperature is too small
+            if inverse_temperature != 1.0:
                 scores *= np.float32(inverse_temperature)
-        weights = np.exp(scores, out=scores)
+            weights = np.exp(scores, out=scores)
         weighed = weights, float(weights.sum())
     return Row(*weighed, logits=logits, inverse_temperature=inverse_temperature)
 
@@ -174,9 +174,9 @@ def _residual_mass(p: Row, q: Row, weight: float) -> float:
 def top_ids(values: Floats, count: int = TOP) -> tuple[int, ...]:
     """Ids of the largest values, largest first, ties to the lowest id.
 
-    So many values are at least as large as some limit. Of many values it is that of the maxima of interleaved parts: so many parts
-    have one of at least the limit, hence so many values are as large, and what is above it lies in fewer parts. A few hundred
-    values at most are sorted, whatever the vocabulary.
+    So many values are at least as large as some limit. Of many values it is that of the maxima of interleaved parts: so many
+    parts have one of at least the limit, hence so many values are as large, and what is above it lies in fewer parts. A few
+    hundred values at most are sorted, whatever the vocabulary.
     """
     count = min(count, len(values))
     if len(values) <= SORTED:

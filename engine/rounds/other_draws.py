@@ -17,7 +17,7 @@ import numpy as np
 from engine import noise_reference as reference
 from engine.acceptance import Judgement, RoundNoise
 from engine.drafters.base import Proposals
-from engine.noise_reference import Floats, Stream
+from engine.noise_reference import NO_TOKEN, Floats, Stream
 from engine.target.distribution import Distribution, OneHot
 from engine.types import Rule
 
@@ -25,7 +25,8 @@ Ids = list[int]
 
 
 class OtherIds(NamedTuple):
-    """Ids of one round's draws, one entry for each proposal; None where no rule could come to. See `HostDraws`."""
+    """Ids of one round's draws, one entry for each proposal; None where no rule could come to, or where no logit is finite. See
+    `HostDraws`."""
 
     target: Sequence[int | None]
     coupled: Sequence[int | None]
@@ -105,7 +106,8 @@ class HostDraws:
                 break
             same = same and other.ids[index] == proposal
         first, second = (
-            [*side.ids[:count], *[None] * (len(proposed) - count)] for side, count in ((target, told), (other, told_other))
+            [*(None if id == NO_TOKEN else id for id in side.ids[:count]), *[None] * (len(proposed) - count)]
+            for side, count in ((target, told), (other, told_other))
         )
         return OtherIds(first, proposed, second) if self.rule == "gumbel" else OtherIds(first, second, proposed)
 

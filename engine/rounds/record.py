@@ -209,10 +209,10 @@ def _margins(sight: Sight, count: int) -> list[float | None]:
     elif sight.margins is None:
         return [None] * count
     else:
-        known = sight.margins
+        known, reach = sight.margins, near_ties.RANGE * sight.p_scale
         if not isinstance(known, np.ndarray):
-            known = reference.draw(sight.p[:count], sight.p_scale, known[:count], near_ties.RANGE)[1]
-        gaps = [float(gap) if math.isinf(gap) else min(float(gap), near_ties.RANGE) for gap in known[:count]]
+            known = reference.draw(sight.p[:count], sight.p_scale, known[:count], reach)[1]
+        gaps = [float(gap) if math.isinf(gap) else min(float(gap), reach) for gap in known[:count]]
     return [gap if math.isfinite(gap) else None for gap in gaps]
 
 
@@ -253,7 +253,7 @@ def _unjudged(rule: Rule, sight: Sight, index: int, proposal: Proposal, p: analy
     return replace(
         proposal,
         q=q.of(proposal.id),
-        p=p.of(proposal.id),
+        p=chance if math.isfinite(chance := p.of(proposal.id)) else None,
         acceptance=sight.acceptance[index] if shown and sight.acceptance is not None else None,
         coin=sight.coins[index] if shown and sight.coins is not None else None,
     )

@@ -13,6 +13,7 @@ import contextlib
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -57,11 +58,16 @@ LONGEST_WAIT = 0.02
 has much to read first, is not waited for."""
 
 
+WORTH_A_THREAD = 0.5
+"""Of the time that a task takes, the share that whoever puts it has to wait anyway for another thread to do it."""
+
+
 class Beside:
-    """One thread that does one task after another, never more than one behind.
+    """Does one task after another, on a thread of its own where that is worth it, never more than one behind.
 
     A task begins where whoever put it there is about to wait and says so, or a little later by itself. Two threads that go on in
-    Python at once take the interpreter's lock from each other at every operation of numpy, and both are slower for it.
+    Python at once take the interpreter's lock from each other at every operation of numpy, and both are slower for it. So where
+    waits have become too short for the tasks, they are done at once, on the thread that puts them.
 
     Numpy computes without that lock, so tasks made of its operations run while MLX computes. Nothing may be asked of MLX here.
     Use it as a context, which waits for all that was put. Like the engine thread it keeps no process from ending, which a pool
@@ -72,8 +78,11 @@ class Beside:
         self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._is_free = threading.Event()
         self._is_free.set()
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._may_begin = threading.Event()
+        self._took = 0.0
+        self._waiting_since: float | None = None
+        self._waited: float | None = None
         self._thread = threading.Thread(target=self._work, name="draftlight-beside", daemon=True)
 
     def __enter__(self) -> Self:
@@ -84,10 +93,16 @@ class Beside:
         self.begin()
         self._tasks.put(None)
         self._thread.join()
+        if self._error is not None:  # only where another error is on its way
+            _log.error("What was left to do of an answer failed too.", exc_info=self._error)
 
     def put(self, task: Callable[[], object]) -> None:
         """Takes the task, once the one before is done. Raises what that one raised; then nothing is taken."""
         self.wait()
+        waited, self._waited = self._waited, None
+        if waited is not None and waited < WORTH_A_THREAD * self._took:
+            self._do(task)
+            return
         self._is_free.clear()
         self._may_begin.clear()
         self._tasks.put(task)
@@ -95,6 +110,17 @@ class Beside:
     def begin(self) -> None:
         """Begins what was put, if anything was."""
         self._may_begin.set()
+
+    def waits(self) -> None:
+        """Whoever puts tasks is about to wait, until it `resumes`: begins what was put."""
+        self._waiting_since = time.perf_counter()
+        self.begin()
+
+    def resumes(self) -> None:
+        """The wait is over."""
+        if self._waiting_since is not None:
+            self._waited = (self._waited or 0.0) + time.perf_counter() - self._waiting_since
+            self._waiting_since = None
 
     def wait(self) -> None:
         """Until all that was put is done. Raises what the last task raised, once."""
@@ -106,13 +132,20 @@ class Beside:
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
-            self._may_begin.wait(LONGEST_WAIT)
-            try:
-                task()
-            except Exception as error:  # whoever waits is told
-                self._error = error
+            with contextlib.suppress(MemoryError):
+                self._may_begin.wait(LONGEST_WAIT)
+            self._do(task)
             del task  # with the arrays that it holds
             self._is_free.set()
+
+    def _do(self, task: Callable[[], object]) -> None:
+        """Does it, and keeps what it raises. What it takes is told in the thread's own time: another may hold it up."""
+        began = time.thread_time()
+        try:
+            task()
+        except BaseException as error:  # of any kind: whoever waits would do so for good
+            self._error = error
+        self._took = time.thread_time() - began
 
 
 _log = logging.getLogger(__name__)
@@ -280,19 +313,25 @@ class _AnswerRun:
             incomplete.append if self._alone else None,
         )
         with contextlib.closing(rounds), Beside() as beside:  # closed on this thread, not whenever the collector runs
-            self._run.on_wait = beside.begin
+            self._run.on_wait, self._run.on_resume = beside.waits, beside.resumes
             for round in rounds:
                 if not round.index:
                     decoding = (round.started + round.milliseconds.total) / 1000
                     self._prefill_seconds = max(0.0, self._clock() - self._began - decoding)
                     self._first_token = self._clock() - self._run.submitted
-                report = partial(self._report, writer, round, incomplete.pop() if incomplete else None, self._changed_to(round))
+                changed = self._changed_to(round)
+                report = partial(self._report, writer, round, incomplete.pop() if incomplete else None, changed)
                 if self._alone:
-                    beside.put(report)
+                    try:
+                        beside.put(report)
+                    except BaseException:  # the analysis of the round before; this one's text counts without it
+                        self._report(writer, round, None, changed)
+                        raise
                     if not self._request.options.analyse:
                         beside.begin()
                 else:
                     report()
+                del report  # with the arrays of the round
                 if round.finish is None and not self._alone:
                     yield from self._hand_over((round.started + round.milliseconds.total) / 1000)
             beside.wait()
@@ -313,15 +352,23 @@ class _AnswerRun:
         return dict(self._in_force)
 
     def _report(self, writer: Writer, round: Round, complete: Callable[[], Round] | None, changed: dict[str, Any] | None) -> None:
-        """Count, write and send a round, completed first if it is bare. Calls nothing of MLX."""
+        """Count, write and send a round, completed first if it is bare. If that fails, the round is reported as it is, and the
+        error raised. Calls nothing of MLX."""
+        whole, failure = round, None
+        if complete is not None:
+            try:
+                whole = complete()
+            except BaseException as error:
+                failure = error
         if changed is not None:
             writer.change({"index": round.index, **changed})
             self._emit(RunChanged(self._run.id, round.index, **changed))
-        whole = round if complete is None else complete()
         self._rounds.append(whole)
         self._totals.add(whole)
         writer.round(whole)
         self._emit(RoundFinished(self._run.id, whole, self._first_token))
+        if failure is not None:
+            raise failure
 
     def _made(self, loaded: LoadedDrafter) -> Any:
         """The drafter itself. It follows one text, so answers that take turns have one each, on the same weights."""

@@ -166,6 +166,11 @@ class Distribution:
         """(rows, vocab) float32: log-probabilities up to one constant a row."""
         return self.logits * self.inverse_temperature
 
+    @property
+    def is_known(self) -> bool:
+        """Whether numpy has these rows already."""
+        return self.__dict__.get("host") is not None
+
     @cached_property
     def host(self) -> HostRows | None:
         """These rows where numpy goes on with them; of a part, what is known of the whole's."""

@@ -128,7 +128,7 @@ def texts(case: Case, tokens: int) -> int:
                         request = Request(MESSAGES, options, case.target, drafter)
                         found, end = asker.answer(request)
                         known, _ = asker.answer(request, alone)
-                        gap = _gap(found, known)
+                        gap = _gap(found, known, temperature)
                         if gap is None and isinstance(end, RunFinished):
                             equal += 1
                         elif isinstance(end, RunFinished) and gap is not None and gap < near_ties.FLOAT32:
@@ -143,13 +143,13 @@ def texts(case: Case, tokens: int) -> int:
     return wrong
 
 
-def _gap(found: list[Round], known: list[Round]) -> float | None:
-    """How near something else was where two texts part; None where they do not."""
+def _gap(found: list[Round], known: list[Round], temperature: float) -> float | None:
+    """How near something else was where two texts of one temperature part; None where they do not."""
     ours = [token for current in found for token in current.emitted]
     theirs = [token for current in known for token in current.emitted]
     for mine, other in zip(ours, theirs, strict=False):
         if mine.id != other.id:
-            nearest = near_ties.nearest([mine, other])
+            nearest = near_ties.nearest([mine, other], temperature)
             return float("inf") if nearest is None else nearest.size
     return None if len(ours) == len(theirs) else float("inf")
 
@@ -178,7 +178,7 @@ def families(folder: Path, names: list[str], tokens: int) -> int:
                     request = Request(MESSAGES, options, str(write_model(folder / name, model, config | layers)))
                     found, end = asker.answer(request)
                     known, _ = asker.answer(request, alone)
-                    gap = _gap(found, known)
+                    gap = _gap(found, known, options.temperature)
                     is_refused = isinstance(end, RunFailed) and "cannot be split" in end.message
                     is_right = gap is None or (isinstance(end, RunFinished) and gap < near_ties.FLOAT32)
                     wrong += not (is_refused or is_right)

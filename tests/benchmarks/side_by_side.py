@@ -77,7 +77,7 @@ def of_draftlight(model: LoadedModel, ids: list[int], tokens: int, drafter: Draf
     def rounds() -> Iterator[Round]:
         control = Control()
         with Beside() as beside:
-            control.on_wait = beside.begin
+            control.on_wait, control.on_resume = beside.waits, beside.resumes
             for current in decode(model, ids, drafter, options, eos_ids=(), control=control, hand_over=incomplete.append):
                 if analyse:
                     beside.put(incomplete.pop())

@@ -175,7 +175,7 @@ def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, cou
         nonlocal own
         computed = time.thread_time()
         with Beside() as beside:
-            control.on_wait = beside.begin
+            control.on_wait, control.on_resume = beside.waits, beside.resumes
             for _ in islice(rounds, count):
                 if analyse:
                     waiting = time.perf_counter()

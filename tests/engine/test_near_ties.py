@@ -12,6 +12,7 @@ import pytest
 from engine import near_ties
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel
+from engine.near_ties import Gap
 from engine.rounds import analysis
 from engine.target.distribution import Shaper
 from engine.types import Emitted
@@ -124,7 +125,7 @@ def test_a_last_bit_that_moves_a_token_across_a_filters_border_is_a_near_tie(kin
             continue
         assert {EDGE, EDGE + (kind == "top_k")} & {token.id for token in both}, "top-k lets the next one in for it"
         margins = [token.margin for token in both if token.margin is not None]
-        gap = near_ties.nearest(both)
+        gap = near_ties.nearest(both, 1.0)
         assert gap is not None and gap.of == "border" and gap.size <= 3 * LAST_BITS
         parted += min(margins) > near_ties.FLOAT32
     assert parted >= 8, "a difference of last bits parts nearly every text here"
@@ -134,7 +135,7 @@ def test_tokens_away_from_the_border_are_not_excused_by_it() -> None:
     """The border is the emitted token's own: a fault elsewhere on the same row stays a fault."""
     plain, _ = texts("min_p", 3)
     for token in plain:
-        gap = near_ties.nearest([token])
+        gap = near_ties.nearest([token], 1.0)
         assert gap is not None
         assert (token.border is not None and token.border < near_ties.FLOAT32) == (token.id == EDGE)
 
@@ -146,9 +147,49 @@ def test_without_a_filter_and_at_temperature_0_there_is_no_border() -> None:
         assert all(token.border is None and token.margin is not None for current in rounds for token in current.emitted)
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.02, 0.1, 0.8, 3.0])
+def test_a_step_of_half_precision_parts_texts_at_a_near_tie_at_every_temperature(temperature: float) -> None:
+    """Scores are logits over the temperature, and so is what a last bit moves. A shift of many steps is no near-tie."""
+    row, step = np.array([20.0, 19.9, 18.5, 17.0, 15.0]), 0.125
+    excused = {}
+    for token, steps in ((1, 1), (2, 20)):
+        target = WidthSensitive(row, np.where(np.arange(row.size) == token, steps * step, 0))
+        said = []
+        for seed in range(8):
+            options = DecodingOptions(temperature=temperature, seed=seed, gamma=4, max_tokens=120, phase_every=0)
+            drafter = DraftModel(TabularModel(row.reshape(1, 1, -1)), "itself")
+            plain, drafted = (
+                (token for current in decode(target, [1, 2, 3], used, options) for token in current.emitted)
+                for used in (None, drafter)
+            )
+            both = next((pair for pair in zip(plain, drafted, strict=True) if pair[0].id != pair[1].id), None)
+            if both is not None:
+                gap = near_ties.nearest(both, temperature)
+                assert gap is not None
+                said.append(gap.size < near_ties.limit("bfloat16"))
+        assert len(said) >= 4, "texts part"
+        excused[steps] = sum(said) / len(said)
+    assert excused[1] == 1
+    assert excused[20] < 0.5
+
+
+def test_margins_are_recorded_up_to_the_same_gap_of_logits_at_every_temperature() -> None:
+    row = np.array([2.0, 0.0, -4.0], np.float32)
+    for temperature in (0.05, 0.5, 2.0):
+        options = DecodingOptions(temperature=temperature, seed=3, max_tokens=60)
+        rounds = decode(TabularModel(row.reshape(1, 1, -1)), [1], None, options)
+        margins = [token.margin for current in rounds for token in current.emitted if token.margin is not None]
+        assert max(margins) == pytest.approx(near_ties.reach(temperature))
+        assert any(near_ties.is_least(margin, temperature) for margin in margins)
+    assert near_ties.words(1.0, 0.0) == "1", "logits are compared to the end"
+    assert near_ties.words(2.0, 0.5) == "2 or more"
+
+
 def test_the_limit_follows_the_type_of_the_logits() -> None:
     assert near_ties.limit("float32") == 1e-3
-    assert near_ties.limit("float16") == near_ties.limit("bfloat16") == 0.1
+    assert near_ties.limit("float16") == 0.1
+    step = 2.0 ** (4 - 7)  # of a bfloat16 from 16 to 32
+    assert 2 * step < near_ties.limit("bfloat16") < 3 * step
     assert near_ties.limit(None) == 1e-3, "what is not known excuses nothing"
 
 
@@ -156,12 +197,16 @@ def test_the_nearest_gap_counts_both_sides_and_both_kinds() -> None:
     def token(margin: float | None, border: float | None) -> Emitted:
         return Emitted(1, "a", b"a", "plain", margin=margin, border=border)
 
-    assert near_ties.nearest([token(0.5, 0.4), token(None, 0.2), None]) == near_ties.Gap(0.2, "border")
-    assert near_ties.nearest([token(0.0, None), token(0.5, None)]) == near_ties.Gap(0.5, "margin"), "both sides see a tie"
-    assert near_ties.nearest([token(0.1, 0.2)]) == near_ties.Gap(0.1, "margin")
-    assert near_ties.nearest([token(None, None), None]) is None
+    for temperature in (0.0, 1.0):
+        assert near_ties.nearest([token(0.5, 0.4), token(None, 0.2), None], temperature) == Gap(0.2, "border", "0.2")
+        both = [token(0.0, None), token(0.5, None)]
+        assert near_ties.nearest(both, temperature) == Gap(0.5, "margin", "0.5"), "both sides see a tie"
+        assert near_ties.nearest([token(0.1, 0.2)], temperature) == Gap(0.1, "margin", "0.1")
+        assert near_ties.nearest([token(None, None), None], temperature) is None
+    assert near_ties.nearest([token(3.0, 0.4)], 0.1) == Gap(pytest.approx(0.3), "margin", "3"), "of logits a tenth as far apart"
+    assert near_ties.nearest([token(10.0, None)], 0.1) == Gap(1.0, "margin", "10 or more")
 
 
 def test_a_quantised_cache_moves_keys_and_values_by_whole_levels() -> None:
-    assert near_ties.limit("float32", kv_bits=8) == near_ties.limit("float32", kv_bits=4) == near_ties.HALF_PRECISION
+    assert near_ties.limit("float32", kv_bits=8) == near_ties.limit("float32", kv_bits=4) == near_ties.FLOAT16
     assert near_ties.limit("float32", kv_bits=None) == near_ties.FLOAT32

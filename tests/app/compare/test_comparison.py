@@ -109,7 +109,7 @@ def test_rules_with_fresh_noise_are_expected_to_part_from_the_others() -> None:
         (0.03, "float32", "unexpected", "a margin of 0.09 is not a near-tie"),
         (0.03, None, "unexpected", "report this"),
         (0.4, "bfloat16", "unexpected", "report this"),
-        (1 / 3, "bfloat16", "unexpected", "a margin of 1 or more is not a near-tie"),
+        (1.25 / 3, "bfloat16", "unexpected", "a margin of 1.25 or more is not a near-tie"),
     ],
 )
 def test_texts_that_had_to_be_equal_part_at_a_near_tie_of_their_precision_or_are_flagged(

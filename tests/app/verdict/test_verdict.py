@@ -365,10 +365,10 @@ def test_a_margin_says_whether_it_is_a_near_tie(margin: float, logits: str | Non
 
 def test_a_margin_that_is_not_known_to_its_end_says_so() -> None:
     base = rejected_round("gumbel")
-    ended, exact = (answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),))) for margin in (1.0, 3.25))
-    assert (figures(ended, GHOST)["Margin"], figures(exact, GHOST)["Margin"]) == ("≥ 1", "3.250")
-    at_zero = answer(replace(base, emitted=(replace(base.emitted[0], margin=1.0),)), temperature=0)
-    assert figures(at_zero, GHOST)["Margin"] == "1.000", "logits are compared to the end"
+    ended, exact = (answer(replace(base, emitted=(replace(base.emitted[0], margin=margin),))) for margin in (1.25, 3.25))
+    assert (figures(ended, GHOST)["Margin"], figures(exact, GHOST)["Margin"]) == ("≥ 1.25", "3.250")
+    at_zero = answer(replace(base, emitted=(replace(base.emitted[0], margin=1.25),)), temperature=0)
+    assert figures(at_zero, GHOST)["Margin"] == "1.250", "logits are compared to the end"
 
 
 def test_at_temperature_0_notes_name_only_what_is_shown() -> None:

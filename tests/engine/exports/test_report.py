@@ -135,10 +135,10 @@ def test_a_change_of_gamma_alone_divides_the_text_too(tmp_path: Path) -> None:
 def test_a_token_that_was_copied_says_so() -> None:
     base = make_round(0, ["one"], "two", ["three"])
     copied = replace(base, proposals=tuple(replace(proposal, q=1.0, copied=True) for proposal in base.proposals))
-    told = {piece.text: details(copied, piece.spot, False) for piece in pieces([copied])}
+    told = {piece.text: details(copied, piece.spot, 0.8) for piece in pieces([copied])}
     assert all("The proposal here was copied" in told[text] for text in ("one", "three"))
     assert "copied by the drafter" in told["one"] and "copied by the drafter" not in told["two"]
-    assert not any("copied" in details(base, piece.spot, False) for piece in pieces([base]))
+    assert not any("copied" in details(base, piece.spot, 0.8) for piece in pieces([base]))
 
 
 @pytest.mark.parametrize("rule", ["match", "gumbel", "rejection", "block"])

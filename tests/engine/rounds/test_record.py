@@ -16,6 +16,7 @@ from engine.acceptance import JUDGES, RoundNoise
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter, Proposals
+from engine.errors import DraftlightError
 from engine.noise import NoiseSource
 from engine.rounds.other_draws import HostDraws, later_draws, other_draws
 from engine.rounds.record import Sight
@@ -72,6 +73,35 @@ def test_rounds_completed_after_the_answer_on_another_thread_are_those_completed
     assert [round_.milliseconds for round_ in later[::-1]] == [round_.milliseconds for round_ in bare]
 
 
+def test_rows_without_a_finite_logit_end_an_answer_only_where_its_text_needs_them() -> None:
+    tables = np.array(TABLES.target)
+    tables[:, 11] = np.nan
+    target = TabularModel(tables)
+    ends: set[bool] = set()
+    unknown = 0
+    for seed in range(20):
+        for rule in ("rejection", "block"):
+            told: list[list[int] | str] = []
+            for analyse in (False, True):
+                options = OPTIONS.replace(rule=rule, seed=seed, max_tokens=8, analyse=analyse)
+                try:
+                    rounds = list(decode(target, PROMPT, drafter_of("model"), options))
+                except DraftlightError as error:
+                    told.append(str(error))
+                else:
+                    told.append([token.id for round_ in rounds for token in round_.emitted])
+                    every = [proposal for round_ in rounds for proposal in round_.proposals]
+                    draws = [drawn for each in every for drawn in (each.target_draw, each.coupled_draw, each.independent_draw)]
+                    assert all(drawn is None or drawn.id >= 0 for drawn in draws)
+                    behind = [proposal for round_ in rounds for proposal in round_.proposals[round_.accepted + 1 :]]
+                    unknown += sum(analyse and proposal.p is None for proposal in behind)
+                    assert not any(proposal.p != proposal.p for proposal in behind), "unknown, not NaN"
+            assert told[0] == told[1]
+            ends.add(isinstance(told[0], str))
+    assert ends == {True, False}
+    assert unknown
+
+
 def test_without_analysis_nothing_is_handed_over() -> None:
     def refuse(complete: Callable[[], Round]) -> None:
         raise AssertionError("nothing is left to be found out")
@@ -116,7 +146,10 @@ def test_others_are_told_before_a_drafter_is_loaded() -> None:
     assert not seen
     control.update(gamma=3)
     control.take_changes()
-    assert seen == ["wait", "changes"]
+    assert seen == ["changes"]
+    control.update(drafter="another")
+    control.take_changes()
+    assert seen == ["changes", "wait", "changes"]
 
 
 def test_what_is_handed_over_holds_no_array_of_mlx(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,10 +117,10 @@ def test_what_fails_beside_the_next_round_ends_the_answer_with_its_message(home:
 
     events = events_of(Late(complete), REQUEST)
     assert isinstance(events[-1], RunFailed) and events[-1].message == "The trace cannot be shown."
-    assert [round_.index for round_ in rounds_in(events)] == [0]
+    assert [(round_.index, round_.emitted[0].p) for round_ in rounds_in(events)] == [(0, 0.5), (1, None), (2, None)]
     started = next(event for event in events if isinstance(event, RunStarted))
     found = read(started.trace_path)
-    assert len(found.rounds) == 1 and found.summary is not None and found.summary["text"] == "a"
+    assert len(found.rounds) == 3 and found.summary is not None and found.summary["text"] == "abc", "what is decoded is kept"
 
 
 def test_what_the_last_task_raised_is_raised_once() -> None:
@@ -135,6 +135,53 @@ def test_what_the_last_task_raised_is_raised_once() -> None:
         beside.put(lambda: done.append(2))
         beside.wait()
     assert done == [2]
+
+
+@pytest.mark.parametrize("error", [MemoryError, SystemExit, KeyboardInterrupt])
+def test_whatever_a_task_raises_reaches_who_waits(error: type[BaseException]) -> None:
+    def fail() -> None:
+        raise error
+
+    with Beside() as beside:
+        beside.put(fail)
+        with pytest.raises(error):
+            beside.wait()
+
+
+def test_what_a_task_raised_while_something_else_failed_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise MemoryError("no room for a row")
+
+    with contextlib.suppress(ValueError), Beside() as beside:
+        beside.put(fail)
+        raise ValueError
+    assert "no room for a row" in caplog.text
+
+
+def test_where_waits_are_too_short_for_them_tasks_are_done_at_once() -> None:
+    done: list[int] = []
+
+    def task() -> None:
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end:
+            pass
+        done.append(threading.get_ident())
+
+    here = threading.get_ident()
+    with Beside() as beside:
+        for wait in (0, 0, 0.05, 0.05, 0):
+            beside.put(task)
+            beside.waits()
+            if wait:  # sleeping for no time lets the other thread go first
+                time.sleep(wait)
+            beside.resumes()
+        beside.wait()
+        assert [thread == here for thread in done] == [False, True, True, False, False]
+        beside.put(task)
+        assert done[-1] == here
+        beside.put(task)
+        beside.wait()
+        assert done[-1] != here, "who does not say how long it waits has a thread"
 
 
 def test_what_was_put_begins_by_itself_before_long() -> None:
