@@ -247,14 +247,15 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #answerEditor QPlainTextEdit {{
         background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 7px; padding: {px(4)}; font-size: {px(15)}; }}
     #answerEditor QPlainTextEdit:focus {{ border-color: {theme.accent}; }}
-    #tracesDialog QSpinBox, #tracesDialog QTableWidget {{
-        background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 7px; }}
+    #tracesDialog QSpinBox, QDialog QTableWidget {{
+        background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 7px;
+        selection-background-color: {theme.selection}; selection-color: {theme.text}; outline: none; }}
     #tracesDialog QSpinBox {{ padding: {px(3)} {px(6)}; }}
-    #tracesDialog QSpinBox:focus, #tracesDialog QTableWidget:focus {{ border-color: {theme.accent}; }}
-    #tracesDialog QHeaderView::section {{
+    #tracesDialog QSpinBox:focus, QDialog QTableWidget:focus {{ border-color: {theme.accent}; }}
+    QDialog QTableWidget QHeaderView::section {{
         background: {theme.panel}; color: {theme.dim}; border: none; border-bottom: 1px solid {theme.line};
         padding: {px(4)} {px(8)}; font-size: {px(11)}; text-align: left; }}
-    #tracesDialog QTableWidget::item {{ padding: 0 {px(8)}; }}
+    QDialog QTableWidget::item {{ padding: 0 {px(8)}; }}
     QRadioButton::indicator {{
         width: {px(12)}; height: {px(12)}; border: 1px solid {theme.dim}; border-radius: {px(7)}; background: {theme.panel}; }}
     QRadioButton::indicator:checked {{ border: {px(4)} solid {theme.accent}; width: {px(6)}; height: {px(6)}; }}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, SignalInstance
 from PySide6.QtGui import QCursor, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
+    QAbstractItemView,
     QBoxLayout,
     QComboBox,
     QDialog,
     QFrame,
     QHBoxLayout,
+    QHeaderView,
     QLabel,
     QLayout,
     QMenu,
@@ -21,6 +23,7 @@ from PySide6.QtWidgets import (
     QPushButton,
     QScrollArea,
     QSizePolicy,
+    QTableWidget,
     QToolButton,
     QVBoxLayout,
     QWidget,
@@ -119,6 +122,24 @@ class DiscardQuestion(Question):
         stays = self.addButton(keeps, QMessageBox.ButtonRole.RejectRole)
         self.setDefaultButton(stays)
         self.setEscapeButton(stays)
+
+
+class ReadingTable(QTableWidget):
+    """A table of a dialog that only shows: the first column has what room there is, and Tab leads out of it."""
+
+    def __init__(self, name: str, words: str, headings: Sequence[str]) -> None:
+        super().__init__(0, len(headings))
+        named(self, name, words)
+        self.setHorizontalHeaderLabels(headings)
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        header.setHighlightSections(False)
+        self.verticalHeader().hide()
+        self.setShowGrid(False)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setTabKeyNavigation(False)
 
 
 class ElidedLabel(QLabel):

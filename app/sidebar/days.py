@@ -27,6 +27,12 @@ def heading_of(about: Listed, today: date) -> str:
     return f"{day:%B}" if day.year == today.year else f"{day:%B %Y}"
 
 
+def day_and_time(moment: float) -> str:
+    """Seconds since 1970 as a date and a time of the local clock, in words."""
+    local = datetime.fromtimestamp(moment)
+    return f"{local.day} {local:%B %Y, %H:%M}"
+
+
 def grouped(chats: Iterable[Listed], today: date) -> Iterator[tuple[str, list[Listed]]]:
     """The chats in their order, in groups under one heading each."""
     for heading, group in groupby(chats, lambda about: heading_of(about, today)):

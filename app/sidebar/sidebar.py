@@ -32,7 +32,7 @@ class Sidebar(QWidget):
         new_wanted: an empty chat is. deleted, duplicated, exported: (number) a chat is to be deleted, copied or written
             into a file.
         folder_left: (name, numbers) the chats of a folder were taken out of it.
-        traces_wanted: the user wants to see what the traces take.
+        traces_wanted, deleted_wanted: the user wants to see what the traces take; which chats were deleted.
 
     Attributes:
         folder: the folder whose chats alone are listed; None for all chats.
@@ -45,6 +45,7 @@ class Sidebar(QWidget):
     exported = Signal(int)
     folder_left = Signal(str, tuple)
     traces_wanted = Signal()
+    deleted_wanted = Signal()
 
     def __init__(self, chat: Chat) -> None:
         super().__init__()
@@ -296,6 +297,7 @@ class Sidebar(QWidget):
         folders.addAction("No folder", partial(self._move, number, "")).setEnabled(bool(row.about.folder))
         menu.addSeparator()
         menu.addAction("Delete\tDel", partial(self.deleted.emit, number))
+        menu.addAction("Deleted chats…", self.deleted_wanted.emit)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Escape empties the search before it does anything else; Down goes to the list."""

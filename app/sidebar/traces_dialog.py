@@ -12,18 +12,16 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QDialogButtonBox,
     QHBoxLayout,
-    QHeaderView,
     QLabel,
     QRadioButton,
     QSpinBox,
-    QTableWidget,
     QTableWidgetItem,
     QWidget,
 )
 
 from app.look.fields import keep_from_wheel
 from app.look.placing import part_on_screen
-from app.look.widgets import PassingDialog, in_column, in_row, named, stretch
+from app.look.widgets import PassingDialog, ReadingTable, in_column, in_row, named, stretch
 from app.session.chat import Chat
 from engine.chats import ChatStore, Listed, Retention
 from engine.wording import size
@@ -47,16 +45,8 @@ class TracesDialog(PassingDialog):
         self._kept: tuple[Retention, tuple[bool, bool, int, int]] | None = None
         words = QLabel(WORDS, wordWrap=True)
         self.total = named(QLabel("Reading sizes…"), "keysHeading")
-        self.table = named(QTableWidget(0, 2), "tracesTable", "Chats by the size of their traces")
-        self.table.setHorizontalHeaderLabels(["Chat", "Traces"])
-        self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        self.table.horizontalHeader().setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
-        self.table.horizontalHeader().setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        self.table.horizontalHeader().setHighlightSections(False)
-        self.table.verticalHeader().hide()
-        self.table.setShowGrid(False)
+        self.table = ReadingTable("tracesTable", "Chats by the size of their traces", ["Chat", "Traces"])
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
-        self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.forever = QRadioButton("Keep all of them")
         self.by_days, self.days, row_of_days = _limit("Keep those of the last", 1, 3650, " days")
         self.by_size, self.most, row_of_size = _limit("Keep the newest, up to", 10, 1_000_000, " MB")

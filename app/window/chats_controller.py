@@ -12,8 +12,9 @@ from PySide6.QtWidgets import QWidget
 from app.look.banner import Banner
 from app.look.wording import target_title
 from app.session.chat import Chat
+from app.sidebar.deleted_dialog import DeletedDialog
 from app.sidebar.traces_dialog import TracesDialog
-from engine.chats import ChatStore, Conversation
+from engine.chats import ChatStore, Conversation, Listed
 from engine.errors import DraftlightError
 
 
@@ -96,6 +97,32 @@ class ChatsController(QObject):
             if shown and not self._chat.session.turns:
                 self.open(number)
 
+    def show_deleted(self) -> None:
+        """Shows the chats that were deleted and can still be restored."""
+        if self._chat.keeper is not None:
+            self._chat.keeper.read(lambda store: store.conversations(deleted=True), self._list_deleted, self._not_there)
+
+    def _list_deleted(self, chats: tuple[Listed, ...]) -> None:
+        if not chats:
+            self._banner.show_message("There are no deleted chats.", "note")
+            return
+        dialog = DeletedDialog(chats, self._window)
+        dialog.restored.connect(self._bring_back)
+        dialog.open()
+
+    @Slot(list)
+    def _bring_back(self, numbers: list[int]) -> None:
+        if self._chat.keeper is None:
+            return
+        for number in numbers:
+            self._chat.keeper.write(partial(_restored, number), self._chat.tell_stored)
+        self._banner.show_message("Chat restored." if len(numbers) == 1 else f"{len(numbers):,} chats restored.", "note")
+        self._banner.offer("Show", partial(self._show_restored, numbers[0]))
+
+    def _show_restored(self, number: int) -> None:
+        self._banner.hide()
+        self.open(number)
+
     @Slot(str, tuple)
     def offer_folder(self, folder: str, numbers: tuple[int, ...]) -> None:
         """Says that a folder is gone, with a way to bring it back."""
@@ -156,6 +183,10 @@ class ChatsController(QObject):
             what = "One answer of an earlier version is" if many == 1 else f"{many:,} answers of an earlier version are"
             self._banner.show_message(f"{what} in the list of chats now.", "note")
             self._chat.stored.emit()
+
+
+def _restored(number: int, store: ChatStore) -> None:
+    store.restore(number)
 
 
 def _opened(number: int, message: int | None, store: ChatStore) -> Conversation:

@@ -173,6 +173,7 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("exportChatAction", "Export chat as text…", "Chat", window.chat_files.export_shown),
         Command("exportAllAction", "Export all chats…", "Chat", window.chat_files.export_all),
         Command("importAction", "Import chats…", "Chat", window.chat_files.ask_for_import),
+        Command("deletedAction", "Deleted chats…", "Chat", window.chats.show_deleted),
         Command("tracesAction", "Traces…", "Chat", window.chats.show_traces),
         Command("saveChartsAction", "Save charts as images…", "Chat", window.picture_menu.save_charts),
         Command("shareCardAction", "Share card…", "Chat", window.picture_menu.save_card, ("Ctrl+Shift+S",)),

@@ -255,6 +255,7 @@ class Window(QMainWindow):
             (self.sidebar.exported, self.chat_files.export),
             (self.sidebar.folder_left, self.chats.offer_folder),
             (self.sidebar.traces_wanted, self.chats.show_traces),
+            (self.sidebar.deleted_wanted, self.chats.show_deleted),
             (self.header.compare.clicked, self.pages.toggle),
             (self.pages.turned, self._page_turned),
             (self.pages.changed, self._refresh),

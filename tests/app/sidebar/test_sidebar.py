@@ -14,6 +14,8 @@ from PySide6.QtGui import QAction, QDrag, QImage, QKeyEvent
 from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QMenu
 from pytestqt.qtbot import QtBot
 
+from app.sidebar.days import day_and_time
+from app.sidebar.deleted_dialog import DeletedDialog
 from app.sidebar.traces_dialog import TracesDialog
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore, Making, Retention
@@ -109,6 +111,43 @@ def test_delete_can_be_undone_also_for_the_chat_that_is_shown(qtbot: QtBot, wind
     assert window.banner.words.text() == "Chat deleted."
     window.banner.action.click()
     qtbot.waitUntil(lambda: "Dinner" in titles(window) and bool(window.session.turns))
+
+
+def test_chats_deleted_at_any_time_are_listed_and_restored_by_key(qtbot: QtBot, window: Window, home: Path) -> None:
+    with ChatStore(home, clock=lambda: 1_760_000_000.0) as store:
+        for about in store.conversations():
+            store.delete(about.id)
+    window.sidebar.read()
+    qtbot.waitUntil(lambda: not titles(window))
+    window.actions_by_id["deletedAction"].trigger()
+    qtbot.waitUntil(lambda: len(window.findChildren(DeletedDialog)) == 1)
+    (dialog,) = window.findChildren(DeletedDialog)
+    table = dialog.table
+    qtbot.waitUntil(table.hasFocus)
+    cells = [[cell.text() for column in (0, 1) if (cell := table.item(row, column))] for row in range(table.rowCount())]
+    assert {title for title, _ in cells} == set(TITLES)
+    assert {deleted for _, deleted in cells} == {day_and_time(1_760_000_000.0)}
+    first, second, third = (title for title, _ in cells)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: first in titles(window))
+    assert second not in titles(window), "those that were not chosen stay deleted"
+    qtbot.keyClick(table, Qt.Key.Key_Tab)
+    assert not table.hasFocus()
+    table.setFocus()
+    table.selectAll()
+    dialog.restore.click()
+    qtbot.waitUntil(lambda: {second, third} <= {*titles(window)})
+    qtbot.waitUntil(lambda: not window.findChildren(DeletedDialog))
+    assert window.banner.words.text() == "2 chats restored."
+    window.banner.action.click()
+    qtbot.waitUntil(lambda: window.session.newest_prompt in (second, third))
+    with ChatStore(home) as store:
+        assert not store.conversations(deleted=True)
+
+
+def test_the_deleted_chats_are_in_the_menu_of_a_chat_and_none_is_said_so(qtbot: QtBot, window: Window) -> None:
+    menu_of(window, "Dinner")["Deleted chats…"].trigger()
+    qtbot.waitUntil(lambda: window.banner.words.text() == "There are no deleted chats.")
 
 
 def test_a_copy_is_a_chat_of_its_own(qtbot: QtBot, window: Window) -> None:

@@ -1,0 +1,68 @@
+"""The chats that were deleted and can still be restored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QAbstractItemView, QDialogButtonBox, QLabel, QTableWidgetItem, QWidget
+
+from app.look.placing import part_on_screen
+from app.look.widgets import PassingDialog, ReadingTable, in_column
+from app.sidebar.days import day_and_time
+from engine.chats import KEPT_DAYS, Listed
+
+WORDS = f"Deleted chats can be restored for {KEPT_DAYS} days."
+
+
+class DeletedDialog(PassingDialog):
+    """Deleted chats, last deleted first, of which some or all are chosen and restored. It closes once there is none left.
+
+    Signals:
+        restored: (numbers) these chats are to be brought back.
+    """
+
+    restored = Signal(list)
+
+    def __init__(self, chats: Sequence[Listed], parent: QWidget) -> None:
+        super().__init__(parent, "deletedDialog", "Deleted chats")
+        self.table = ReadingTable("deletedTable", "Deleted chats", ["Chat", "Deleted"])
+        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.table.setRowCount(len(chats))
+        for row, about in enumerate(chats):
+            title = QTableWidgetItem(about.title)
+            title.setData(Qt.ItemDataRole.UserRole, about.id)
+            self.table.setItem(row, 0, title)
+            self.table.setItem(row, 1, QTableWidgetItem(day_and_time(about.deleted or 0.0)))
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        self.buttons.rejected.connect(self.reject)
+        self.restore = self.buttons.addButton("Restore", QDialogButtonBox.ButtonRole.ActionRole)
+        self.restore.setDefault(True)
+        self.restore.clicked.connect(self._restore)
+        self.table.doubleClicked.connect(self._restore)
+        self.table.itemSelectionChanged.connect(self._selected)
+        self.table.selectRow(0)
+        in_column(QLabel(WORDS), (self.table, 1), self.buttons, spacing=10, margins=(20, 18, 20, 16), parent=self)
+        room = part_on_screen(parent)
+        line = self.fontMetrics().lineSpacing()
+        self.resize(min(room.width() - 60, 36 * line), min(room.height() - 80, 22 * line))
+        self.table.setFocus()
+
+    def _rows(self) -> list[int]:
+        return sorted(index.row() for index in self.table.selectionModel().selectedRows())
+
+    @Slot()
+    def _selected(self) -> None:
+        self.restore.setEnabled(bool(self._rows()))
+
+    @Slot()
+    def _restore(self) -> None:
+        rows = self._rows()
+        items = [self.table.item(row, 0) for row in rows]
+        self.restored.emit([item.data(Qt.ItemDataRole.UserRole) for item in items if item is not None])
+        for row in reversed(rows):
+            self.table.removeRow(row)
+        if not self.table.rowCount():
+            self.accept()
+        else:
+            self.table.selectRow(min(rows[0], self.table.rowCount() - 1))
