@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QTableWidgetItem,
     QWidget,
 )
+from shiboken6 import isValid
 
 from app.look.fields import keep_from_wheel
 from app.look.placing import part_on_screen
@@ -78,9 +79,15 @@ class TracesDialog(PassingDialog):
         self.resize(min(room.width() - 60, 34 * line), min(room.height() - 80, 32 * line))
         self.forever.setFocus()
         if chat.keeper is not None:
-            chat.keeper.read(_sizes, self._show, self.total.setText)
+            chat.keeper.read(_sizes, self._show, self._failed)
+
+    def _failed(self, message: str) -> None:
+        if isValid(self):
+            self.total.setText(message)
 
     def _show(self, sizes: Sizes) -> None:
+        if not isValid(self):  # closed while they were read
+            return
         chats, by_chat, total, kept, self._folder = sizes
         self.total.setText(f"{size(total)} in all, kept {kept.words}")
         largest = sorted((about for about in chats if by_chat.get(about.id)), key=lambda about: -by_chat[about.id])

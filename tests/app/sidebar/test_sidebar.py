@@ -291,6 +291,18 @@ def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbo
         assert store.retention == Retention(days=30)
 
 
+def test_traces_may_be_closed_before_their_sizes_are_read(qtbot: QtBot, window: Window) -> None:
+    window.chats.show_traces()
+    (dialog,) = window.findChildren(TracesDialog)
+    dialog.reject()
+    QApplication.sendPostedEvents(dialog, QEvent.Type.DeferredDelete)
+    assert not window.findChildren(TracesDialog)
+    read: list[int] = []
+    assert window.chat.keeper is not None
+    window.chat.keeper.read(lambda store: store.changes(), read.append)
+    qtbot.waitUntil(lambda: bool(read))
+
+
 def test_what_another_program_changes_is_seen(qtbot: QtBot, window: Window, home: Path) -> None:
     window.sidebar._look_for_others()
     qtbot.waitUntil(lambda: window.sidebar._seen is not None)
