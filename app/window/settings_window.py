@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QLineEdit, QPlainTex
 from app.look.flow_layout import wrapping
 from app.look.placing import FRAME
 from app.look.widgets import dialog_button, in_column, named, plain_tip, push_button, scrolling, text_label
-from app.session.setting_table import SETTINGS, Described, Section
+from app.session.setting_table import SETTINGS, Described, Section, Text
 from app.session.settings import Settings
 from app.window.setting_fields import SettingField, fit_lines, make_field
 from engine.files.logs import log_path
@@ -34,7 +34,7 @@ class SettingRow(QWidget):
         title = named(QLabel(setting.title), "settingTitle")
         title.setBuddy(self.field.widget)
         words = named(QLabel(setting.words, wordWrap=True), "settingWords")
-        self.reset = named(push_button("Reset", "smallButton"), words=f"Reset {setting.title}")
+        self.reset = push_button("Reset", "smallButton")
         policy = self.reset.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.reset.setSizePolicy(policy)
@@ -67,11 +67,14 @@ class SettingRow(QWidget):
             grid.addWidget(control, 0, 1, 2, 1, Qt.AlignmentFlag.AlignRight | middle)
             grid.addWidget(self.reset, 0, 2, 2, 1, middle)
 
-    def show_value(self, value: object, usual: object) -> None:
-        """Brings the control to a value; one that is not the usual can be set back to it."""
+    def show_value(self, value: object, usual: object, undoes: bool) -> None:
+        """Brings the control to a value; one that is not the usual can be set back to it, and that can be undone if `undoes`."""
         self.field.show(value)
-        self.reset.setVisible(value != usual)
-        self.reset.setToolTip(f"<p>Back to the default: {self.setting.said(usual)}</p>")
+        self.reset.setVisible(undoes or value != usual)
+        self.reset.setText("Undo" if undoes else "Reset")
+        self.reset.setAccessibleName(f"{'Undo reset of' if undoes else 'Reset'} {self.setting.title}")
+        tip = "Bring back what was written" if undoes else f"Back to the default: {self.setting.said(usual)}"
+        self.reset.setToolTip(f"<p>{tip}</p>")
 
 
 class SettingsWindow(QDialog):
@@ -92,6 +95,8 @@ class SettingsWindow(QDialog):
         named(self, "settingsWindow", "Settings")
         self._settings = settings
         self._before: dict[str, object] = {}
+        self._texts: dict[str, object] = {}
+        """Those that were set back one by one, as long as nothing else is written in their place."""
         self.search = named(
             QLineEdit(placeholderText="Search settings", clearButtonEnabled=True),
             "settingsSearch",
@@ -128,19 +133,26 @@ class SettingsWindow(QDialog):
         """Brings every control to the settings in force, without reporting a change."""
         settings = self._settings()
         for name, row in self.rows.items():
-            row.show_value(getattr(settings, name), settings.default(name))
+            value, usual = getattr(settings, name), settings.default(name)
+            if value != usual:
+                self._texts.pop(name, None)
+            row.show_value(value, usual, name in self._texts)
         self.all.setText("Undo reset" if self._before else "Reset all")
         self.all.setAccessibleName(self.all.text())
-        self.all.setEnabled(bool(self._before) or any(not row.reset.isHidden() for row in self.rows.values()))
+        self.all.setEnabled(bool(self._before) or any(getattr(settings, name) != settings.default(name) for name in self.rows))
 
     def _ask(self, name: str, value: object) -> None:
         self._before = {}
         self.changed.emit(name, value)
 
     def reset(self, name: str) -> None:
-        """Sets one setting back."""
-        self._ask(name, self._settings().default(name))
-        self.rows[name].field.widget.setFocus()
+        """Sets one setting back, or a text to what it was before that."""
+        row, settings = self.rows[name], self._settings()
+        wanted = self._texts.pop(name, settings.default(name))
+        if isinstance(row.setting.form, Text) and wanted == settings.default(name):
+            self._texts[name] = getattr(settings, name)
+        self._ask(name, wanted)
+        (row.field.widget if row.reset.isHidden() else row.reset).setFocus()
 
     def _reset_all(self) -> None:
         """Sets all back, or what they were before that."""

@@ -117,6 +117,33 @@ def test_settings_apply_at_once_are_found_by_words_and_set_back(
     dialog.close()
 
 
+@pytest.mark.parametrize(
+    ("name", "written"), [("system_prompt", "Two lines\nthat took me long. "), ("stop", ("one\ntwo", "three"))]
+)
+def test_the_reset_of_a_text_is_undone_with_the_same_button(qtbot: QtBot, open_window: Open, name: str, written: object) -> None:
+    window, _ = open_window(**{name: written})
+    window.open_settings()
+    dialog = window.settings_window
+    assert dialog is not None
+    row = dialog.rows[name]
+    row.reset.setFocus()
+    qtbot.keyClick(row.reset, Qt.Key.Key_Space)
+    assert not getattr(window.settings, name) and (row.reset.text(), row.reset.isVisible()) == ("Undo", True)
+    qtbot.keyClick(dialog.focusWidget(), Qt.Key.Key_Space)
+    assert getattr(window.settings, name) == written and row.reset.text() == "Reset"
+    row.reset.click()
+    window.chat.change("top_k", 40)
+    dialog.all.click()
+    dialog.all.click()
+    assert window.settings.top_k == 40 and row.reset.text() == "Undo", "another reset does not take it away"
+    assert isinstance(row.field.widget, QPlainTextEdit)
+    row.field.widget.setPlainText("Something else")
+    assert row.reset.text() == "Reset"
+    row.field.widget.clear()
+    assert not row.reset.isVisible(), "what was written last has an undo of its own"
+    dialog.close()
+
+
 @pytest.mark.usefixtures("fonts")
 def test_with_large_text_in_a_narrow_window_nothing_is_cut_off(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(text_scale=MAX_SCALE)
