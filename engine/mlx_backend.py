@@ -22,6 +22,7 @@ from engine.drafter_kinds import (
     type_stated,
 )
 from engine.errors import DraftlightError
+from engine.files.hub import require_drafter
 from engine.files.memory import MakeRoom, available_memory
 from engine.files.paths import data_folder
 from engine.requests.bench import PeerToken
@@ -107,6 +108,7 @@ class MlxBackend:
                 return target
             known = self._draft_models.get(name) if loaded is target else None
             if known is None:
+                require_drafter(name)
                 known = self._models.load(name, progress, target=target, make_room=make_room)
                 if loaded is target:
                     self._draft_models[name] = known

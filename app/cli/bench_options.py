@@ -13,6 +13,7 @@ from app.cli.shared_options import (
     KV_BITS_OPTION,
     SEED,
     checked,
+    drafter,
     gamma,
     hosts_of,
     listed,
@@ -43,7 +44,7 @@ def options() -> Entries:
         option(
             "--drafters",
             metavar="A,B",
-            type=listed(str, "names"),
+            type=listed(drafter, "names"),
             help="comma-separated, named as for --drafter "
             f"(default: those of {', '.join(benched('builtin'))} that fit the target)",
         ),

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from app.cli.option import Action, Entries, option
+from app.cli.shared_options import drafter
 from engine.drafter_kinds import NO_DRAFTER
 
 HELP = "list, search, download, check and delete models"
@@ -59,7 +60,13 @@ def options() -> Entries:
             "check whether a model, and optionally a drafter for it, can be used",
             (
                 option("name", metavar="MODEL", nargs="?", default="builtin"),
-                option("--drafter", metavar="DRAFTER", default=NO_DRAFTER, help="also check that this drafter fits the model"),
+                option(
+                    "--drafter",
+                    metavar="DRAFTER",
+                    type=drafter,
+                    default=NO_DRAFTER,
+                    help="also check that this drafter fits the model",
+                ),
             ),
         ),
         Action(

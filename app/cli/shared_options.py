@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from app.cli.option import Option, option
 from engine.cluster.hosts import SHARDINGS, Cluster, read_hosts
 from engine.drafter_kinds import BY_PATH, DRAFTERS
+from engine.errors import DraftlightError
+from engine.files.hub import require_drafter
 from engine.types import KV_BITS, MAX_GAMMA, DecodingOptions, Gamma, option_names
 
 INTERRUPTED = 130
@@ -64,7 +66,7 @@ def models(default: str | None = argparse.SUPPRESS) -> tuple[Option, ...]:
     """The options `--target` and `--drafter`, see `target`."""
     paths = " or ".join(kind.title.lower() for kind in BY_PATH.values())
     meaning = f"{', '.join(DRAFTERS)}, or the path of a {paths}"
-    return target(default), option("--drafter", metavar="DRAFTER", default=default, help=meaning)
+    return target(default), option("--drafter", metavar="DRAFTER", type=drafter, default=default, help=meaning)
 
 
 def hosts(required: bool = False) -> tuple[Option, ...]:
@@ -93,6 +95,15 @@ def hosts_of(arguments: argparse.Namespace) -> Cluster | None:
         return None
     cluster = read_hosts(arguments.hosts)
     return replace(cluster, sharding=getattr(arguments, "sharding", cluster.sharding))
+
+
+def drafter(text: str) -> str:
+    """A drafter, as far as its name tells: a slip of the pen is told before any model is loaded."""
+    try:
+        require_drafter(text)
+    except DraftlightError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def gamma(text: str) -> Gamma:

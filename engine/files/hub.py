@@ -6,6 +6,7 @@ the window asks on a thread of its own.
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import re
 import sys
@@ -341,6 +342,19 @@ def _need(info: Any) -> int | None:
     if sys.platform != "darwin":
         return 4 * parameters
     return round(_weights(map(_file, info.siblings or ())))
+
+
+def require_drafter(name: str) -> None:
+    """Raises DraftlightError where the name alone tells that it is no drafter's: neither one that is known, nor a path to what is
+    on this machine, nor how the Hub calls models."""
+    if name in DRAFTERS or Path(name).expanduser().exists() or HUB_ID.fullmatch(name):
+        return
+    near = difflib.get_close_matches(name.lower(), DRAFTERS, 1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    raise DraftlightError(
+        f"There is no drafter {name}.{meant} Choose from {', '.join(DRAFTERS)}; or give a drafter's folder or .gguf file, or a "
+        "Hugging Face id (owner/model)."
+    )
 
 
 def is_here(name: str) -> bool:

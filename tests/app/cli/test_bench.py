@@ -292,9 +292,15 @@ def test_what_is_killed_leaves_a_whole_file(
 
 
 def test_a_refused_drafter_is_one_clear_line(
-    backend: BenchedBackend, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    backend: BenchedBackend,
+    prompts: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "out.json"
+    (tmp_path / "misfit").mkdir()
+    monkeypatch.chdir(tmp_path)
     assert main(["bench", "--prompts", prompts, "--drafters", "misfit", "--json", str(path)]) == 1
     printed = capsys.readouterr()
     assert "token 7 differs" in printed.err.splitlines()[-1]
@@ -312,6 +318,8 @@ def test_a_refused_drafter_is_one_clear_line(
         (["--gamma", "2,,4"], "gamma"),
         (["--gamma", "65"], "gamma"),
         (["--gamma", "some"], "gamma must be a whole number from 1 to 64"),
+        (["--drafters", "ngram,foo"], "There is no drafter foo. Choose from none, auto, ngram"),
+        (["--drafters", "Head"], "There is no drafter Head. Did you mean head?"),
         (["--drafters", ""], "drafters must not hold an empty name"),
         (["--max-tokens", "0"], "max_tokens"),
         (["--limit", "0"], "limit"),

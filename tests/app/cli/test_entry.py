@@ -80,7 +80,7 @@ def test_chat_json_prints_exactly_the_traces_lines(backend: FakeBackend, home: P
 
 def test_every_option_reaches_the_trace(backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = (
-        "--target other --drafter model --rule block --gamma auto --temperature 0.25 --seed 11 --top-p 0.5 --top-k 9 "
+        "--target other --drafter owner/model --rule block --gamma auto --temperature 0.25 --seed 11 --top-p 0.5 --top-k 9 "
         "--min-p 0.125 --repetition-penalty 1.5 --max-tokens 2 --stop END --stop <end> --system be-brief --no-ghosts "
         "--kv-bits 8"
     )
@@ -103,7 +103,7 @@ def test_every_option_reaches_the_trace(backend: FakeBackend, home: Path, capsys
         "analyse": True,
         "phase_every": 16,
     }
-    assert (header["target"]["name"], header["drafter"]["name"]) == ("other", "model")
+    assert (header["target"]["name"], header["drafter"]["name"]) == ("other", "owner/model")
     assert header["prompt"]["messages"] == [{"role": "system", "content": "be-brief"}, {"role": "user", "content": "hi"}]
 
 
@@ -605,7 +605,11 @@ def test_models_are_listed(models: Path, capsys: pytest.CaptureFixture[str], mon
     assert small.endswith((models / "small.gguf").as_posix())
 
 
-def test_checking_a_model_says_whether_it_and_a_drafter_can_be_used(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_checking_a_model_says_whether_it_and_a_drafter_can_be_used(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "misfit").mkdir()
+    monkeypatch.chdir(tmp_path)
     assert main(["models", "check", "other", "--drafter", "ngram"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "ngram can draft for it"
     assert main(["models", "check", "other", "--drafter", "misfit"]) == 1

@@ -125,8 +125,10 @@ def test_a_target_that_cannot_be_loaded_is_told_once(backend: ProvingBackend, ca
 
 
 def test_a_refused_drafter_is_an_error_only_if_it_was_asked_for(
-    backend: ProvingBackend, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    backend: ProvingBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "misfit").mkdir()
+    monkeypatch.chdir(tmp_path)
     assert main(["prove", "--drafter", "misfit"]) == 1
     assert "token 7 differs" in capsys.readouterr().err
     monkeypatch.setattr("engine.proof.job.HEAD", "misfit")
@@ -138,6 +140,7 @@ def test_a_refused_drafter_is_an_error_only_if_it_was_asked_for(
     ("arguments", "named"),
     [
         (["--plant", "weeds"], "weeds"),
+        (["--drafter", "gram"], "There is no drafter gram. Did you mean ngram?"),
         (["--seed", "-1"], "seed"),
         (["--quick", "--thorough"], "not allowed with"),
         (["--json", "nowhere/at/all.json"], "the folder nowhere/at does not exist"),
