@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import logging.handlers
+import os
 from pathlib import Path
 
 from engine.errors import DraftlightError
@@ -38,6 +39,7 @@ def log_to_file() -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s (%(threadName)s): %(message)s"))
     handler.setLevel(logging.WARNING)
     root.addHandler(handler)
+    os.environ.setdefault("HF_HUB_VERBOSITY", "critical")  # its own handler writes to the terminal
 
 
 def explain(error: BaseException, doing: str) -> str:

@@ -25,7 +25,7 @@ from engine.errors import DraftlightError, NotEnoughMemory
 from engine.files import builtin, recommended_sampling
 from engine.files.download import Download
 from engine.files.gguf_header import is_gguf, read_header
-from engine.files.hub import FILES, HUB_ID, Offline, offers
+from engine.files.hub import FILES, HUB_ID, offers
 from engine.files.library import is_in_own_place, own_place
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors, missing_parts
@@ -285,17 +285,19 @@ def fetch(name: str, report: Callable[[str, float | None], None], make_room: Mak
         return cached  # the Hub is not even asked whether it has a newer one
     step = f"downloading {name} from the Hugging Face Hub"
     report(step, None)
-    if (need := need_ahead(name, widened)) is not None:
-        make_room(need)
     try:
         found = [one for one in offers(name) if not one.file]
         if found and not found[0].problem:
+            # Not before the Hub has answered once: without a network this would try again and again for 23 s.
+            if (need := need_ahead(name, widened)) is not None:
+                make_room(need)
             return Download(found[0], lambda progress: report(step, progress.done / max(1, progress.total))).run()
+    except NotEnoughMemory:
+        raise
     except DraftlightError as error:
         organisation, model = name.split("/")
-        beside = f"The folder {organisation} here has no {model} in it. " if Path(organisation).is_dir() else ""
-        advice = "Check the name and the network connection." if isinstance(error, Offline) else ""
-        reason = f"{error} {beside}{advice}".strip()
+        beside = f" The folder {organisation} here has no {model} in it." if Path(organisation).is_dir() else ""
+        reason = f"{error}{beside}"
         raise DraftlightError(
             f"{name} is not a local folder and could not be downloaded from the Hugging Face Hub: {reason}"
         ) from error
