@@ -65,7 +65,7 @@ _LIMITS: Limits = {
     "min_p": (lambda value: is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
     "repetition_penalty": (lambda value: is_number(value) and value > 0, "a number above 0"),
     "repetition_context": (_is_from_0, "a whole number of at least 0"),
-    "seed": (lambda seed: seed is None or (_is_from_0(seed) and seed < SEED_LIMIT), "None or a whole number from 0 to 2^53 - 1"),
+    "seed": (lambda seed: seed is None or (_is_from_0(seed) and seed < SEED_LIMIT), f"a whole number from 0 to {SEED_LIMIT - 1}"),
     "gamma": (
         lambda gamma: gamma == "auto" or (is_whole(gamma) and 1 <= gamma <= MAX_GAMMA),
         f'a whole number from 1 to {MAX_GAMMA}, or "auto"',
@@ -75,7 +75,7 @@ _LIMITS: Limits = {
         lambda stop: isinstance(stop, tuple) and all(isinstance(text, str) and text for text in stop),
         "a list of non-empty strings",
     ),
-    "kv_bits": (lambda bits: bits is None or bits in KV_BITS, "None, 4 or 8"),
+    "kv_bits": (lambda bits: bits is None or bits in KV_BITS, "4 or 8"),
     "analyse": (lambda value: isinstance(value, bool), "True or False"),
     "phase_every": (_is_from_0, "a whole number of at least 0"),
 }

@@ -75,7 +75,7 @@ def options() -> Entries:
         option("--max-tokens", type=int, default=QUICK_TOKENS, help="maximum tokens per answer (default: %(default)s)"),
         option(
             "--minutes",
-            type=float,
+            type=minutes,
             default=QUICK_MINUTES,
             metavar="N",
             help="end after so many minutes, loading included; 0 measures everything, however long it takes "
@@ -94,6 +94,16 @@ def options() -> Entries:
         ),
         option("--json", dest="json_path", metavar="OUT", type=output_file, help="also write every run to this file, as JSON"),
     )
+
+
+def minutes(text: str) -> float:
+    """A time limit; 0 is none."""
+    try:
+        if (found := float(text)) >= 0:
+            return found
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be a number of at least 0, not {text!r}")
 
 
 def run(arguments: argparse.Namespace) -> int:

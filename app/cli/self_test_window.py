@@ -12,10 +12,12 @@ from pathlib import Path
 from PySide6.QtCore import QEventLoop, QMessageLogContext, QTimer, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
+from app.export.raster import png_of
 from app.look.typefaces import CODE, TEXT, bundled
 from app.session.settings import Settings
 from app.window.launch import make_application
 from app.window.window import Window
+from engine.files.whole_file import write_whole
 from engine.worker import Engine
 
 PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
@@ -24,7 +26,8 @@ HARMLESS = "This plugin does not support"
 
 
 def run(screenshots: Path | None) -> int:
-    """Loads, answers, paints and closes; 0 if all of it went well. `screenshots` takes pictures of the main states."""
+    """Loads, answers, paints and closes; 0 if all of it went well. `screenshots` takes pictures of the main states. Raises
+    NotWritten if one cannot be saved."""
     application = make_application()
     warnings: list[str] = []
     previous = qInstallMessageHandler(_collector(warnings))
@@ -63,8 +66,7 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
                 application.processEvents()
             image = window.grab().toImage()
             if screenshots is not None:
-                screenshots.mkdir(parents=True, exist_ok=True)
-                image.save(str(screenshots / f"{name}-{appearance}.png"))
+                write_whole(screenshots / f"{name}-{appearance}.png", png_of(image))
             low = image.height() - 4
             painted.append(not image.isNull() and image.pixelColor(4, low) == image.pixelColor(4, low - 1))
         return all(painted)

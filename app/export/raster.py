@@ -35,9 +35,14 @@ def to_image(svg: str, factor: float = 2.0) -> QImage:
 
 def to_png(svg: str, factor: float = 2.0) -> bytes:
     """The picture as the content of a PNG file."""
+    return png_of(to_image(svg, factor))
+
+
+def png_of(image: QImage) -> bytes:
+    """An image as the content of a PNG file."""
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    QImageWriter(buffer, QByteArray(b"png")).write(to_image(svg, factor))
+    QImageWriter(buffer, QByteArray(b"png")).write(image)
     return bytes(buffer.data().data())
 
 

@@ -14,6 +14,7 @@ import app.window.launch
 from app.session import settings as stored
 from app.session.settings import Settings
 from app.window.window import Window
+from engine.files.whole_file import NotWritten
 from engine.types import LoadFailed, LoadStarted
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 from tests.app.turns_engine import TurnsEngine
@@ -67,6 +68,15 @@ def test_the_self_test_paints_the_main_states(
     states = ("compare", "finished", "first-start", "loading", "mid-answer")
     assert names == [f"{state}-{theme}" for state in states for theme in ("dark", "light")]
     assert "first paint after" in capsys.readouterr().out
+
+
+def test_the_self_test_says_why_pictures_cannot_be_saved(
+    qtbot: QtBot, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app.cli.self_test_window, "Engine", FakeEngine)
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(NotWritten, match=r"part of the path is a file, not a folder\. Choose another folder or name"):
+        app.cli.self_test_window.run(tmp_path / "file")
 
 
 def test_the_self_test_fails_where_the_model_does_not_load(
