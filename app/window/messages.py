@@ -106,14 +106,13 @@ class Messages(QObject):
         """The chat may be another one by now."""
         at = next((at for at, turn in enumerate(self._session.turns) if turn.answer is answer), None)
         if at is not None:
-            self.editing.leave()
             self._chat.edit_answer(at, text)
 
     @Slot(int, int, bool)
     def show_sibling(self, at: int, by: int, prompts: bool = False) -> None:
         """Shows the answer, or the wording of a prompt, before or behind the one that shows in a turn."""
-        self.editing.leave()
         self._chat.show_sibling(by, at, prompts)
+        self.editing.take_up()
         if (place := self._session.turns[at : at + 1]) and self._session.running is None:
             turn = place[0]
             index, many = turn.wording if prompts else (turn.shown, len(turn.answers))
@@ -149,16 +148,19 @@ class Messages(QObject):
         elif wish == "compare":
             self._pages.compare_answer(turn)
         elif wish == "delete":
-            self.editing.leave()
             undo = chat.delete(at, prompt)
             self._banner.show_message(f"{'Prompt' if prompt else 'Answer'} deleted.", "note")
-            self._banner.offer("Undo", partial(self._host.take_back, undo))
+            self._banner.offer("Undo", partial(self._take_back, undo))
         elif wish == "new chat":
             self._chats.duplicate(at)
         else:
             self._banner.hide()
             self._transcript.follow()
             chat.regenerate(at=at) if wish == "regenerate" else chat.go_on(at)
+
+    def _take_back(self, undo: Callable[[], None]) -> None:
+        self._host.take_back(undo)
+        self.editing.take_up()
 
     @Slot()
     def show_rules_apart(self) -> None:
@@ -206,6 +208,5 @@ class Messages(QObject):
             self._answer_again(same_seed=True)
 
     def forget(self) -> None:
-        """Another conversation: nothing is edited in it, or is to be answered again."""
+        """A new conversation: nothing is to be answered again in it."""
         self._again = False
-        self.editing.forget()

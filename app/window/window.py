@@ -336,7 +336,7 @@ class Window(QMainWindow):
     @Slot()
     def _opened(self) -> None:
         """Another conversation: it begins at its end, and nothing of the one before is pinned."""
-        self.messages.editing.leave()
+        self.messages.editing.move()
         self.cursor_place.forget()
         self._collector.take_in()  # the chat before may be garbage now
         self.find_bar.hide()
@@ -431,6 +431,7 @@ class Window(QMainWindow):
 
     @Slot()
     def _changed(self) -> None:
+        self.messages.editing.follow()
         self._show_settings()
         self._refresh()
 

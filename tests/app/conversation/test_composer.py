@@ -38,21 +38,22 @@ def test_a_click_beside_a_value_in_the_header_edits_it(qtbot: QtBot, open_window
         assert QApplication.focusWidget() is control
 
 
-def test_what_is_being_written_survives_a_new_chat_while_a_prompt_is_edited(qtbot: QtBot, open_window: Open) -> None:
+def test_what_is_being_written_goes_along_into_a_new_chat_where_the_one_before_is_not_kept(
+    qtbot: QtBot, open_window: Open
+) -> None:
     window, _ = open_window()
-    ask(qtbot, window)
-    wait_for_answer(qtbot, window)
     half, other = "Half a message", "Tell me two."
-    for waiting, rewritten, left in ((half, "", half), (half, other, half), ("", "", ""), ("", other, other)):
+    for waiting, rewritten, left in ((half, "", half), (half, other, f"{half}\n\n{other}"), ("", "", ""), ("", other, other)):
+        window.composer.set_text("")
+        ask(qtbot, window)
+        wait_for_answer(qtbot, window)
         window.composer.set_text(waiting)
         window.messages.edit_last()
         if rewritten:
             window.composer.set_text(rewritten)
-        window.messages.forget()
+        window.new_chat()
         assert (window.composer.text, window.messages.editing.at) == (left, None)
-    window.messages.edit_last()
-    window.new_chat()
-    assert window.composer.text == "Tell me two." and not window.composer.edit_note.isVisible()
+        assert not window.composer.edit_note.isVisible()
 
 
 def whole(widget: QWidget, window: QWidget) -> bool:

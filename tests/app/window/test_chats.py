@@ -187,6 +187,80 @@ def test_nothing_is_discarded_by_answering_again_or_by_editing_and_all_comes_bac
     assert [turn.prompt for turn in third.session.turns] == ["One", "Two"], "what shows is remembered"
 
 
+def test_a_prompt_that_is_rewritten_waits_in_its_chat(qtbot: QtBot, open_kept: Kept) -> None:
+    window, _ = open_kept()
+
+    def shown(number: int | None) -> tuple[int | None, str]:
+        """What is edited and what is in the message field once a chat is opened."""
+        assert number is not None
+        window.chats.open(number)
+        qtbot.waitUntil(lambda: window.chat.kept.number == number)
+        return window.messages.editing.at, window.composer.text
+
+    answered(qtbot, window, "One")
+    answered(qtbot, window, "Two")
+    first = window.chat.kept.number
+    window.new_chat()
+    answered(qtbot, window, "Three")
+    second = window.chat.kept.number
+    window.composer.set_text("Half a message")
+    window.messages.edit_last()
+    window.composer.set_text("Tre")
+    assert shown(first) == (None, "Half a message")
+    window.messages.edit(0)
+    window.composer.set_text("Uno")
+    assert shown(second) == (0, "Tre") and window.composer.edit_note.isVisible()
+    window.new_chat()
+    assert (window.messages.editing.at, window.composer.text) == (None, "Half a message")
+    assert shown(first) == (0, "Uno")
+    window.composer.submit()
+    wait_for_answer(qtbot, window)
+    settled(qtbot, window)
+    assert [turn.prompt for turn in window.session.turns] == ["Uno"]
+    assert shown(second) == (0, "Tre")
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
+    for number in (first, second):
+        assert shown(number) == (None, "Half a message"), "what was sent or cancelled no longer waits"
+
+
+def test_a_prompt_that_is_rewritten_waits_while_other_messages_are_changed(qtbot: QtBot, open_kept: Kept) -> None:
+    window, _ = open_kept()
+    answered(qtbot, window, "One")
+    window.chat.regenerate(at=0)
+    wait_for_answer(qtbot, window)
+    answered(qtbot, window, "Two")
+    editing, written = window.messages.editing, "Two, but in other words"
+    window.messages.edit(1)
+    window.composer.set_text(written)
+
+    def changed(at: int | None, text: str) -> bool:
+        return (editing.at, window.composer.text) == (at, text)
+
+    window.messages.edit(1)
+    assert changed(1, written), "what is written is not replaced by the prompt"
+    window.messages.edit(0)
+    assert changed(0, "One")
+    window.messages.edit(1)
+    assert changed(1, written)
+    window.messages.show_sibling(0, -1)
+    assert changed(None, "") and len(window.session.turns) == 1
+    window.messages.show_sibling(0, 1)
+    assert changed(1, written)
+    window.messages.do("delete", 1, True)
+    assert changed(None, "")
+    window.banner.action.click()
+    assert changed(1, written)
+    window.messages.do("regenerate", 0, False)
+    wait_for_answer(qtbot, window)
+    assert changed(None, "") and not window.composer.edit_note.isVisible()
+    window.messages.show_sibling(0, -1)
+    assert changed(1, written)
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
+    assert changed(None, "")
+    window.messages.edit(1)
+    assert changed(1, "Two"), "it was cancelled"
+
+
 def test_a_stopped_answer_goes_on_where_it_ended_also_after_a_restart(qtbot: QtBot, open_kept: Kept) -> None:
     window, engine = open_kept()
     engine.pause_after = 2
