@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from app.conversation.composer import Composer
 from app.session.session import Session, Turn
 
@@ -45,12 +48,24 @@ class Editing:
 
     def leave(self) -> None:
         """The same, if a prompt is being edited; what was rewritten waits."""
-        if self._turn is None:
-            return
-        text = self._composer.text
-        if text.strip() not in ("", self._turn.prompt.strip()):
-            self._rewritten.append((self._turn, text))
+        if self._turn is not None:
+            self._rewritten += self._written()
+            self.end()
+
+    def cancel(self) -> Callable[[], None] | None:
+        """The same, but nothing waits; what is returned brings back what was rewritten, if anything was."""
+        written = self._written()
         self.end()
+        return partial(self._bring_back, written) if written else None
+
+    def _bring_back(self, written: list[tuple[Turn, str]]) -> None:
+        self._rewritten += written
+        self.take_up()
+
+    def _written(self) -> list[tuple[Turn, str]]:
+        """The prompt that is being edited, if it is another one by now."""
+        turn, text = self._turn, self._composer.text
+        return [] if turn is None or text.strip() in ("", turn.prompt.strip()) else [(turn, text)]
 
     def follow(self) -> None:
         """Other turns may be shown, and the one that is being edited not among them."""

@@ -95,6 +95,13 @@ class Messages(QObject):
         if self._session.running is None and not self._session.replaying:
             self.editing.begin(at)
 
+    def cancel_editing(self) -> None:
+        """Back to the message that was being written, with a way back to what was rewritten."""
+        undo = self.editing.cancel()
+        if undo is not None:
+            self._banner.show_message("The changes to your prompt are discarded.", "note")
+            self._banner.offer("Undo", partial(self._host.take_back, undo))
+
     def edit_answer(self, at: int) -> None:
         """Lets the user write another version of an answer."""
         answer = self._session.turns[at].answer

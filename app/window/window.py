@@ -461,7 +461,7 @@ class Window(QMainWindow):
         if comparing is not None:
             comparing.stop() if comparing.running else comparing.banner.hide()
         elif self.messages.editing.at is not None:
-            self.messages.editing.end()
+            self.messages.cancel_editing()
         elif self.session.running is not None or self.session.measuring:
             chat.stop()
         elif self.session.replaying:

@@ -256,9 +256,15 @@ def test_a_prompt_that_is_rewritten_waits_while_other_messages_are_changed(qtbot
     window.messages.show_sibling(0, -1)
     assert changed(1, written)
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
-    assert changed(None, "")
+    assert changed(None, "") and window.banner.words.text() == "The changes to your prompt are discarded."
+    window.banner.action.click()
+    assert changed(1, written)
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
     window.messages.edit(1)
     assert changed(1, "Two"), "it was cancelled"
+    window.banner.hide()
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
+    assert window.banner.isHidden(), "nothing was discarded"
 
 
 def test_a_stopped_answer_goes_on_where_it_ended_also_after_a_restart(qtbot: QtBot, open_kept: Kept) -> None:
