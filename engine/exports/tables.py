@@ -90,6 +90,7 @@ PROPOSAL_COLUMNS: dict[str, Kind] = {
     "expected_rejection": "number",
     "draft_top": "candidates",
     "target_top": "candidates",
+    "proposer": "text",
 }
 _WHOLE_FIGURES = ("rounds", "emitted", "proposals", "accepted", "rejected", "unjudged")
 FIGURES = tuple(field.name for field in fields(Summary) if field.name not in ("shares", "by_position"))
@@ -301,8 +302,9 @@ def _proposal_rows(name: str, round: Round) -> Iterator[Row]:
             "trace": name,
             "round": round.index + 1,
             "place": place + 1,
-            "drafter": round.drafted_by,
+            "drafter": round.drafter,
             "rule": round.rule,
+            "proposer": round.proposer,
             **proposal_values(proposal),
             **{f"expected_{rule}": getattr(expected, rule, None) for rule in EXPECTED_RULES},
         }

@@ -18,7 +18,7 @@ from engine import export
 from engine.errors import DraftlightError
 from engine.export import csv_texts, read_export, read_traces, to_json, total
 from engine.exports.csv_files import guarded, unguarded
-from engine.exports.tables import PROPOSAL_COLUMNS
+from engine.exports.tables import PROPOSAL_COLUMNS, tables
 from engine.files import whole_file
 from engine.metrics import Summary, summarise
 from engine.trace import Trace, Writer
@@ -103,6 +103,16 @@ def test_every_proposal_is_a_row_and_keeps_its_values(traces: tuple[Trace, ...],
     document = json.loads(to_json(traces))
     told = [entry for answer in document["answers"] for round in answer["rounds"] for entry in round["proposed"]]
     assert [entry["p"] for entry in told] == [proposal.p for proposal in proposals]
+
+
+def test_a_column_means_the_same_in_every_table_and_is_explained(tmp_path: Path) -> None:
+    rounds = [replace(round, drafter="auto", proposer="head") for round in random_rounds(1, 5)]
+    made = tables(read_traces([write(tmp_path / "answer.jsonl", rounds)]))
+    for name in ("rounds", "proposals"):
+        assert {(row["drafter"], row["proposer"]) for row in made[name].rows} == {("auto", "head")}
+    page = (Path(__file__).parents[3] / "assets" / "docs" / "traces.md").read_text(encoding="utf-8")
+    missing = {column for table in made.values() for column in table.columns if f"`{column}`" not in page}
+    assert not missing
 
 
 def test_parquet_carries_the_provenance(traces: tuple[Trace, ...], tmp_path: Path) -> None:
