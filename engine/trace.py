@@ -22,6 +22,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import secrets
 import zlib
 from collections.abc import Mapping
@@ -43,6 +44,8 @@ ENDING, PACKED = ".jsonl", ".gz"
 _GZIP = b"\x1f\x8b"
 _DENSEST = 200
 """A trace is compressed to about a quarter; a file that claims to be more than this is not one."""
+_NAME = re.compile(r"([0-9]{8})-([0-9]{6})-[0-9a-f]{6}" + re.escape(ENDING))
+"""What `trace_name` gives."""
 _OPENING = f'{{"kind":"header","schema":"{SCHEMA}"'.encode()
 _LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 """JSON allows these inside a text, but many readers end a line at them."""
@@ -212,6 +215,21 @@ def read(path: str | os.PathLike[str]) -> Trace:
 def trace_name(created: datetime) -> str:
     """A new file name; names sort by time."""
     return f"{created:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}{ENDING}"
+
+
+def named_at(name: str) -> float | None:
+    """When `trace_name` gave a file this name, in seconds since 1970; None for the name of anything else."""
+    found = _NAME.fullmatch(name)
+    try:
+        return None if found is None else datetime.fromisoformat(f"{found[1]}T{found[2]}Z").timestamp()
+    except ValueError:  # no such day
+        return None
+
+
+def has_summary(path: Path) -> bool:
+    """Whether the last line of a trace that is not compressed is its summary, behind which nothing is written. Raises OSError."""
+    content = content_of(path)
+    return content.endswith(b"\n") and content[content.rfind(b"\n", 0, -1) + 1 :].startswith(b'{"kind":"summary"')
 
 
 def traces_in(folder: Path) -> list[Path]:

@@ -75,7 +75,7 @@ class Sidebar(QWidget):
         self.traces = named(
             push_button("", "tracesButton", self.traces_wanted),
             words="Traces",
-            description="What the traces of all chats take, and how long they are kept.",
+            description="What all traces take, those of chats and of other runs, and how long they are kept.",
         )
         in_column(
             in_row((self.title, 1), self.new, spacing=2, margins=(14, 8, 8, 4)),

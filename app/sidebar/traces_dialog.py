@@ -1,4 +1,4 @@
-"""What the traces of the chats take on the disk, and for how long they are kept."""
+"""What the traces take on the disk, and for how long they are kept."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from engine.wording import size
 
 WORDS = (
     "Each answer has a trace: every round of it, for the lens, replays and exports. Messages are kept in any case, and an answer "
-    "without its trace still shows its text."
+    "without its trace still shows its text. What you choose also holds for comparisons and other runs that belong to no chat."
 )
 MEGABYTE = 1_000_000
 USUAL_DAYS, USUAL_MEGABYTES = 90, 1000
-Sizes = tuple[tuple[Listed, ...], dict[int, int], int, Retention, Path]
+OTHERS = "Comparisons and other runs"
+Sizes = tuple[tuple[Listed, ...], dict[int, int], int, int, Retention, Path]
 
 
 class TracesDialog(PassingDialog):
-    """Sizes of traces, those of each chat and of all, and the choice of how long they are kept."""
+    """Sizes of traces, those of each chat, of what belongs to none, and of all, and the choice of how long they are kept."""
 
     def __init__(self, chat: Chat, parent: QWidget) -> None:
         super().__init__(parent, "tracesDialog", "Traces")
@@ -46,7 +47,7 @@ class TracesDialog(PassingDialog):
         self._kept: tuple[Retention, tuple[bool, bool, int, int]] | None = None
         words = QLabel(WORDS, wordWrap=True)
         self.total = named(QLabel("Reading sizes…"), "keysHeading")
-        self.table = ReadingTable("tracesTable", "Chats by the size of their traces", ["Chat", "Traces"])
+        self.table = ReadingTable("tracesTable", "Chats and other runs by the size of their traces", ["Chat", "Traces"])
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
         self.forever = QRadioButton("Keep all of them")
         self.by_days, self.days, row_of_days = _limit("Keep those of the last", 1, 3650, " days")
@@ -88,14 +89,15 @@ class TracesDialog(PassingDialog):
     def _show(self, sizes: Sizes) -> None:
         if not isValid(self):  # closed while they were read
             return
-        chats, by_chat, total, kept, self._folder = sizes
+        chats, by_chat, others, total, kept, self._folder = sizes
         self.total.setText(f"{size(total)} in all, kept {kept.words}")
-        largest = sorted((about for about in chats if by_chat.get(about.id)), key=lambda about: -by_chat[about.id])
+        amounts = [*((about.title, by_chat.get(about.id, 0)) for about in chats), (OTHERS, others)]
+        largest = sorted((each for each in amounts if each[1]), key=lambda each: -each[1])
         self.table.setRowCount(len(largest))
-        for row, about in enumerate(largest):
-            amount = QTableWidgetItem(size(by_chat[about.id]))
+        for row, (title, taken) in enumerate(largest):
+            amount = QTableWidgetItem(size(taken))
             amount.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-            self.table.setItem(row, 0, QTableWidgetItem(about.title))
+            self.table.setItem(row, 0, QTableWidgetItem(title))
             self.table.setItem(row, 1, amount)
         if kept.days is not None:
             self.by_days.setChecked(True)
@@ -147,7 +149,8 @@ def _limit(words: str, least: int, most: int, unit: str) -> tuple[QRadioButton, 
 
 def _sizes(store: ChatStore) -> Sizes:
     traces = store.traces
-    return store.conversations(), traces.bytes_by_conversation(), traces.bytes(), store.retention, traces.folder
+    by_chat, others = traces.bytes_by_conversation(), traces.bytes_of_others()
+    return store.conversations(), by_chat, others, traces.bytes(), store.retention, traces.folder
 
 
 def _keep(kept: Retention, store: ChatStore) -> None:

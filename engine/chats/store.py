@@ -533,7 +533,7 @@ class ChatStore:
         with self._database.writing() as rows:
             dead = [row[0] for row in rows.execute("SELECT id FROM conversations WHERE deleted < ?", [limit])]
             purged = self._purge(rows, dead) + rows.execute("DELETE FROM messages WHERE deleted < ?", [limit]).rowcount
-        self.traces.tidy(self.retention, self._clock() if wished else sure)
+        self.traces.tidy(self.retention, self._clock() if wished else sure, self.traces_to_import())
         self._check()
         for copy in self.folder.glob("chats-*.db*"):
             if copy.stat().st_mtime < limit:

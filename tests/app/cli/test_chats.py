@@ -248,10 +248,11 @@ def test_traces_are_kept_for_as_long_as_the_user_says_from_now_on(
     backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str], limit: str, words: str
 ) -> None:
     run("chat", "hi", "--max-tokens", "4")
+    run("chat", "hi", "--max-tokens", "4", "--no-save")
     capsys.readouterr()
     run("chats", "traces")
     assert capsys.readouterr().out.endswith("kept forever\n")
-    assert [path.suffix for path in (home / "traces").iterdir()] == [".gz"]
+    assert [path.suffix for path in (home / "traces").iterdir()] == [".gz", ".gz"]
     run("chats", "traces", limit, "0")
     assert words in capsys.readouterr().out
     assert list((home / "traces").iterdir()) == []

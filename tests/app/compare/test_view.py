@@ -24,6 +24,7 @@ from app.look.theme import LIGHT
 from app.session.cursor import Place
 from app.session.settings import Settings
 from app.window.window import Window
+from engine.chats import ChatStore, Retention
 from engine.trace import read
 from engine.types import (
     Round,
@@ -680,6 +681,15 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     assert view.banner.frame.property("tone") == "note"
     assert len(json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))["answers"]) == 2
     assert window.settings.export_folder == str(tmp_path)
+    with ChatStore() as store:  # as when a limit is set while the comparison is open
+        store.import_traces()
+        store.retention = Retention(days=0)
+        store.tidy(wished=True)
+    assert not list(store.traces.folder.iterdir())
+    view.write_answers(kind_named("json"), tmp_path / "gone.json")
+    assert view.banner.frame.property("tone") == "error"
+    assert "cannot be read: No such file" in view.banner.words.text()
+    assert not (tmp_path / "gone.json").exists()
     view.show_preset("random-number")
     view.bar.samples.setValue(20)
     run(qtbot, view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -267,16 +268,19 @@ def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbo
         path.write_bytes(b"x" * 2_000_000)
         begun = store.begin_answer(about.id, begun.message, Making(), trace_path=str(path))
         store.finish_answer(begun.message, "complete", "Long.", trace_path=str(path))
+        other = store.traces.new_path()  # no chat refers to it
+        other.write_bytes(b"x" * 3_000_000)
+    os.utime(other, (time.time() - 40 * 86_400,) * 2)
     window.sidebar.read()
-    qtbot.waitUntil(lambda: window.sidebar.traces.text() == "Traces: 2.0 MB")
+    qtbot.waitUntil(lambda: window.sidebar.traces.text() == "Traces: 5.0 MB")
     window.sidebar.traces.click()
     (dialog,) = window.findChildren(TracesDialog)
-    qtbot.waitUntil(lambda: dialog.table.rowCount() == 1)
-    cells = [dialog.table.item(0, column) for column in (0, 1)]
-    assert [cell.text() for cell in cells if cell is not None] == [about.title, "2.0 MB"]
-    assert dialog.total.text() == "2.0 MB in all, kept forever"
+    qtbot.waitUntil(lambda: dialog.table.rowCount() == 2)
+    cells = [dialog.table.item(row, column) for row in (0, 1) for column in (0, 1)]
+    assert [cell.text() for cell in cells if cell is not None] == ["Comparisons and other runs", "3.0 MB", about.title, "2.0 MB"]
+    assert dialog.total.text() == "5.0 MB in all, kept forever"
     for kept in (Retention(10**10), Retention(bytes=10**17), Retention(0.4, 10**8)):
-        dialog._show(([], {}, 0, kept, home))
+        dialog._show(([], {}, 0, 0, kept, home))
         assert dialog.chosen == kept, "what the controls cannot show stays until they are touched"
     dialog.days.setValue(30)
     assert dialog.chosen == Retention(days=30), "a number that is changed is chosen"
@@ -285,7 +289,8 @@ def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbo
     assert dialog.chosen == Retention(bytes=10_000_000)
     dialog.by_days.setChecked(True)
     dialog.accept()
-    qtbot.waitUntil(lambda: not [*path.parent.glob(f"{path.name}*")])  # at once: the user has just said so
+    for gone in (path, other):  # at once: the user has just said so
+        qtbot.waitUntil(lambda gone=gone: not [*gone.parent.glob(f"{gone.name}*")])  # type: ignore[misc]
     qtbot.waitUntil(lambda: "kB" in window.sidebar.traces.text())
     with ChatStore(home) as store:
         assert store.retention == Retention(days=30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.chats import ChatSettings, ChatStore, Making, Retention
-from engine.trace import Writer, read
+from engine.trace import Writer, named_at, read
 from tests.app.fakes import make_round, story_rounds
 from tests.engine.chats.test_store import Clock
 from tests.engine.chats.victim import HEADER
@@ -40,6 +41,17 @@ def answered(store: ChatStore, tokens: int = 100) -> tuple[int, int, Path]:
     path = write_trace(Path(begun.trace_path), [make_round(index, [" so"], " on") for index in range(tokens // 2)])
     store.finish_answer(begun.message, "length", " so on" * (tokens // 2), trace_path=begun.trace_path)
     return conversation, begun.message, path
+
+
+def compared(store: ChatStore, tokens: int = 100) -> Path:
+    """A trace that no message refers to, as comparisons write them."""
+    rounds = [make_round(index, [" so"], " on") for index in range(tokens // 2)]
+    return write_trace(store.traces.new_path(), rounds, kept=False)
+
+
+def there(path: Path) -> list[str]:
+    """The endings under which a trace lies there."""
+    return sorted(found.name.removeprefix(path.stem) for found in path.parent.glob(f"{path.stem}*"))
 
 
 def test_traces_are_compressed_once_their_answer_has_ended(store: ChatStore) -> None:
@@ -110,6 +122,108 @@ def test_traces_go_from_the_oldest_on_when_there_are_too_many(store: ChatStore, 
     assert sum(bool(list(path.parent.glob(f"{path.name}*"))) for path in paths) == 2
     with pytest.raises(ValueError, match="days"):
         Retention(days=-1)
+
+
+def test_traces_of_comparisons_count_and_are_compressed_like_those_of_chats(store: ChatStore) -> None:
+    store.import_traces()
+    conversation, _, path = answered(store)
+    other = compared(store)
+    whole, size = read(other), other.stat().st_size
+    assert store.traces.bytes_of_others() == size
+    assert store.traces.bytes() == store.traces.bytes(conversation) + size
+    store.tidy()
+    assert there(path) == there(other) == [".jsonl.gz"]
+    assert read(other) == whole
+    assert store.traces.bytes_of_others() < size / 5
+    assert store.traces.bytes() == store.traces.bytes(conversation) + store.traces.bytes_of_others()
+
+
+def test_traces_of_comparisons_go_in_the_order_of_age_with_those_of_chats(store: ChatStore, clock: Clock) -> None:
+    store.import_traces()
+    paths = []
+    for _ in range(3):
+        paths.append(answered(store)[2])
+        clock.now += DAY
+        paths.append(compared(store))
+        clock.now += DAY
+    store.tidy()
+    each = store.traces.bytes() // 6
+    store.retention = Retention(bytes=int(3.5 * each))
+    store.tidy()
+    assert [bool(there(path)) for path in paths] == [False, False, False, True, True, True]
+    assert store.traces.bytes() <= 3.5 * each
+    store.retention = Retention(days=2.5)
+    store.tidy(wished=True)
+    assert [bool(there(path)) for path in paths[3:]] == [False, True, True]
+
+
+def test_traces_of_comparisons_go_at_the_second_start_that_finds_them_too_old(store: ChatStore, clock: Clock) -> None:
+    store.import_traces()
+    path = compared(store)
+    store.retention = Retention(days=5)
+    for _ in range(2):
+        store.tidy()
+        assert read(path)
+        clock.now += 20 * DAY
+    store.tidy()
+    assert there(path) == []
+
+
+def test_a_trace_that_an_answer_may_still_add_to_is_left_alone(store: ChatStore, clock: Clock) -> None:
+    store.import_traces()
+    store.retention = Retention(days=0, bytes=0)
+    path = store.traces.new_path()
+    writer = Writer(path, HEADER)
+    for index in range(2):
+        writer.round(make_round(index, [" so"], " on"))
+        os.utime(path, (clock.now, clock.now))
+        clock.now += DAY / 2
+        store.tidy(wished=True)
+        assert there(path) == [".jsonl"]
+        assert store.traces.bytes_of_others() == path.stat().st_size
+    writer.close()
+    store.retention = Retention()
+    clock.now += DAY
+    store.tidy(wished=True)
+    assert there(path) == [".jsonl.gz"], "whoever wrote it was killed long ago"
+    assert len(read(path).rounds) == 2
+
+
+def test_traces_that_may_become_chats_are_left_alone_until_they_have(store: ChatStore) -> None:
+    rounds = [make_round(0, [" so"], " on", finish="eos")]
+    path, other = write_trace(store.traces.new_path(), rounds), compared(store)
+    store.retention = Retention(days=0, bytes=0)
+    store.tidy(wished=True)
+    assert there(path) == there(other) == [".jsonl"]
+    store.retention = Retention()
+    assert store.import_traces() == 1
+    store.tidy(wished=True)
+    assert there(path) == there(other) == [".jsonl.gz"]
+
+
+def test_nothing_else_in_the_folder_of_the_traces_is_touched_or_counted(store: ChatStore, tmp_path: Path) -> None:
+    store.import_traces()
+    rounds = [make_round(0, [" so"], " on", finish="eos")]
+    trace = compared(store)
+    folder = store.traces.folder
+    names = ["mine.jsonl", "20261121-120000-abcdef.json", "20261321-120000-abcdef.jsonl", f"copy of {trace.name}", "notes.txt"]
+    files = [write_trace(folder / name, rounds) for name in names]
+    files.append(write_trace(folder / "old" / trace.name, rounds))
+    files.append(write_trace(tmp_path / trace.name, rounds))
+    link, place = store.traces.new_path(), store.traces.new_path()
+    link.symlink_to(files[-1])
+    place.mkdir()
+    store.tidy(wished=True)
+    assert store.traces.bytes() == trace.with_name(f"{trace.name}.gz").stat().st_size
+    store.retention = Retention(days=0, bytes=0)
+    store.tidy(wished=True)
+    assert there(trace) == []
+    assert all(read(path).missing is None for path in [*files, link])
+    assert place.is_dir()
+
+
+def test_the_name_of_a_trace_says_when_it_was_begun(store: ChatStore, clock: Clock) -> None:
+    assert named_at(store.traces.new_path().name) == int(clock.now)
 
 
 def test_a_trace_is_deleted_with_the_last_conversation_that_shares_it(store: ChatStore, tmp_path: Path) -> None:
