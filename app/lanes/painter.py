@@ -16,6 +16,8 @@ from engine.types import PHASES, Round
 
 REMEMBERED = 8000
 """Shortened texts that are kept."""
+AT_EDGE = 4.0
+"""Pixels between words and the end of the drawing, where the frame of what has the keyboard stands."""
 FLAT = 9.0
 """Chips lower than this are plain boxes."""
 
@@ -257,7 +259,7 @@ class LanePainter:
     def divider_area(self, words: str, top: int, right: float) -> QRectF:
         """Where the words of a divider stand whose line lies at `top`: at the right end, over the bar of the lane above."""
         wide, tall = self.label_metrics.horizontalAdvance(words) + 14, self.label_metrics.height() + 2
-        return QRectF(max(0.0, right - wide - 4), round(top - tall + 2), wide, tall)
+        return QRectF(max(0.0, right - wide - AT_EDGE), round(top - tall + 2), wide, tall)
 
     def divider(self, painter: QPainter, words: str, colour: str, top: int, right: float) -> None:
         """A line above the first lane under another rule or drafter, with words on it."""
@@ -282,7 +284,7 @@ class LanePainter:
         for x, label in marks:
             painter.fillRect(QRectF(round(x), area.top(), 1, 4), self._faint)
             wide = self.label_metrics.horizontalAdvance(label)
-            left = max(area.left(), min(x - wide / 2, area.right() - wide))
+            left = max(area.left() + AT_EDGE, min(x - wide / 2, area.right() - AT_EDGE - wide))
             painter.drawText(QPointF(left, baseline), label)
 
     def grid(self, painter: QPainter, marks: Sequence[tuple[float, str]], height: float) -> None:

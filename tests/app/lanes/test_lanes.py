@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QAccessible, QPainter, QWheelEvent
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
+from PySide6.QtGui import QAccessible, QColor, QImage, QPainter, QWheelEvent
 from PySide6.QtTest import QSignalSpy
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -323,6 +323,17 @@ def test_a_change_of_rule_divides_the_lanes_with_words_that_a_repaint_of_one_lan
     assert line == colour and letters > 20
     lanes.viewport().repaint(0, field.top_of(7), lanes.viewport().width(), field.scale.row)
     assert ink() == (line, letters)
+
+
+@pytest.mark.usefixtures("fonts")
+def test_labels_of_the_axis_leave_room_for_the_frame_of_what_has_the_keyboard() -> None:
+    image = QImage(200, 24, QImage.Format.Format_RGB32)
+    painter = QPainter(image)
+    LanePainter(themes.LIGHT, 1.0).axis(painter, QRectF(image.rect()), [(0.0, "0.0 s"), (199.0, "1.0 s")])
+    painter.end()
+    panel = QColor(themes.LIGHT.panel)
+    inked = [x for x in range(200) if any(image.pixelColor(x, y) != panel for y in range(5, 24))]
+    assert inked and inked[0] >= 4 and inked[-1] <= 195
 
 
 def test_lanes_under_one_rule_have_no_divider(open_lanes: Open) -> None:
