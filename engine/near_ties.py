@@ -41,13 +41,18 @@ def reach(temperature: float) -> float:
 
 
 def is_least(margin: float, temperature: float) -> bool:
-    """Whether a recorded margin says that it is this or more."""
-    return math.isclose(margin, reach(temperature), rel_tol=1e-6)
+    """Whether a recorded margin says that it is this or more. It used to be recorded up to 1 at every temperature but 0."""
+    return math.isclose(margin, reach(temperature), rel_tol=1e-6) or (temperature != 0 and margin == 1)
+
+
+def in_logits(margin: float, temperature: float) -> float:
+    """A recorded margin in units of logits."""
+    return RANGE if is_least(margin, temperature) else margin * (temperature or 1.0)
 
 
 def words(margin: float, temperature: float, digits: int = 2) -> str:
     """A margin as it is shown."""
-    return f"{reach(temperature):.3g} or more" if is_least(margin, temperature) else f"{margin:.{digits}g}"
+    return f"{margin:.3g} or more" if is_least(margin, temperature) else f"{margin:.{digits}g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ def nearest(tokens: Iterable[Emitted | None], temperature: float) -> Gap | None:
     borders = [token.border for token in there if token.border is not None]
     gaps = []
     if margins:
-        gaps.append(Gap(max(margins) * (temperature or 1.0), "margin", words(max(margins), temperature)))
+        widest = max(margins)
+        gaps.append(Gap(in_logits(widest, temperature), "margin", words(widest, temperature)))
     if borders:
         gaps.append(Gap(min(borders), "border", f"{min(borders):.2g}"))
     return min(gaps, key=lambda gap: gap.size, default=None)

@@ -14,12 +14,14 @@ import contextlib
 import itertools
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from engine import garbage
 from engine.bench.job import BenchTask
+from engine.clock import Clock
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.files.logs import explain
@@ -107,6 +109,7 @@ class Engine:
         self._closing = threading.Event()
         self._anyway: set[str] = set()
         self._counter = PromptCounter(self._emit)
+        self._loads: deque[tuple[float, float]] = deque(maxlen=8)
         self._thread = threading.Thread(target=self._serve, args=(backend,), name="draftlight-engine", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -247,11 +250,13 @@ class Engine:
         while not isinstance(command := self._next(backend, slots), _Close):
             try:
                 if backend is None or slots is None:
-                    backend = make_backend()
+                    with self._left_out():
+                        backend = make_backend()
                     slots = ModelSlots(backend, self._emit, self._proceed, self._anyway, self._counter.use)
                 if isinstance(command, LongTask):
                     command.carry_out(backend, slots, self._emit)
                 elif isinstance(command, tuple):
+                    self._leave_out_loads(command)
                     if len(command) == 1:
                         answer(command[0], backend, slots, self._emit)
                     else:
@@ -259,7 +264,8 @@ class Engine:
                 elif isinstance(command, _Check):
                     slots.check_drafter(command.drafter)
                 elif not self._closing.is_set():
-                    self._load(command, slots)
+                    with self._left_out():
+                        self._load(command, slots)
             except Closing:
                 continue
             except BaseException as error:  # whatever it is, the thread has to live: nobody else would tell whoever waits
@@ -271,6 +277,19 @@ class Engine:
                 backend.close()
             except Exception as error:
                 self._emit(EngineFailed(explain(error, "closing the engine")))
+
+    @contextlib.contextmanager
+    def _left_out(self) -> Generator[None, None, None]:
+        """What is loaded meanwhile is no part of the time that answers have waited."""
+        clock = Clock()
+        began = clock()
+        yield
+        self._loads.append((began, clock()))
+
+    def _leave_out_loads(self, runs: tuple[Run, ...]) -> None:
+        for run in runs:
+            for began, ended in self._loads:
+                run.submitted += max(0.0, ended - max(began, run.submitted))
 
     def _next(self, backend: Backend | None, slots: ModelSlots | None) -> _Command:
         """The next command; until there is one, the costs of the loaded pair are measured, a round at a time, and then a backend

@@ -58,6 +58,8 @@ class DeletedDialog(PassingDialog):
     @Slot()
     def _restore(self) -> None:
         rows = self._rows()
+        if not rows:  # a double click may take the selection away
+            return
         items = [self.table.item(row, 0) for row in rows]
         self.restored.emit([item.data(Qt.ItemDataRole.UserRole) for item in items if item is not None])
         for row in reversed(rows):

@@ -29,7 +29,7 @@ from engine.wording import size
 
 WORDS = (
     "Each answer has a trace: every round of it, for the lens, replays and exports. Messages are kept in any case, and an answer "
-    "without its trace still shows its text. What you choose also holds for comparisons and other runs that belong to no chat."
+    "without its trace still shows its text. What you choose also holds for comparisons and other runs."
 )
 MEGABYTE = 1_000_000
 USUAL_DAYS, USUAL_MEGABYTES = 90, 1000

@@ -114,10 +114,15 @@ class ChatsController(QObject):
     def _bring_back(self, numbers: list[int]) -> None:
         if self._chat.keeper is None:
             return
-        for number in numbers:
-            self._chat.keeper.write(partial(_restored, number), self._chat.tell_stored)
+        *others, last = numbers
+        for number in others:
+            self._chat.keeper.write(partial(_restored, number), self._chat.tell_stored, self._not_there)
+        self._chat.keeper.write(partial(_restored, last), partial(self._were_restored, numbers), self._not_there)
+
+    def _were_restored(self, numbers: list[int], result: object) -> None:
         self._banner.show_message("Chat restored." if len(numbers) == 1 else f"{len(numbers):,} chats restored.", "note")
         self._banner.offer("Show", partial(self._show_restored, numbers[0]))
+        self._chat.tell_stored(result)
 
     def _show_restored(self, number: int) -> None:
         self._banner.hide()

@@ -1,5 +1,5 @@
 """The traces: files beside the database, compressed once their answer has ended, deleted when they have been kept for long
-enough. Most belong to messages, and go with the last of them; others are of comparisons, measurements and commands."""
+enough. Most belong to messages, and go with the last of them; others are of comparisons and other runs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TraceFiles:
             return int(rows.execute(query, [conversation]).fetchone()[0])
 
     def bytes_of_others(self) -> int:
-        """What the traces take that no message refers to: of comparisons, measurements and commands."""
+        """What the traces take that no message refers to: of comparisons and other runs."""
         return sum(each.bytes for each in self._others())
 
     def bytes_by_conversation(self) -> dict[int, int]:
@@ -176,7 +176,8 @@ class TraceFiles:
                     rows.execute("DELETE FROM traces WHERE id = ?", [each.number])
 
     def _is_ours(self, name: str) -> bool:
-        return self.place(name).parent == self.folder
+        """Whether Draftlight has written it: a file with a name of the user's own is theirs, also where it became a chat."""
+        return self.place(name).parent == self.folder and named_at(name) is not None
 
 
 def _packed(path: Path) -> Path:

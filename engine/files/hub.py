@@ -6,6 +6,7 @@ the window asks on a thread of its own.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import fnmatch
 import re
@@ -347,13 +348,16 @@ def _need(info: Any) -> int | None:
 def require_drafter(name: str) -> None:
     """Raises DraftlightError where the name alone tells that it is no drafter's: neither one that is known, nor a path to what is
     on this machine, nor how the Hub calls models."""
-    if name in DRAFTERS or Path(name).expanduser().exists() or HUB_ID.fullmatch(name):
+    if name in DRAFTERS or HUB_ID.fullmatch(name):
         return
+    with contextlib.suppress(OSError, RuntimeError, ValueError):  # too long, of nobody's home, with a null in it
+        if name and Path(name).expanduser().exists():
+            return
     near = difflib.get_close_matches(name.lower(), DRAFTERS, 1)
     meant = f" Did you mean {near[0]}?" if near else ""
     raise DraftlightError(
-        f"There is no drafter {name}.{meant} Choose from {', '.join(DRAFTERS)}; or give a drafter's folder or .gguf file, or a "
-        "Hugging Face id (owner/model)."
+        f"There is no drafter {name or 'without a name'}.{meant} Choose from {', '.join(DRAFTERS)}; or give a drafter's folder "
+        "or .gguf file, or a Hugging Face id (owner/model)."
     )
 
 

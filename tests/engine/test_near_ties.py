@@ -183,6 +183,10 @@ def test_margins_are_recorded_up_to_the_same_gap_of_logits_at_every_temperature(
         assert any(near_ties.is_least(margin, temperature) for margin in margins)
     assert near_ties.words(1.0, 0.0) == "1", "logits are compared to the end"
     assert near_ties.words(2.0, 0.5) == "2 or more"
+    assert near_ties.words(1.0, 0.1) == "1 or more", "as it was recorded once"
+    (old,) = [Emitted(1, "a", b"a", "plain", margin=1.0)]
+    gap = near_ties.nearest([old], 0.1)
+    assert gap is not None and gap.size == near_ties.RANGE, "a bound is no near-tie"
 
 
 def test_the_limit_follows_the_type_of_the_logits() -> None:

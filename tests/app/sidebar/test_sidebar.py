@@ -129,6 +129,10 @@ def test_chats_deleted_at_any_time_are_listed_and_restored_by_key(qtbot: QtBot, 
     assert {title for title, _ in cells} == set(TITLES)
     assert {deleted for _, deleted in cells} == {day_and_time(1_760_000_000.0)}
     first, second, third = (title for title, _ in cells)
+    table.clearSelection()
+    table.doubleClicked.emit(table.model().index(0, 0))
+    assert table.rowCount() == 3, "nothing is selected"
+    table.selectRow(0)
     qtbot.keyClick(table, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: first in titles(window))
     assert second not in titles(window), "those that were not chosen stay deleted"

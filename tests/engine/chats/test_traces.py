@@ -325,3 +325,6 @@ def test_traces_of_before_become_conversations_once(store: ChatStore, tmp_path: 
     assert thanks.made is not None
     assert (thanks.made.model, thanks.state) == ("SmolLM2-135M-Instruct", "complete")
     assert read(thanks.trace or "").rounds
+    store.retention = Retention(days=1, bytes=None)
+    store.tidy(wished=True)
+    assert (folder / "1.jsonl").exists() and read(thanks.trace or "").rounds, "files of the user's own names are theirs"

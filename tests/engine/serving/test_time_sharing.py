@@ -227,6 +227,18 @@ def test_what_an_answer_has_loaded_is_no_part_of_the_time_to_its_first_token(pac
     assert end.seconds_to_first_token == pytest.approx(backend.reading + backend.paces["quick"])
 
 
+def test_waiting_for_a_load_is_no_part_of_the_time_to_the_first_token(paced: tuple[Desk, PacedBackend]) -> None:
+    desk, backend = paced
+    desk.engine.load("builtin", "quick")
+    asked = [desk.engine.submit(request("quick")) for _ in range(2)]
+    ends = desk.ends(asked)
+    assert backend.loads == ["builtin", "quick"]
+    first, second = (ends[run] for run in asked)
+    assert isinstance(first, RunFinished) and isinstance(second, RunFinished)
+    assert first.seconds_to_first_token == pytest.approx(backend.reading + backend.paces["quick"])
+    assert second.seconds_to_first_token < backend.loading + backend.reading
+
+
 class PacedModel:
     """A tiny model whose passes take the device's time."""
 
