@@ -81,7 +81,7 @@ class Row:
         """In nats, within 1e-5: sums are float32."""
         if self._logits is None:
             return 0.0
-        scores = self._logits - (self._logits[self.top[0]] if self.top else self._logits.max())
+        scores = self._logits - self._logits.max()
         with np.errstate(invalid="ignore"):
             mean = _inner(scores, self.weights) / self.total
         if math.isnan(mean):  # -inf times a probability of 0
