@@ -71,8 +71,10 @@ def show_found(store: ChatStore, words: str, as_json: bool) -> int:
 
 
 def export(store: ChatStore, conversations: Sequence[int], form: str | None, output: Path | None) -> int:
-    """Conversations, or all of them, into a file or to standard output."""
+    """Conversations, or all of them, into a file or to standard output. Raises DraftlightError where there are none."""
     chosen = conversations or [each.id for each in store.conversations()]
+    if not chosen:
+        raise DraftlightError("There are no conversations to export.")
     whole = [store.open(each) for each in chosen]
     endings = {".md": "markdown", ".markdown": "markdown"}
     form = form or endings.get(output.suffix.lower() if output else "", "json")

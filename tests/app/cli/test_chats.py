@@ -243,6 +243,20 @@ def test_all_are_exported_and_taken_in_again(
     assert sorted(each["title"] for each in json.loads(_json(capsys, "chats", "list", "--json"))) == ["Colours", "one", "two"]
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_where_there_is_nothing_to_export_nothing_is_written(
+    backend: FakeBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str], deleted: bool
+) -> None:
+    if deleted:
+        run("chat", "hi", "--max-tokens", "2")
+        run("chats", "delete", "1")
+    capsys.readouterr()
+    for where in ([], ["--output", str(tmp_path / "all.md")]):
+        assert main(["chats", "export", *where]) == 1
+        assert capsys.readouterr() == ("", "draftlight: There are no conversations to export.\n")
+    assert not (tmp_path / "all.md").exists()
+
+
 @pytest.mark.parametrize(("limit", "words"), [("--keep-megabytes", "up to 0 MB"), ("--keep-days", "for 0 days")])
 def test_traces_are_kept_for_as_long_as_the_user_says_from_now_on(
     backend: FakeBackend, home: Path, capsys: pytest.CaptureFixture[str], limit: str, words: str
