@@ -36,7 +36,7 @@ from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.run_control import Control
-from engine.serving.answer import Beside
+from engine.serving.beside import Beside
 from engine.target.prompt_cache import logits_width
 from engine.types import (
     DecodingOptions,

@@ -30,7 +30,7 @@ from mlx_lm.sample_utils import make_sampler
 from engine.decoding import DecodingOptions, decode
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.run_control import Control
-from engine.serving.answer import Beside
+from engine.serving.beside import Beside
 from engine.types import RULES, Round, Rule
 
 VOCABULARIES = (32_768, 49_152, 131_072, 151_936, 262_144)

@@ -18,7 +18,7 @@ from engine.errors import DraftlightError
 from engine.metrics import summarise, violations
 from engine.mlx_backend import MlxBackend
 from engine.models.loading import runs_on_cpu
-from engine.serving.answer import Beside
+from engine.serving.beside import Beside
 from engine.target import prompt_cache
 from engine.trace import Trace, read
 from engine.types import (

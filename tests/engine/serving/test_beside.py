@@ -15,8 +15,8 @@ import pytest
 
 from engine.errors import DraftlightError
 from engine.requests.compare import CompareRequest
-from engine.serving import answer as serving_answer
-from engine.serving.answer import Beside
+from engine.serving import beside as serving_beside
+from engine.serving.beside import Beside
 from engine.trace import read
 from engine.types import (
     DecodingOptions,
@@ -205,7 +205,7 @@ def test_a_round_that_needs_no_analysis_is_told_at_once(home: Path, monkeypatch:
                 yield made
                 self.released.wait(PATIENCE)
 
-    monkeypatch.setattr(serving_answer, "LONGEST_WAIT", 2 * PATIENCE)
+    monkeypatch.setattr(serving_beside, "LONGEST_WAIT", 2 * PATIENCE)
     backend = Held()
     engine = Engine(lambda: backend)
     try:
@@ -220,7 +220,7 @@ def test_a_round_that_needs_no_analysis_is_told_at_once(home: Path, monkeypatch:
 
 
 def test_what_was_put_begins_where_the_other_thread_waits_and_is_done_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving_answer, "LONGEST_WAIT", PATIENCE)
+    monkeypatch.setattr(serving_beside, "LONGEST_WAIT", PATIENCE)
     done: list[int] = []
     with Beside() as beside:
         beside.put(lambda: done.append(1))
