@@ -114,7 +114,13 @@ class MlxBackend:
                     self._draft_models[name] = known
             return known
 
-        return kind.builder()(name, target, load)
+        return self._noted(kind.builder()(name, target, load), target)
+
+    def _noted(self, made: LoadedDrafter, target: Any) -> LoadedDrafter:
+        """The drafter; what was measured of another model under its name counts no longer."""
+        if made.sha256 is not None:
+            self._costs_of(target).now_drafts(made.name, made.sha256)
+        return made
 
     def _kind_of(self, name: str) -> DrafterKind:
         if name in DRAFTERS:
@@ -138,7 +144,7 @@ class MlxBackend:
                     loaded.append(self.drafter(name, target, progress, make_room))
             elif name == HEAD and (folder := trained_head(target.sha256)) is not None:
                 with contextlib.suppress(DraftlightError):
-                    loaded.append(feature_head.from_folder(folder, HEAD, target))
+                    loaded.append(self._noted(feature_head.from_folder(folder, HEAD, target), target))
             elif name == SMALL_DRAFT:
                 with contextlib.suppress(DraftlightError):
                     loaded += [self.drafter(model, target, progress, make_room) for model in self._draft_models_used(target)]

@@ -38,11 +38,20 @@ class MachineCosts:
         rows: milliseconds of a round by the rows that the target reads, nothing drafted.
         steps: of each drafter that draws, milliseconds of its first proposal in a round and of each further one.
         alphas: how often what a drafter drew was accepted in answers so far, by its name and the temperature.
+        models: SHA-256 of the model that these are of, by the drafter's name; none of figures from before this was noted.
     """
 
     rows: dict[int, float] = field(default_factory=dict)
     steps: dict[str, tuple[float, float]] = field(default_factory=dict)
     alphas: dict[str, float] = field(default_factory=dict)
+    models: dict[str, str] = field(default_factory=dict)
+
+    def now_drafts(self, drafter: str, sha256: str) -> None:
+        """Forgets what is known of a drafter if another model has its name now, as where a file was replaced."""
+        if self.models.get(drafter, sha256) != sha256:
+            self.steps.pop(drafter, None)
+            self.alphas = {name: alpha for name, alpha in self.alphas.items() if _drafter_of(name) != drafter}
+        self.models[drafter] = sha256
 
     def alpha(self, drafter: str, temperature: float) -> float | None:
         """What is to be expected of a drafter's alpha; None where nothing was seen of it."""
@@ -50,7 +59,7 @@ class MachineCosts:
 
     def usual_alpha(self, drafter: str) -> float | None:
         """The mean over the temperatures at which answers have shown its alpha; None where none has."""
-        seen = [alpha for name, alpha in self.alphas.items() if name.rpartition(_AT)[0] == drafter]
+        seen = [alpha for name, alpha in self.alphas.items() if _drafter_of(name) == drafter]
         return statistics.mean(seen) if seen else None
 
     def extra(self, drafter: str, draws: bool) -> Callable[[int], float] | None:
@@ -147,6 +156,10 @@ def _at(drafter: str, temperature: float) -> str:
     return f"{drafter}{_AT}{temperature:.1f}"
 
 
+def _drafter_of(name: str) -> str:
+    return name.rpartition(_AT)[0]
+
+
 MOST_ROWS = 16
 """Passes of up to so many rows are measured; what more cost goes on in a straight line."""
 
@@ -177,6 +190,7 @@ class KeptCosts:
                 "rows": {str(rows): time for rows, time in sorted(costs.rows.items())},
                 "steps": costs.steps,
                 "alphas": costs.alphas,
+                "models": costs.models,
             }
             for key, costs in newest
             if costs.rows or costs.alphas
@@ -199,8 +213,9 @@ def _costs_of(entry: Mapping[str, Any]) -> MachineCosts:
     rows = {int(rows): float(time) for rows, time in entry["rows"].items()}
     steps = {str(name): (float(first), float(step)) for name, (first, step) in entry["steps"].items()}
     alphas = {str(name): float(alpha) for name, alpha in entry.get("alphas", {}).items()}
+    models = {str(name): str(sha256) for name, sha256 in entry.get("models", {}).items()}
     if not all(0 <= alpha <= 1 for alpha in alphas.values()):
         raise ValueError("not shares")
     if not all(0 < time < 1e9 for time in rows.values()) or not all(0 <= time < 1e9 for pair in steps.values() for time in pair):
         raise ValueError("not times")
-    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas)
+    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas, models)

@@ -23,7 +23,8 @@ from engine.models import loading
 from engine.models.head_model import BUILTIN_HEAD
 from engine.models.loaded import LoadedModel
 from engine.models.unloaded_pair import trained_head
-from tests.engine.tiny_models import write_gguf
+from engine.rounds.machine_costs import MachineCosts
+from tests.engine.tiny_models import weights, write_gguf
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -118,6 +119,25 @@ def test_auto_has_the_draft_model_that_made_a_target_of_ones_own_fastest(tmp_pat
     assert alone.model is backend.drafter(slow, other, quiet).model, "loaded once"
     Path(fast).write_bytes(b"damaged")
     assert members({slow: 0.5, fast: 0.7}) == ["ngram"]
+
+
+def test_a_draft_model_in_the_place_of_another_does_not_inherit_its_costs(home: Path, tmp_path: Path) -> None:
+    target, path = write_gguf(tmp_path / "target.gguf"), write_gguf(tmp_path / "draft.gguf")
+
+    def started() -> tuple[MlxBackend, MachineCosts]:
+        """A start with this drafter, and what is known of the target then."""
+        backend = MlxBackend()
+        other = backend.load(str(target), quiet)
+        backend.drafter(str(path), other, quiet)
+        return backend, backend._costs_of(other)
+
+    backend, costs = started()
+    costs.rows[1], costs.steps[str(path)], costs.alphas[f"{path} at 0.8"] = 10.0, (5.0, 5.0), 0.7
+    backend._kept_costs.save()
+    assert started()[1] == costs
+    write_gguf(path, made=weights(seed=1))
+    found = started()[1]
+    assert (found.rows, found.steps, found.alphas) == (costs.rows, {}, {})
 
 
 def test_defaults_fit_their_target() -> None:

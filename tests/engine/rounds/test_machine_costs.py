@@ -160,6 +160,26 @@ def test_costs_corrected_row_by_row_would_be_found_out(monkeypatch: pytest.Monke
     assert min(speeds) < 0.6
 
 
+def test_a_model_in_the_place_of_another_is_measured_anew(tmp_path: Path) -> None:
+    path = tmp_path / "costs.json"
+    kept_before = {"rows": {"1": 10.0}, "steps": {"/d": [2.0, 1.0]}, "alphas": {"/d at 0.8": 0.7, "/e at 0.8": 0.4}}
+    path.write_text(json.dumps({"here": kept_before}))
+    kept = KeptCosts(path)
+    costs = kept.of("here")
+    costs.now_drafts("/d", "one")
+    assert (costs.steps, costs.alpha("/d", 0.8)) == ({"/d": (2.0, 1.0)}, 0.7), "by a version that knew the name alone"
+    kept.save()
+    costs = KeptCosts(path).of("here")
+    costs.now_drafts("/d", "one")
+    assert (costs.steps, costs.alpha("/d", 0.8)) == ({"/d": (2.0, 1.0)}, 0.7)
+    costs.now_drafts("/d", "another")
+    assert (costs.rows, costs.steps, costs.usual_alpha("/d")) == ({1: 10.0}, {}, None)
+    assert costs.alpha("/e", 0.8) == 0.4
+    costs.steps["/d"] = (3.0, 3.0)
+    costs.now_drafts("/d", "another")
+    assert costs.steps == {"/d": (3.0, 3.0)}
+
+
 def test_costs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path: Path) -> None:
     path = tmp_path / "costs.json"
     kept = KeptCosts(path)
