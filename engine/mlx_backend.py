@@ -81,10 +81,8 @@ class MlxBackend:
 
     def free_memory(self) -> int | None:
         """As in `Backend`: on a GPU what Metal recommends as its working set less what MLX has, else what the system has left."""
-        limit = self._mx.device_info().get("max_recommended_working_set_size")
-        if limit is None or self._models.runs_on_cpu():
-            return available_memory()
-        return int(limit) - self.held_memory()
+        limit = self._models.recommended_memory()
+        return available_memory() if limit is None else limit - self.held_memory()
 
     def held_memory(self) -> int:
         """As in `Backend`, buffers that MLX keeps for reuse included."""
@@ -110,6 +108,7 @@ class MlxBackend:
             if known is None:
                 require_drafter(name)
                 known = self._models.load(name, progress, target=target, make_room=make_room)
+                self._models.keep_resident()
                 if loaded is target:
                     self._draft_models[name] = known
             return known
@@ -268,10 +267,12 @@ class MlxBackend:
         self._mx.synchronize()
 
     def settle(self) -> None:
-        """As in `Backend`; collects Python's garbage too, so that arrays nobody holds are given back."""
+        """As in `Backend`; collects Python's garbage too, so that arrays nobody holds are given back. What is left stays
+        resident."""
         self._mx.synchronize()
         garbage.collect()
         self._mx.clear_cache()
+        self._models.keep_resident()
         self._mx.reset_peak_memory()
 
     def peak_memory(self) -> int:

@@ -115,6 +115,7 @@ class Follower:
         if differing is None and loaded is not None:
             self._drop()
             self._loaded, self._last_block = loaded, last_block_of(loaded.model)
+            loading.keep_resident()
 
 
 def main() -> int:

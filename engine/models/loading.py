@@ -37,7 +37,17 @@ from engine.models.model_folder import weight_files, without_base
 from engine.models.pair_check import PairReport, cache_reason, check_pair, target_reason
 from engine.models.tokenizer_files import from_folder, read_json
 
-__all__ = ["BUILTIN_DRAFT", "LoadedModel", "PairReport", "cache_reason", "check_pair", "load", "target_reason"]
+__all__ = [
+    "BUILTIN_DRAFT",
+    "LoadedModel",
+    "PairReport",
+    "cache_reason",
+    "check_pair",
+    "keep_resident",
+    "load",
+    "recommended_memory",
+    "target_reason",
+]
 
 Progress = Callable[[str, float | None], None]
 Split = Callable[[nn.Module, str], None]
@@ -226,6 +236,23 @@ def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> No
 def runs_on_cpu() -> bool:
     """Whether MLX computes on the CPU here, as its plain Linux build does."""
     return bool(mx.default_device().type == mx.DeviceType.cpu)
+
+
+def recommended_memory() -> int | None:
+    """Bytes that Metal recommends to use at most; None where MLX computes on the CPU."""
+    most = mx.device_info().get("max_recommended_working_set_size")
+    return None if most is None or runs_on_cpu() else int(most)
+
+
+def keep_resident() -> None:
+    """Has macOS (15 or newer) leave in memory what is loaded now, as far as Metal recommends; waits for what is queued first.
+
+    By itself it may page out models that nearly fill the memory, and each pass then waits for them. What is made later, such as
+    keys and values, is left to it: so much more kept from it would take the memory of other programs.
+    """
+    if (most := recommended_memory()) is not None:
+        mx.synchronize()
+        mx.set_wired_limit(min(most, mx.get_active_memory()))
 
 
 def to_float32(model: nn.Module) -> None:

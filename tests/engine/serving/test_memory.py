@@ -10,6 +10,7 @@ import pytest
 
 from engine.errors import DraftlightError
 from engine.mlx_backend import MlxBackend
+from engine.models import loading
 from engine.requests.compare import CompareRequest
 from engine.serving.model_slots import EVERY, ModelSlots
 from engine.types import (
@@ -130,6 +131,22 @@ def test_a_real_model_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: 
     slots = ModelSlots(backend, lambda event: None, lambda: None)
     with pytest.raises(DraftlightError, match=r"model needs about \d+ kB of memory, but only 1 kB are available"):
         slots.target(path)
+
+
+@pytest.mark.parametrize("most", [2**40, 1000])
+def test_on_a_gpu_what_is_loaded_stays_resident_as_far_as_metal_recommends(
+    most: int, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, draft = (tmp_path / f"{name}.gguf" for name in ("target", "draft"))
+    limits: list[int] = []
+    monkeypatch.setattr(loading, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(mx, "device_info", lambda: {"max_recommended_working_set_size": most})
+    monkeypatch.setattr(mx, "set_wired_limit", limits.append)
+    slots = ModelSlots(MlxBackend(), lambda event: None, lambda: None, {EVERY})
+    for path, load in ((target, slots.target), (draft, slots.drafter)):
+        load(tiny_models.write_gguf(path).as_posix())
+        assert limits[-1] == min(most, mx.get_active_memory())
+    assert limits[0] < limits[-1]
 
 
 @pytest.mark.parametrize("compared", [False, True])
