@@ -1,12 +1,15 @@
 """Where numpy does what MLX's CPU back-end does slowly: exponentials over a vocabulary, and the many small steps of a draw.
 
-Importing it keeps MLX from compiling where that gains nothing.
+Importing it keeps MLX from what does harm here: from compiling on the CPU, from piling up freed memory on a GPU.
 """
 
 from __future__ import annotations
 
 import mlx.core as mx
 import numpy as np
+
+FREED_BYTES = 2**30
+"""Memory of freed arrays that MLX may keep for new ones on a GPU; enough for what one layer leaves to the next."""
 
 
 def computes_on_host() -> bool:
@@ -22,6 +25,10 @@ if computes_on_host():
     # MLX would have g++, where there is one, make a library of each expression that mlx-lm marks for compilation. Each takes most
     # of a second of the first answer, again after every restart of the machine, and nothing is faster for it on the CPU.
     mx.disable_compile()
+else:
+    # By itself MLX keeps them until the GPU's memory is nearly full. Keys and values that have grown are too large for what they
+    # left, so one long prompt would fill the memory several times over with what nobody can use.
+    mx.set_cache_limit(FREED_BYTES)
 
 
 def on_host(array: mx.array) -> np.ndarray | None:

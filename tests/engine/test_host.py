@@ -1,11 +1,14 @@
-"""What the CPU does without MLX: nothing is compiled there."""
+"""What MLX is kept from: compiling on the CPU, piling up freed memory on a GPU."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
 
 import mlx.core as mx
 import pytest
 
-from engine.host import computes_on_host
+from engine.host import FREED_BYTES, computes_on_host
 
 
 @pytest.mark.skipif(not computes_on_host(), reason="a GPU compiles")
@@ -19,3 +22,12 @@ def test_on_the_cpu_mlx_compiles_nothing() -> None:
     compiled = mx.compile(noted)
     assert [compiled(mx.array(value)).item() for value in (1, 2)] == [2, 3]
     assert len(calls) == 2, "what is compiled is looked at once"
+
+
+@pytest.mark.parametrize(("device", "is_limited"), [("gpu", True), ("cpu", False)])
+def test_on_a_gpu_mlx_keeps_little_of_what_was_freed(device: str, is_limited: bool) -> None:
+    program = f"import mlx.core as mx; mx.default_device = lambda: mx.Device(mx.{device}); import engine.host"
+    asked = subprocess.run(
+        [sys.executable, "-c", f"{program}; print(mx.set_cache_limit(0))"], capture_output=True, text=True, check=True
+    )
+    assert (int(asked.stdout) == FREED_BYTES) == is_limited
