@@ -232,13 +232,6 @@ def words_of_pairs(keys: Sequence[tuple[int, int]], pairs: Sequence[npt.NDArray[
     return np.split(drawn, np.cumsum(counts)[:-1])
 
 
-def words_at(key: tuple[int, int], tokens: npt.NDArray[np.int64]) -> Words:
-    """The random words of some tokens: (tokens,) uint32."""
-    first, second = _hashed(_halves([key]), tokens >> 1)
-    drawn: Words = np.where(tokens & 1, second[0], first[0])
-    return drawn
-
-
 @cache
 def load_table() -> Units:
     """The shipped table (its layout is told in shaders/make_gumbel_table.py): (16384,) int32.
@@ -446,23 +439,23 @@ def draw_ids(rows: Sequence[tuple[Floats, float]], streams: Sequence[Stream]) ->
         rows: (vocab,) float32 logits and the inverse temperature of each.
         streams: the noise of each row. Several rows may have one: what they need of it is drawn together.
     """
+    ids = [NO_TOKEN] * len(rows)
+    contests: list[tuple[int, _Contest, Stream]] = []
+    wanted: dict[Stream, npt.NDArray[np.bool_]] = {}
     with np.errstate(invalid="ignore", over="ignore"):
-        contests = [_contest(row, scale, stream, 0.0) for (row, scale), stream in zip(rows, streams, strict=True)]
-        wanted: dict[Stream, npt.NDArray[np.bool_]] = {}
-        for contest, stream in zip(contests, streams, strict=True):
-            if isinstance(contest, _Contest):
-                wanted[stream] = wanted[stream] | contest.pairs() if stream in wanted else contest.pairs()
+        for place, ((logits, scale), stream) in enumerate(zip(rows, streams, strict=True)):
+            contest = _contest(logits, scale, stream, 0.0)
+            if not isinstance(contest, _Contest):
+                ids[place] = contest[0]
+                continue
+            contests.append((place, contest, stream))
+            wanted[stream] = wanted[stream] | contest.pairs() if stream in wanted else contest.pairs()
         known = dict(zip(wanted, known_words(list(wanted), list(wanted.values())), strict=True))
-        chosen = [
-            contest.chosen(stream, known[stream])
-            for contest, stream in zip(contests, streams, strict=True)
-            if isinstance(contest, _Contest)
-        ]
-        noise = iter(_noise_of([words_ for _, words_ in chosen]))
-        tokens = iter([tokens_ for tokens_, _ in chosen])
-        return [
-            contest.decided(next(tokens), next(noise))[0] if isinstance(contest, _Contest) else contest[0] for contest in contests
-        ]
+        chosen = [contest.chosen(stream, known[stream]) for _, contest, stream in contests]
+        noises = _noise_of([words_ for _, words_ in chosen])
+        for (place, contest, _), (tokens, _), noise in zip(contests, chosen, noises, strict=True):
+            ids[place] = contest.decided(tokens, noise)[0]
+    return ids
 
 
 def _noise_of(drawn: Sequence[Words]) -> list[Floats]:

@@ -340,12 +340,6 @@ def test_nothing_is_hashed_for_what_a_filter_drops(kept: int, spared: bool) -> N
     assert stream.is_drawn is not spared
 
 
-def test_some_words_are_those_of_all() -> None:
-    key = reference.stream_key(SEED, 7, "draft", 5)
-    tokens = np.random.default_rng(1).choice(100_001, 500)
-    np.testing.assert_array_equal(reference.words_at(key, tokens), reference.words(key, 100_001)[tokens])
-
-
 @pytest.mark.parametrize("vocab_size", [7, 17, 20_001, 300_001])
 def test_several_rows_together_are_those_of_each(vocab_size: int) -> None:
     keys = [reference.stream_key(SEED, position) for position in range(7)]
