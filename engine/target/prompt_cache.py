@@ -35,7 +35,9 @@ CPU_SPEED, GPU_SPEED = 4e10, 2e12
 """Multiplications and additions a second to count on: two cores, the smallest of Apple's GPUs. Faster ones read their chunks
 sooner. Assumed and not measured, because the size of a chunk decides how wide the passes are and so the last bits of all that
 follows: sized by the clock, one seed would have as many texts as a machine has moods."""
-SMALLEST_CHUNK, LARGEST_CHUNK = 16, 2048
+SMALLEST_CHUNK, SMALLEST_ON_GPU, LARGEST_CHUNK = 16, 128, 2048
+"""A GPU computes products of quantised matrices in tiles of 32 rows, and reads nearly all experts of a mixture for a dozen tokens
+already, so a large model that is given fewer tokens at once wastes most of either. The smallest GPUs have no room for one."""
 
 ROWS_OF_A_PASS = 14
 """A pass of one row takes about as long as so many further rows of a longer one do on a processor with a few cores."""
@@ -116,12 +118,13 @@ def chunk_size(model: Any) -> int:
     """Tokens of a prompt to read in one pass: a power of two that follows from the model's size and the kind of device alone.
 
     A pass takes two operations for each parameter and token, so a chunk takes about `CHUNK_SECONDS` where the device has
-    the speed to count on and the model is not so large that `SMALLEST_CHUNK` takes longer.
+    the speed to count on and the model is not so large that the smallest chunk takes longer.
     """
     parameters = parameters_of(model) if isinstance(model, nn.Module) else getattr(model, "parameter_count", 0)
-    speed = CPU_SPEED if mx.default_device() == mx.Device(mx.cpu) else GPU_SPEED
+    on_cpu = mx.default_device() == mx.Device(mx.cpu)
+    speed, smallest = (CPU_SPEED, SMALLEST_CHUNK) if on_cpu else (GPU_SPEED, SMALLEST_ON_GPU)
     fitting = CHUNK_SECONDS * speed / (2 * max(1, parameters))
-    return max(SMALLEST_CHUNK, min(LARGEST_CHUNK, 2 ** round(math.log2(fitting))))
+    return max(smallest, min(LARGEST_CHUNK, 2 ** round(math.log2(fitting))))
 
 
 def leaves_of(cache: Sequence[Any]) -> list[Any]:

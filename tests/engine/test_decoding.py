@@ -272,8 +272,9 @@ def test_how_wide_the_passes_over_a_prompt_are_does_not_depend_on_the_clock(seco
         (1_000_000_000, mx.cpu, 16),
         (134_515_008, mx.gpu, 2048),
         (1_000_000_000, mx.gpu, 512),
-        (8_000_000_000, mx.gpu, 64),
-        (70_000_000_000, mx.gpu, 16),
+        (8_000_000_000, mx.cpu, 16),
+        (8_000_000_000, mx.gpu, 128),
+        (70_000_000_000, mx.gpu, 128),
     ],
 )
 def test_a_chunk_follows_from_the_models_size_and_the_device(parameters, device, chunk, monkeypatch):
