@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 import pyqtgraph as pg
+from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QApplication
 
 from app.compare import column_text
@@ -91,6 +92,8 @@ often, waited through many a paint: with every view open answers came 7 to 13 % 
 def make_application() -> QApplication:
     """The one QApplication, with our style and icon."""
     sys.setswitchinterval(SWITCH_SECONDS)
+    # Numbers are read as they are written everywhere in the window: where a comma parts decimals, a typed 0.7 would become 0.
+    QLocale.setDefault(QLocale.c())
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     existing = QApplication.instance()

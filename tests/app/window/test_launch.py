@@ -6,11 +6,12 @@ import argparse
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QTimer
+from PySide6.QtCore import QLocale, QTimer
 from pytestqt.qtbot import QtBot
 
 import app.cli.self_test_window
 import app.window.launch
+from app.look.fields import TemperatureBox
 from app.session import settings as stored
 from app.session.settings import Settings
 from app.window.window import Window
@@ -42,6 +43,21 @@ def test_the_window_opens_before_the_model_loads_and_quits_when_closed(
     assert engine.loads == [("builtin", "ngram")]
     assert engine.closed
     assert stored.load(home / "settings.json")[0].drafter == "ngram"
+
+
+def test_numbers_are_typed_as_they_are_written_where_a_comma_parts_decimals(qtbot: QtBot) -> None:
+    before = QLocale()
+    try:
+        QLocale.setDefault(QLocale(QLocale.Language.German, QLocale.Country.Germany))
+        app.window.launch.make_application()
+        box = TemperatureBox()
+    finally:
+        QLocale.setDefault(before)
+    qtbot.addWidget(box)
+    box.show()
+    box.selectAll()
+    qtbot.keyClicks(box, "0.7")
+    assert (box.value(), box.text()) == (0.7, "0.7")
 
 
 @pytest.mark.parametrize(
