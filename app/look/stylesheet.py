@@ -6,6 +6,11 @@ from app.look.theme import Theme, assets_folder
 from engine.types import RULES
 
 
+def quoted(text: str) -> str:
+    """Text as a string of a style sheet. Unquoted, an accent or an apostrophe in a path would end the sheet there."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 def stylesheet(theme: Theme, scale: float) -> str:
     """The whole sheet for one theme and one text scale."""
 
@@ -14,7 +19,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
         return f"{round(size * scale)}px"
 
     knob = round(5 * scale)  # of a slider, how far it stands out over its groove of 4 pixels
-    chevron = (assets_folder() / "icons" / f"chevron-{theme.name}.svg").as_posix()
+    chevron = quoted((assets_folder() / "icons" / f"chevron-{theme.name}.svg").as_posix())
     # a band in the rule's colour along the foot of its button
     in_force = "".join(
         f'RuleSelector QPushButton[rule="{rule}"]:checked {{ background: qlineargradient(x1: 0, y1: 0, x2: 0, y2: 1, '

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
 
+import app.look.stylesheet
 from app.look.code_colours import code_inks
-from app.look.theme import DARK, LIGHT, Theme
+from app.look.theme import DARK, LIGHT, Theme, assets_folder
 
 BODY = 4.5
 
@@ -45,3 +50,19 @@ def test_the_colours_of_code_can_be_read_also_on_accepted_tokens(theme: Theme) -
     for ink, colour in code_inks(theme).items():
         for ground in (theme.code, theme.accepted_tint):
             assert contrast(colour, ground) >= BODY, (ink, ground)
+
+
+@pytest.mark.parametrize("folder", ["plain", "two words", "Zoë's", "a (copy)", '12" {old}; new', "back\\slash"])
+def test_the_program_may_lie_in_a_folder_of_any_name(
+    folder: str, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / folder).symlink_to(assets_folder(), target_is_directory=True)
+    monkeypatch.setattr(app.look.stylesheet, "assets_folder", lambda: tmp_path / folder)
+    widget = QWidget()
+    qtbot.addWidget(widget)
+    widget.resize(20, 20)
+    sheet = app.look.stylesheet.stylesheet(LIGHT, 1.0)
+    picture = app.look.stylesheet.quoted(str(tmp_path / folder / "icons" / "chevron-light.svg"))
+    widget.setStyleSheet(f"{sheet} QWidget {{ background: white; image: url({picture}); }}")
+    grabbed = widget.grab().toImage()  # Qt warns of a sheet that it cannot read to its end, which fails the test
+    assert any(grabbed.pixelColor(x, y) != QColor("white") for x in range(20) for y in range(20))
