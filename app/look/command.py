@@ -20,6 +20,9 @@ MENU_ROLES = {
     "aboutAction": QAction.MenuRole.AboutRole,
 }
 """Commands that stand in the application's own menu on a Mac."""
+EDIT_MENU = "Edit"
+"""A Mac knows its Cut, Copy, Paste and Select All by their words. Known ones also act on the name that is typed in a dialog for
+files, which is the system's own; others keep their keys from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ def make_actions(commands: Iterable[Command], owner: QWidget) -> dict[str, QActi
         action = QAction(command.title, owner)
         action.setObjectName(command.id)
         action.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
-        action.setMenuRole(MENU_ROLES.get(command.id, QAction.MenuRole.NoRole))
+        by_words = QAction.MenuRole.TextHeuristicRole if command.menu == EDIT_MENU else QAction.MenuRole.NoRole
+        action.setMenuRole(MENU_ROLES.get(command.id, by_words))
         if command.checked is not None:
             action.setCheckable(True)
             action.setChecked(command.checked)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QKeyCombination
 from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QApplication, QWidget
 
-from app.look.command import Command
+from app.look.command import EDIT_MENU, Command
 
 
 def has_menu_bar() -> bool:
@@ -19,10 +19,10 @@ def has_menu_bar() -> bool:
 
 def edit_commands() -> list[Command]:
     """They press their keys for whatever has the keyboard, which knows what is selected there."""
-    titles = {"undo": "Undo", "redo": "Redo", "cut": "Cut", "copy": "Copy", "paste": "Paste", "selectAll": "Select all"}
+    titles = {"undo": "Undo", "redo": "Redo", "cut": "Cut", "copy": "Copy", "paste": "Paste", "selectAll": "Select All"}
     keys = ("Ctrl+Z", "Ctrl+Shift+Z", "Ctrl+X", "Ctrl+C", "Ctrl+V", "Ctrl+A")
     return [
-        Command(f"{name}Action", title, "Edit", _pressing(key), (key,), group="undo" if name in ("undo", "redo") else "edit")
+        Command(f"{name}Action", title, EDIT_MENU, _pressing(key), (key,), group="undo" if name in ("undo", "redo") else "edit")
         for (name, title), key in zip(titles.items(), keys, strict=True)
     ]
 
