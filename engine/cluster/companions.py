@@ -299,5 +299,6 @@ def _command_of(pid: int) -> str:
         with contextlib.suppress(OSError):
             return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").strip()
         return ""
-    ran = subprocess.run(("ps", "-o", "command=", "-p", str(pid)), capture_output=True, text=True, errors="replace", check=False)
+    whole = ("ps", "-ww", "-o", "command=", "-p", str(pid))  # not as much as the terminal is wide
+    ran = subprocess.run(whole, capture_output=True, text=True, errors="replace", check=False)
     return ran.stdout.strip()

@@ -183,7 +183,9 @@ def processor_seconds(process_id: int) -> float:
     if sys.platform == "linux":
         fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    asked = subprocess.run(("ps", "-o", "time=", "-p", str(process_id)), capture_output=True, text=True, check=True, timeout=5)
+    command = ("ps", "-o", "time=", "-p", str(process_id))
+    everywhere_alike = {**os.environ, "LC_ALL": "C"}  # elsewhere a comma may part the seconds
+    asked = subprocess.run(command, env=everywhere_alike, capture_output=True, text=True, check=True, timeout=5)
     days, _, clock = asked.stdout.strip().rpartition("-")
     seconds = 0.0
     for part in clock.split(":"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -214,3 +215,13 @@ def test_a_launch_names_an_engine_that_can_be_made_from_json() -> None:
     assert cluster_of(json.loads(json.dumps(launch.arguments["cluster"]))) == SPREAD
     assert launch.engine == "engine.cluster.backend:engine"
     assert launch.companions is not None and isinstance(launch.companions(), companions.Ranks)
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="a bare machine has no ps")
+def test_a_command_is_told_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no /proc."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setenv("COLUMNS", "20")
+    with subprocess.Popen((sys.executable, "-c", "input()", "a" * 200), stdin=subprocess.PIPE) as process:
+        told = companions._command_of(process.pid)
+    assert told.endswith(f"input() {'a' * 200}")

@@ -224,6 +224,20 @@ def test_the_processor_time_of_a_process_is_that_of_the_system() -> None:
         processor_seconds(2**22 + 1)
 
 
+@pytest.mark.parametrize(("said", "seconds"), [("0:01.50", 1.5), ("75:02.25", 4502.25), ("1-02:03:04", 93_784.0)])
+def test_the_processor_time_that_ps_tells_is_read_in_any_language(
+    said: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no /proc. As on a Mac, this `ps` parts the seconds as the language does."""
+    ps = tmp_path / "ps"
+    ps.write_text(f'#!/bin/sh\n[ "$LC_ALL" = C ] && echo "  {said}" || echo "  {said.replace(".", ",")}"\n', encoding="utf-8")
+    ps.chmod(0o755)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert processor_seconds(os.getpid()) == seconds
+
+
 def test_nothing_outlives_whoever_started_it(home: Path) -> None:
     """Killed while its processes wait, are stopped, hang with Python's lock and without."""
     code = """
