@@ -123,6 +123,18 @@ class DecodingOptions:
             object.__setattr__(self, "stop", tuple(self.stop))
         require_fields(self, _LIMITS)
 
+    @property
+    def filters_on(self) -> tuple[str, ...]:
+        """Those of FILTERS that change anything."""
+        draws = self.temperature > 0
+        on = (
+            draws and 0 < self.top_p < 1,
+            draws and self.top_k > 0,
+            draws and self.min_p > 0,
+            self.repetition_penalty != 1 and self.repetition_context > 0,
+        )
+        return tuple(name for name, is_on in zip(FILTERS, on, strict=True) if is_on)
+
     def replace(self, **changes: Any) -> DecodingOptions:
         """A copy with other values, validated like any other."""
         return replace(self, **changes)

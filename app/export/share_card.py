@@ -18,11 +18,11 @@ from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.formats import Wanted
-from engine.exports.tables import compared, dividers_of, last_question, throughput
+from engine.exports.tables import compared, dividers_of, last_question, options_of, throughput
 from engine.lens.bins import proposals_shown
 from engine.lens.dividers import Divider
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
-from engine.lens.shared_wording import LEGEND, all_words
+from engine.lens.shared_wording import LEGEND, all_words, filter_words
 from engine.lens.tally import Tally
 from engine.metrics import Summary, stretches, summarise
 from engine.trace import Trace
@@ -233,15 +233,12 @@ def _legend(drawing: Drawing, top: float, measure: Measure) -> None:
 
 def _machine(trace: Trace) -> Iterator[str]:
     """What the answer was decoded on and with, as far as the trace says."""
-    hardware, versions, options = (trace.part(name) for name in ("hardware", "versions", "options"))
+    hardware, versions = trace.part("hardware"), trace.part("versions")
     for words, part in (("target", "target"), ("drafter", "drafter")):
         digest = trace.part(part).get("sha256")
         if isinstance(digest, str) and digest:
             yield f"{words} SHA-256 {digest[:16]}"
-    for name in ("top_p", "top_k", "min_p", "repetition_penalty"):
-        value = options.get(name)
-        if isinstance(value, (int, float)) and value not in (0, 1):
-            yield f"{name.replace('_', '-')} {value:g}"
+    yield from filter_words(options_of(trace)).values()
     if versions.get("mlx"):
         yield f"MLX {versions['mlx']}"
     if hardware.get("processor") or hardware.get("machine"):

@@ -23,7 +23,7 @@ from engine.bench.statistics import (
 )
 from engine.codec import plain
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, may_fit
-from engine.lens.shared_wording import drafter_title
+from engine.lens.shared_wording import drafter_title, filter_words
 from engine.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetup
 from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, DecodingOptions, Event
 from engine.wording import listed, size
@@ -96,16 +96,10 @@ class Results:
 
     def sampling(self) -> str:
         """The temperatures and filters of all answers, as one sentence says them."""
-        options = DecodingOptions(**self.request.filters)
-        on = [
-            f"top-p {options.top_p:g}" if 0 < options.top_p < 1 else "",
-            f"top-k {options.top_k}" if options.top_k else "",
-            f"min-p {options.min_p:g}" if options.min_p else "",
-            f"repetition penalty {options.repetition_penalty:g}" if options.repetition_penalty != 1 else "",
-        ]
+        on = filter_words(DecodingOptions(temperature=max(self.request.temperatures), **self.request.filters)).values()
         temperatures = listed([f"{temperature:g}" for temperature in self.request.temperatures])
         named = f"temperature{'s' * (len(self.request.temperatures) > 1)} {temperatures}"
-        return ", ".join([named, *filter(None, on)]) if any(on) else f"{named}, no filters"
+        return ", ".join([named, *on]) if on else f"{named}, no filters"
 
     def left_out(self, titles: bool = False) -> str:
         """Which drafters could be measured for the target and are not, in a sentence; empty if there are none. `titles`: they are

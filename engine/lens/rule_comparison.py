@@ -8,13 +8,13 @@ contexts, same drafts, so most of the noise of two separate answers is gone. Not
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.lens.shared_wording import RULE_TITLES
+from engine.lens.shared_wording import RULE_TITLES, filter_words
 from engine.lens.token_reasons import was_copied
 from engine.metrics import NORMAL_95
 from engine.types import EXPECTED_RULES, DecodingOptions, ExpectedRule, Round, Rule
@@ -27,7 +27,12 @@ COLD = 0.3
 """At temperatures up to this one most distributions have all but one token's probability near 0."""
 WARM = 0.8
 """The temperature at which to see the rules differ: the one that answers have unless told otherwise."""
-_NARROW_TOP_K, _NARROW_TOP_P, _NARROW_MIN_P = 5, 0.5, 0.3
+_NARROW: dict[str, Callable[[float], bool]] = {
+    "top_p": lambda mass: mass <= 0.5,
+    "top_k": lambda tokens: tokens <= 5,
+    "min_p": lambda share: share >= 0.3,
+}
+"""Which values of a filter that is on leave few tokens to choose from."""
 _NEARLY_ONE = 0.95
 _POSITIONS, _ACCEPTED = 0, 1 + len(EXPECTED_RULES)
 
@@ -312,7 +317,7 @@ def likeness(comparison: RuleComparison, options: DecodingOptions) -> str:
 
 def helps_to_warm(comparison: RuleComparison, options: DecodingOptions) -> bool:
     """Whether a higher temperature is likely to show a difference that is not seen now."""
-    cold = options.temperature <= COLD and not any(_filter_reasons(options))
+    cold = options.temperature <= COLD and not any(_filter_reasons(options.replace(temperature=WARM)))
     return cold and comparison.alike and not comparison.all_copied
 
 
@@ -321,15 +326,9 @@ def _sampling_reasons(options: DecodingOptions) -> Iterable[str]:
         yield "at temperature 0 every rule accepts only the target's most likely token"
     elif options.temperature <= COLD:
         yield f"at temperature {options.temperature:g} each model gives one token nearly all the probability"
-    yield from _filter_reasons(options) if options.temperature > 0 else ()
+    yield from _filter_reasons(options)
 
 
 def _filter_reasons(options: DecodingOptions) -> Sequence[str]:
-    narrow = []
-    if 0 < options.top_k <= _NARROW_TOP_K:
-        narrow.append(f"top-k {options.top_k}")
-    if 0 < options.top_p <= _NARROW_TOP_P:
-        narrow.append(f"top-p {options.top_p:g}")
-    if options.min_p >= _NARROW_MIN_P:
-        narrow.append(f"min-p {options.min_p:g}")
+    narrow = [words for name, words in filter_words(options).items() if name in _NARROW and _NARROW[name](getattr(options, name))]
     return [f"{' and '.join(narrow)} leave{'s' * (len(narrow) == 1)} few tokens to choose from"] if narrow else []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.lens.pieces import Kind
 from engine.metrics import Stretch
-from engine.types import INVARIANT_RULES, Finish, Rule
+from engine.types import INVARIANT_RULES, DecodingOptions, Finish, Rule
 
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 
@@ -34,6 +34,7 @@ FIGURES = {
     "draft_yield": "accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
 }
 """What each figure is, to be put after its name; of the predicted tau, how it is computed."""
+FILTER_NAMES = {"top_p": "top-p", "top_k": "top-k", "min_p": "min-p", "repetition_penalty": "repetition penalty"}
 LEGEND: dict[Kind, str] = {
     "accepted": "proposed and accepted",
     "rejected": "proposed but rejected; shown as a ghost",
@@ -41,6 +42,11 @@ LEGEND: dict[Kind, str] = {
     "correction": "the target's token in place of a rejected one",
     "bonus": "the target's extra token after every proposal was accepted",
 }
+
+
+def filter_words(options: DecodingOptions) -> dict[str, str]:
+    """The filters that change what is drawn, each with its value, by their names in the options."""
+    return {name: f"{FILTER_NAMES[name]} {getattr(options, name):g}" for name in options.filters_on}
 
 
 def drafter_title(name: str) -> str:

@@ -291,8 +291,9 @@ class Shaper:
         self.greedy = temperature == 0
         wanted = 1.0 if self.greedy else 1 / temperature
         self.inverse_temperature = min(max(wanted, SMALLEST_INVERSE_TEMPERATURE), LARGEST_INVERSE_TEMPERATURE)
-        self.filters = bool(0 < options.top_p < 1 or options.top_k > 0 or options.min_p)
-        self.penalises = options.repetition_penalty != 1 and options.repetition_context > 0
+        self._on = options.filters_on
+        self.penalises = "repetition_penalty" in self._on
+        self.filters = any(name != "repetition_penalty" for name in self._on)
 
     def shape(
         self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None = None, lazy: bool = False
@@ -315,7 +316,7 @@ class Shaper:
             logits = mx.where(self.known, logits, -math.inf)
         if self.penalises:
             logits = self._penalise(logits, history, proposals)
-        filtered = logits if self.greedy else self._filter(logits)
+        filtered = self._filter(logits)
         whole = None if filtered is logits else logits
         if self.inverse_temperature > SCALED_AS_THEY_ARE:
             filtered = less_maximum(filtered)
@@ -342,13 +343,13 @@ class Shaper:
 
     def _filter(self, logits: mx.array) -> mx.array:
         options, vocab_size = self.options, logits.shape[-1]
-        use_top_p, use_top_k = 0 < options.top_p < 1, 0 < options.top_k < vocab_size
-        if not (use_top_p or use_top_k or options.min_p):
+        use_top_k = "top_k" in self._on and options.top_k < vocab_size
+        if not (use_top_k or "top_p" in self._on or "min_p" in self._on):
             return logits
         log_probabilities = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        if use_top_p:
+        if "top_p" in self._on:
             log_probabilities = apply_top_p(log_probabilities, options.top_p)
-        if options.min_p:
+        if "min_p" in self._on:
             log_probabilities = apply_min_p(log_probabilities, options.min_p)
         if use_top_k:
             log_probabilities = apply_top_k(log_probabilities, options.top_k)

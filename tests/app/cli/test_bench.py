@@ -125,6 +125,7 @@ def test_decoding_is_measured_without_analysis(backend: BenchedBackend, prompts:
     [
         ([], (TEMPERATURE, TOP_P, 0, 0.0, 1.0), f"temperature {TEMPERATURE:g}, top-p {TOP_P:g}"),
         (["--temperatures", "0.7", "--top-p", "1"], (0.7, 1.0, 0, 0.0, 1.0), "temperature 0.7, no filters"),
+        (["--temperatures", "0", "--top-p", "0.9"], (0.0, 0.9, 0, 0.0, 1.0), "temperature 0, no filters"),
         (
             ["--top-k", "7", "--min-p", "0.1", "--repetition-penalty", "1.1"],
             (TEMPERATURE, TOP_P, 7, 0.1, 1.1),

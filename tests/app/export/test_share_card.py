@@ -46,6 +46,14 @@ def test_a_card_has_prompt_answer_figures_legend_and_provenance(trace: Trace, th
     assert svg == share_card.card_svg(trace, theme), "the same every time"
 
 
+@pytest.mark.parametrize(("temperature", "said"), [(0.8, ["top-p 0.9", "top-k 1", "min-p 1"]), (0, [])])
+def test_a_card_names_the_filters_that_the_answer_had(tmp_path: Path, temperature: float, said: list[str]) -> None:
+    filters = {"top_p": 0.9, "top_k": 1, "min_p": 1, "repetition_penalty": 1.1}
+    card = " ".join(words(share_card.card_svg(made(tmp_path, options={"temperature": temperature, **filters}))))
+    assert "repetition penalty 1.1" in card
+    assert [part for part in ("top-p 0.9", "top-k 1", "min-p 1") if part in card] == said
+
+
 def test_a_card_says_where_the_rule_changed_and_gives_the_figures_of_each(tmp_path: Path) -> None:
     rounds = [replace(round_, rule="gumbel" if round_.index < 6 else "rejection") for round_ in ROUNDS]
     trace = read(write_trace(tmp_path / "switched.jsonl", rounds))

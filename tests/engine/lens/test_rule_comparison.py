@@ -203,6 +203,7 @@ def test_a_difference_whose_interval_covers_zero_is_not_told() -> None:
 
 @pytest.mark.parametrize("options, said, helps", [
     (DecodingOptions(temperature=0.0), "temperature 0 every rule", True),
+    (DecodingOptions(temperature=0.0, top_k=1), "temperature 0 every rule", False),
     (DecodingOptions(temperature=0.2), "at temperature 0.2", True),
     (DecodingOptions(temperature=0.2, top_k=1), "at temperature 0.2", False),
     (DecodingOptions(temperature=0.8, top_k=2), "top-k 2 leaves few tokens", False),

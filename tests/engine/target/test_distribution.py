@@ -11,8 +11,9 @@ import pytest
 from mlx_lm import sample_utils
 
 from engine import host
+from engine.lens.shared_wording import filter_words
 from engine.target.distribution import Distribution, OneHot, Shaper, onto_target_ids
-from engine.types import DecodingOptions
+from engine.types import FILTERS, DecodingOptions
 
 VOCAB = 60
 
@@ -59,6 +60,30 @@ def test_filters_are_skipped_at_temperature_0_and_penalties_are_not():
     penalised = Shaper(DecodingOptions(temperature=0, repetition_penalty=2.0)).shape(logits, [4])
     changed = np.argwhere(np.array(penalised.logits != logits))
     assert set(changed[:, 1]) == {4}
+
+
+@pytest.mark.parametrize("temperature", [0, 1.0])
+@pytest.mark.parametrize("others", [{}, {"top_p": 0.9}, {"repetition_penalty": 2.0}])
+@pytest.mark.parametrize(
+    "filter",
+    [
+        *({"top_p": value} for value in (0, 0.3, 1)),
+        *({"top_k": value} for value in (0, 1, 7)),
+        *({"min_p": value} for value in (0, 0.05, 1)),
+        *({"repetition_penalty": penalty, "repetition_context": context} for penalty in (0.5, 1.0, 2.0) for context in (0, 20)),
+    ],
+)
+def test_the_filters_that_are_said_to_be_on_are_those_that_change_something(filter, others, temperature):
+    options = DecodingOptions(temperature=temperature, **{**others, **filter})
+    logits = some_logits()
+
+    def changed(**off):
+        return not mx.array_equal(Shaper(options.replace(**off)).shape(logits, [4]).logits, logits)
+
+    every = {name: getattr(DecodingOptions(), name) for name in FILTERS}
+    alone = (name for name in FILTERS if changed(**{other: value for other, value in every.items() if other != name}))
+    assert options.filters_on == tuple(alone)
+    assert list(filter_words(options)) == list(options.filters_on)
 
 
 def test_row_i_is_penalised_for_the_first_i_proposals():
