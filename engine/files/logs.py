@@ -12,6 +12,8 @@ from engine.errors import DraftlightError
 from engine.files.paths import data_folder
 
 _BYTES = 1_000_000
+_OF_MEMORY = ("[malloc", "[metal::malloc]", "Insufficient Memory")
+"""What MLX's own errors say where memory runs out: when it is asked for, or on the GPU when a pass begins."""
 _log = logging.getLogger(__name__)
 
 
@@ -42,6 +44,11 @@ def log_to_file() -> None:
     os.environ.setdefault("HF_HUB_VERBOSITY", "critical")  # its own handler writes to the terminal
 
 
+def lacks_memory(said: str) -> bool:
+    """Whether MLX has said that memory ran out."""
+    return any(sign in said for sign in _OF_MEMORY)
+
+
 def explain(error: BaseException, doing: str) -> str:
     """A sentence for the user about an error met while `doing` something ("reading the model").
 
@@ -51,7 +58,7 @@ def explain(error: BaseException, doing: str) -> str:
     if isinstance(error, DraftlightError) and str(error):
         return str(error)
     _log.error("Failed while %s", doing, exc_info=error)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or lacks_memory(str(error)):
         return f"Out of memory while {doing}. Close other programs, or choose a smaller model."
     kind = type(error).__name__
     detail = f"{kind}: {error}" if str(error) else kind

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
-from engine.files.logs import explain, log_path
+from engine.files.logs import explain, lacks_memory, log_path
 from engine.interface import EventQueue
 from engine.process.launch import Child, Companions, Launch
 from engine.process.wire import packed, unpacked
@@ -406,7 +406,7 @@ class _Life:
         if self._child is None:
             return message  # it was never started
         was_cut_off = self._child.was_killed and not self._reason
-        message = message or self._reason or (CUT_OFF if was_cut_off else _end_in_words(status))
+        message = message or self._reason or (CUT_OFF if was_cut_off else _end_in_words(status, said))
         if status:
             _log.error("The process of the engine has ended (%s). %s It said: %s", status, message, said.strip() or "nothing")
         return message + self._again
@@ -457,7 +457,9 @@ class _Life:
                 return
 
 
-def _end_in_words(status: int) -> str:
+def _end_in_words(status: int, said: str) -> str:
+    if status == -signal.SIGABRT and lacks_memory(said):  # as MLX ends where a pass fails that nobody waits for
+        return "The process that runs models ran out of the GPU's memory. Close other programs, or choose a smaller model."
     if status == -signal.SIGKILL:
         return "The process that runs models was killed, as the system does when memory runs out."
     if status < 0:

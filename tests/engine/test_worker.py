@@ -328,6 +328,8 @@ def test_an_answer_stopped_before_its_turn_never_begins(desk: Desk) -> None:
         (DraftlightError("The model gave no usable number."), "The model gave no usable number."),
         (ValueError("[matmul] shapes"), "ValueError: [matmul] shapes). Details are in"),
         (MemoryError(), "Out of memory"),
+        (RuntimeError("[malloc] Unable to allocate 4398046511104 bytes."), "Out of memory while answering."),
+        (RuntimeError("[METAL] Command buffer execution failed: Insufficient Memory (00000008:...)"), "Out of memory"),
         (RuntimeError("[matmul] shapes"), "RuntimeError: [matmul] shapes"),
         (SystemExit("a package is missing"), "SystemExit: a package is missing"),
         (type("PanicException", (BaseException,), {})("no entry found"), "PanicException: no entry found"),

@@ -128,9 +128,17 @@ def _locked(stopped: threading.Event) -> None:
     ctypes.PyDLL(None).pause()
 
 
+def _overflow() -> None:
+    """The end of a process where the GPU has no memory for a pass, as MLX's users report it."""
+    reason = "[METAL] Command buffer execution failed: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)"
+    os.write(2, f"libc++abi: terminating due to uncaught exception of type std::runtime_error: {reason}\n".encode())
+    os.abort()
+
+
 DEEDS: dict[str, Callable[[threading.Event], object]] = {
     "kill": lambda stopped: os.kill(os.getpid(), signal.SIGKILL),
     "crash": lambda stopped: os.kill(os.getpid(), signal.SIGSEGV),
+    "overflow": lambda stopped: _overflow(),
     "exit": lambda stopped: os._exit(3),
     "wait": lambda stopped: stopped.wait(),
     "pause": lambda stopped: time.sleep(0.01),

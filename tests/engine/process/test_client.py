@@ -150,6 +150,11 @@ def test_everything_that_is_open_gets_an_end(desk: Desk, caplog: pytest.LogCaptu
     assert desk.text(ended) == "ab" and desk.text(waits) == "abc"
 
 
+def test_a_process_that_ends_because_the_gpu_has_no_memory_is_told_so(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    (failed,) = desk.until(RunFailed, run=desk.ask("ab overflow"))
+    assert failed.message.startswith("The process that runs models ran out of the GPU's memory. Close other programs")
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_process_that_is_killed_at_any_moment_costs_an_answer_and_no_more(
     desk: Desk, patience: Callable[..., None], caplog: pytest.LogCaptureFixture, seed: int
