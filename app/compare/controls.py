@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from app.compare.comparison import ColumnSetup, Setup, drafter_words
 from app.compare.presets import PRESETS
+from app.look.command import native_keys
 from app.look.fields import GammaBox, SeedField, TemperatureBox, just_wide_enough, keep_from_wheel
 from app.look.flow_layout import wrapping
 from app.look.model_selector import USUAL_DRAFTER, ModelSelector
@@ -107,7 +108,8 @@ class CompareBar(QWidget):
         keep_from_wheel(self.longest, self.samples, self.filters)
         self.add = icon_button("new-chat", "Add a column", self.extended.emit)
         self.export = icon_button("export", "Export the comparison…", self.exported.emit)
-        self.start = named(push_button("Start", "sendButton", self.started), tip="Start the comparison (Ctrl+Enter)")
+        self._start_tip = f"Start the comparison ({native_keys('Ctrl+Return')})"
+        self.start = named(push_button("Start", "sendButton", self.started), tip=self._start_tip)
         self.stop = named(push_button("Stop", "stopButton", self.stopped), words="Stop the comparison")
         self.stop.hide()
         self._arrange()
@@ -208,7 +210,7 @@ class CompareBar(QWidget):
         self.stop.setVisible(running)
         self.start.setVisible(not running)
         self.start.setEnabled(may_start)
-        self.start.setToolTip("Start the comparison (Ctrl+Enter)" if may_start else "Type a prompt first")
+        self.start.setToolTip(self._start_tip if may_start else "Type a prompt first")
         self.add.setEnabled(may_add and not running)
         self.export.setEnabled(may_export)
         self.export.setToolTip("Export the comparison…" if may_export else "Nothing to export yet")

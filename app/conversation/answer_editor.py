@@ -6,6 +6,7 @@ from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import QDialogButtonBox, QLabel, QPlainTextEdit, QWidget
 
+from app.look.command import native_keys
 from app.look.placing import part_on_screen
 from app.look.widgets import DiscardQuestion, PassingDialog, in_column, named
 
@@ -44,10 +45,11 @@ class AnswerEditor(PassingDialog):
         self.edit = TextOfAnswer(text)
         self.edit.setFont(font)
         self.edit.setTabChangesFocus(True)
-        named(self.edit, "answerText", "Text of the answer", "Ctrl+Enter keeps it, Escape leaves the answer as it is.")
+        keeping = native_keys("Ctrl+Return")
+        named(self.edit, "answerText", "Text of the answer", f"{keeping} keeps it, Escape leaves the answer as it is.")
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         self.keep = self.buttons.addButton("Keep as another version", QDialogButtonBox.ButtonRole.AcceptRole)
-        self.keep.setToolTip("Ctrl+Enter")
+        self.keep.setToolTip(keeping)
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
         self.edit.textChanged.connect(self._show_state)

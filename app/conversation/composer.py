@@ -11,6 +11,7 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
 
 from app.look import theme as themes
+from app.look.command import native_keys
 from app.look.dragged import local_files
 from app.look.flow_layout import wrapping
 from app.look.theme import Theme
@@ -145,7 +146,9 @@ class Composer(QWidget):
         self.chips: list[Chip] = []
         self._chips = wrapping(6)
         self.clip = named(
-            icon_button("attach", "Attach text or code files (Ctrl+Shift+A), or drop them here", self.files_wanted.emit),
+            icon_button(
+                "attach", f"Attach text or code files ({native_keys('Ctrl+Shift+A')}), or drop them here", self.files_wanted.emit
+            ),
             words="Attach files",
         )
         self.clip.setCursor(Qt.CursorShape.ArrowCursor)

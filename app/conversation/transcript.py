@@ -34,6 +34,7 @@ from app.conversation.reading_view import ReadingFlow
 from app.conversation.selection import Selection, Where
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
+from app.look.command import native_keys
 from app.look.marks import frame_focus
 from app.look.theme import Theme
 from app.look.widgets import named
@@ -100,8 +101,9 @@ class Transcript(AnswerView):
             self,
             "transcript",
             "Conversation",
-            "Prompts and answers. Left and Right move between tokens and read out the verdict; with Ctrl they move between "
-            "rounds. Enter pins the verdict, Escape closes it. Up, Down and Page keys scroll, Ctrl+A selects all, Ctrl+C copies.",
+            "Prompts and answers. Left and Right move between tokens and read out the verdict, "
+            f"{native_keys('Ctrl+Left')} and {native_keys('Ctrl+Right')} between rounds. Enter pins the verdict, Escape closes "
+            f"it. Up, Down and Page keys scroll, {native_keys('Ctrl+A')} selects all, {native_keys('Ctrl+C')} copies.",
         )
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
         self.pointing = TokenPointer(self, Cursor(self) if cursor is None else cursor, self)

@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QInputDialog, QLabel, QLineEdit, QMenu, QStackedLayout, QWidget
 
+from app.look.command import native_keys
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named, push_button, tint
 from app.session.chat import Chat
@@ -65,7 +66,7 @@ class Sidebar(QWidget):
             "Finds words in titles and messages. Down goes to what was found.",
         )
         self.search.installEventFilter(self)
-        self.new = icon_button("new-chat", "New chat (Ctrl+N)", self.new_wanted.emit)
+        self.new = icon_button("new-chat", f"New chat ({native_keys('Ctrl+N')})", self.new_wanted.emit)
         self.title = named(ElidedLabel("Chats"), "sectionTitle")
         self.empty = named(QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop), "chatsEmpty")
         self._below = QWidget()

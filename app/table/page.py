@@ -7,6 +7,7 @@ from PySide6.QtGui import QColor, QContextMenuEvent, QGuiApplication, QKeyEvent,
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QHBoxLayout, QHeaderView, QLabel, QMenu, QTableView, QWidget
 
 from app.look import theme as themes
+from app.look.command import native_keys
 from app.look.theme import Theme
 from app.look.widgets import icon_button, in_column, named, tint
 from app.session.cursor import Cursor, Place
@@ -24,7 +25,7 @@ class RoundTable(QTableView):
             self,
             "roundTable",
             "Rounds in a table",
-            "Enter pins a round, Ctrl+C copies the selected rows, the menu key opens the sort menu.",
+            f"Enter pins a round, {native_keys('Ctrl+C')} copies the selected rows, the menu key opens the sort menu.",
         )
         self.shown, self.cursor_place = shown, cursor
         self.rounds = RoundModel(self)

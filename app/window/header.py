@@ -8,6 +8,7 @@ from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QHBoxLayout, QLabel, QToolButton, QWidget
 
+from app.look.command import native_keys
 from app.look.fields import GammaBox, SeedField, TemperatureBox, just_wide_enough, keep_from_wheel
 from app.look.flow_layout import wrapping
 from app.look.model_selector import BUILT_IN, USUAL_DRAFTER, ModelSelector
@@ -55,7 +56,7 @@ class Header(QWidget):
         self.pin = icon_button("pin", "Keep this seed", self._pin)
         self._set_up_seed()
         keep_from_wheel(self.target, self.drafter, self.gamma, self.temperature)
-        self.sidebar = icon_button("sidebar", "Show or hide the chats (Ctrl+B)")
+        self.sidebar = icon_button("sidebar", f"Show or hide the chats ({native_keys('Ctrl+B')})")
         self.sidebar.setCheckable(True)
         self.compare = named(icon_button("compare", "Compare settings side by side (F4)"), words="Compare")
         self.options = icon_button("options", "Sampling options and system prompt")

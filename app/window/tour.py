@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QStackedWidget, QWidg
 
 from app.conversation.composer import Composer
 from app.conversation.legend import Legend
+from app.look.command import native_keys
 from app.look.marks import smooth_painter
 from app.look.theme import Theme
 from app.look.widgets import in_column, in_row, named, push_button
@@ -81,7 +82,8 @@ def stops_of(window: Host) -> tuple[Stop, ...]:
         ),
         Stop(
             "Everything else",
-            "This menu has all commands. Ctrl+K finds them by name, and F1 lists the keys. The tour is under Help.",
+            f"This menu has all commands. {native_keys('Ctrl+K')} finds them by name, and F1 lists the keys. "
+            "The tour is under Help.",
             lambda: window.header.menu,
         ),
     )

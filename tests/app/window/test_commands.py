@@ -12,8 +12,11 @@ from PySide6.QtGui import QAction, QCursor, QKeySequence, QShortcut
 from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
+import app.look.command
 from app.look.command import ELSEWHERE, ESCAPE
 from app.session.cursor import Place
+from app.window.palette import command_entries
+from app.window.tour import stops_of
 from app.window.window import Window
 from engine.requests.compare import CompareRequest
 from tests.app.driving import Open, ask, wait_for_answer
@@ -38,6 +41,37 @@ def keys_of_the_window(window: Window) -> Iterator[str]:
         yield shortcut.key().toString(QKeySequence.SequenceFormat.PortableText)
     for button in window.findChildren(QAbstractButton):
         yield button.shortcut().toString(QKeySequence.SequenceFormat.PortableText)
+
+
+class KeysOfAMac(QKeySequence):
+    """As Qt writes them there."""
+
+    def toString(self, format: QKeySequence.SequenceFormat = QKeySequence.SequenceFormat.PortableText) -> str:
+        words = super().toString(QKeySequence.SequenceFormat.PortableText)
+        is_portable = format == QKeySequence.SequenceFormat.PortableText
+        return words if is_portable else words.replace("Ctrl+", "⌘").replace("Shift+", "⇧").replace("Return", "↩")
+
+
+def test_no_words_name_keys_that_a_mac_has_not(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.look.command, "QKeySequence", KeysOfAMac)
+    window, _ = open_window()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    window.open_settings()
+    window.models.open()
+    window.show_shortcuts()
+    window.messages.edit_answer(0)
+    window.pages.open_compare()
+    window.tour.begin()
+    told = [
+        *(stop.words for stop in stops_of(window)),
+        *(entry.note for entry in command_entries(window.commands, window.actions_by_id)),
+    ]
+    for widget in [each for top in QApplication.topLevelWidgets() for each in (top, *top.findChildren(QWidget))]:
+        told += [widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()]
+        told += [str(widget.property(name) or "") for name in ("text", "placeholderText", "whatsThis")]
+    assert [words for words in told if "Ctrl" in words] == []
+    assert any("⌘K" in words for words in told)
 
 
 def test_every_shortcut_of_the_window_is_a_command(qtbot: QtBot, open_window: Open) -> None:
