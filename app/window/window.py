@@ -892,7 +892,7 @@ class Window(QMainWindow):
             return
         if not self._closed:
             self._closed = True
-            area = self.geometry()
+            area = self.normalGeometry() if self.isFullScreen() else self.geometry()
             self.chat.keep(geometry=(area.x(), area.y(), area.width(), area.height()))
             self.hide()
             self._clock.stop()

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.conversation.blocks import footer_words
 from app.export.kinds import kind_named
 from engine.types import PrefillProgress, RoundFinished
-from tests.app.driving import Open, ask, choose, status, wait_for_answer
+from tests.app.driving import Open, ask, choose, settle, status, wait_for_answer
 from tests.app.fakes import STORY, make_round, story_rounds
 
 
@@ -178,6 +178,18 @@ def test_settings_are_kept_for_the_next_start(qtbot: QtBot, open_window: Open, t
     window.close()
     kept = json.loads(path.read_text())
     assert (kept["gamma"], kept["ghosts"], kept["appearance"], kept["geometry"][2:]) == (6, "none", "light", [1000, 700])
+
+
+def test_a_window_that_is_closed_in_full_screen_opens_in_its_own_size(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    window, _ = open_window(path=path)
+    window.resize(700, 500)
+    settle()
+    window.showFullScreen()
+    settle()
+    assert window.width() > 700
+    window.close()
+    assert json.loads(path.read_text())["geometry"][2:] == [700, 500]
 
 
 def test_settings_that_cannot_be_written_cost_no_work(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
