@@ -78,6 +78,7 @@ class Banner(QWidget):
         self.action.setText(title)
         self.action.setAccessibleName(title)
         self.action.show()
+        self._fit()  # it takes room from the words
         self._count_down()
 
     def check(self) -> None:

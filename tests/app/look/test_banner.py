@@ -51,6 +51,18 @@ def test_a_message_covers_nothing_and_moves_no_text(qtbot: QtBot, open_window: O
     assert hidden <= 1 or banner.area.verticalScrollBar().maximum() > 0, "all of it can be read"
 
 
+@pytest.mark.parametrize("letters", range(30, 80, 10))
+def test_words_that_a_button_leaves_less_room_have_lines_enough(open_window: Open, letters: int) -> None:
+    window, _ = open_window()
+    window.resize(900, 600)
+    banner = window.banner
+    banner.show_message(f"Saved: /home/someone/{'word-' * (letters // 5)}card.png.", "note")
+    settle()
+    banner.offer("Show in folder", lambda: None)
+    settle()
+    assert banner.area.verticalScrollBar().maximum() == 0, "it fits, so nothing has to be scrolled"
+
+
 def test_a_note_goes_when_it_has_been_read_and_an_error_stays(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     window.activateWindow()
