@@ -108,8 +108,6 @@ def planned(
             ]
     if request.peers and request.kv_bits is not None:
         notes.append("mlx-lm is measured with keys and values in full precision.")
-    if request.peers and request.repetition_penalty != 1:
-        notes.append("mlx-lm is measured without a repetition penalty.")
     for drafter in drafters if request.peers else ():
         if drafter.model is None:
             notes.append(f"mlx-lm is not measured with {drafter.name}: it speculates with draft models only.")

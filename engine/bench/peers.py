@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import generate_step, generation_stream, speculative_generate_step
 from mlx_lm.models.cache import make_prompt_cache
-from mlx_lm.sample_utils import make_sampler
+from mlx_lm.sample_utils import make_logits_processors, make_sampler
 
 from engine.models.loaded import LoadedModel
 from engine.requests.bench import PeerToken
@@ -69,6 +69,7 @@ def answer(
             min_p=options.min_p,
             top_k=options.top_k if options.top_k < caches.logits_width(target.model) else 0,  # else it raises ValueError
         ),
+        "logits_processors": _penalties(prompt, options),
         "prompt_cache": cache,
     }
     began = time.perf_counter()
@@ -96,6 +97,16 @@ def refusal(target: LoadedModel, draft: LoadedModel) -> str | None:
         if caches.refusal(make_prompt_cache(model.model)) is not None:
             return f"it cannot take tokens back from the {whose}'s sliding windows, chunks or recurrent layers"
     return None
+
+
+def _penalties(prompt: Sequence[int], options: DecodingOptions) -> list[Callable[[mx.array, mx.array], mx.array]]:
+    """mlx-lm's, of prompt and answer: the loops know only the tokens that they have read themselves."""
+    if "repetition_penalty" not in options.filters_on:
+        return []
+    context = options.repetition_context
+    before = mx.array(list(prompt[:-1][-context:]), mx.uint32)
+    (penalise,) = make_logits_processors(repetition_penalty=options.repetition_penalty, repetition_context_size=context)
+    return [lambda read, logits: penalise(read if len(read) >= context else mx.concatenate([before, read]), logits)]
 
 
 def _gamma(options: DecodingOptions) -> int:

@@ -37,9 +37,9 @@ METHOD = {
     "seconds": "From the end of reading the prompt (all but its last token) to the last token; drafter and cache start empty.",
     "decoding": "What the window shows of each round (probabilities, alternatives, times by phase) is not worked out meanwhile: "
     "analyse is off, phase_every 0.",
-    "peers": "mlx-lm's generate_step and speculative_generate_step on the same loaded models and prompts, read beforehand; its "
-    "rule is match, it draws its own noise and yields ids without texts. Its rejected proposals are inferred from where its "
-    "rounds end.",
+    "peers": "mlx-lm's generate_step and speculative_generate_step on the same loaded models and prompts, read beforehand, "
+    "with its own filters and repetition penalty, set alike; its rule is match, it draws its own noise and yields ids without "
+    "texts. Its rejected proposals are inferred from where its rounds end.",
     "summary": "speedup is the geometric mean over prompts; alpha, tau and tokens_per_second are ratios of sums over prompts. "
     "Prompts on which not every setting was measured are left out, unless there is no other.",
     "intervals": f"{COVERAGE:.0%}, over prompts. Of speed-ups Student's, of their logarithms, from {FEWEST} prompts on; of alpha "

@@ -13,6 +13,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx_lm.generate import generate_step
+from mlx_lm.sample_utils import make_logits_processors
 from scipy import stats
 
 from engine.bench import peers
@@ -20,6 +21,7 @@ from engine.bench.measure import MeasuredAnswer, row_of, speculative_counts
 from engine.bench.prompts import read_prompts
 from engine.bench.report import Results, document, text_of
 from engine.bench.statistics import ALL, noise_of_plain, prompts_measured, repeated, summarise, whole_blocks
+from engine.decoding import decode
 from engine.mlx_backend import MlxBackend
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
@@ -288,13 +290,19 @@ def test_impossible_requests_are_refused(field: str, value: object) -> None:
 # Peers
 
 
+PEER_PROMPT = [5, 7, 9, 11, 5, 7]
+
+
+def peer_options(temperature: float = 0.0, **options: Any) -> DecodingOptions:
+    return DecodingOptions(temperature=temperature, seed=5, max_tokens=24, gamma=3, **options)
+
+
 def peer_tokens(target: LoadedModel, draft: LoadedModel | None, temperature: float = 0.0, **options: Any) -> list[PeerToken]:
-    made = DecodingOptions(temperature=temperature, seed=5, max_tokens=24, gamma=3, **options)
-    return list(peers.answer(target, draft, [5, 7, 9, 11, 5, 7], made, lambda: None))
+    return list(peers.answer(target, draft, PEER_PROMPT, peer_options(temperature, **options), lambda: None))
 
 
 def test_peers_say_what_mlx_lm_says(target: LoadedModel, draft: LoadedModel) -> None:
-    prompt = mx.array([5, 7, 9, 11, 5, 7])
+    prompt = mx.array(PEER_PROMPT)
     wanted = [int(token) for token, _ in generate_step(prompt, target.model, max_tokens=24)]
     ends = [place + 1 for place, token in enumerate(wanted) if token in target.eos_ids]
     wanted = wanted[: ends[0] if ends else None]
@@ -319,6 +327,20 @@ def test_peers_draw_under_the_same_filters(target: LoadedModel) -> None:
         assert [token.id for token in peer_tokens(target, None, **hot, **narrow)] == [token.id for token in likeliest]
     wide = peer_tokens(target, None, **hot, top_k=10**6)
     assert [token.id for token in wide] == [token.id for token in peer_tokens(target, None, **hot)], "as many as there are"
+
+
+@pytest.mark.parametrize("context", [3, 20])
+def test_peers_have_the_same_repetition_penalty(context: int, target: LoadedModel, draft: LoadedModel) -> None:
+    """It counts the prompt, which mlx-lm's loops have not read themselves."""
+    penalty = {"repetition_penalty": 1.5, "repetition_context": context}
+    processors = make_logits_processors(repetition_penalty=1.5, repetition_context_size=context)
+    steps = generate_step(mx.array(PEER_PROMPT), target.model, max_tokens=24, logits_processors=processors)
+    wanted = [int(token) for token, _ in steps]
+    own = [token.id for round_ in decode(target, PEER_PROMPT, None, peer_options(**penalty)) for token in round_.emitted]
+    for drafter in (None, draft, target):
+        found = [token.id for token in peer_tokens(target, drafter, **penalty)]
+        assert found == wanted[: len(found)] == own
+    assert found != [token.id for token in peer_tokens(target, None)]
 
 
 def test_a_trimmed_head_is_spread_onto_the_targets_ids(target: LoadedModel) -> None:
