@@ -13,6 +13,7 @@ from app.library.downloads import Downloads
 from app.library.hosts_page import HostsPage
 from app.library.hub_page import HubPage
 from app.library.machine_page import MachinePage
+from app.look.banner import Banner
 from app.look.placing import at_most_the_screen
 from app.look.theme import Theme
 from app.look.widgets import in_column, named
@@ -39,10 +40,11 @@ class ModelsDialog(QDialog):
             "Left and Right switch between models here, the Hub, and machines.",
         )
         self.pages = QStackedWidget()
+        self.banner = Banner()
         for title, page in (("On this machine", self.machine), ("Hugging Face Hub", self.hub), ("Machines", self.hosts)):
             self.tabs.addTab(title)
             self.pages.addWidget(page)
-        in_column(self.tabs, (self.pages, 1), spacing=12, margins=(18, 10, 18, 16), parent=self)
+        in_column(self.tabs, (self.pages, 1), self.banner, spacing=12, margins=(18, 10, 18, 16), parent=self)
         self.tabs.currentChanged.connect(self._turn)
         self.machine.fetch_wanted.connect(self.fetch)
         self.machine.read_again.connect(self.hub.refresh)
@@ -72,5 +74,6 @@ class ModelsDialog(QDialog):
         self.machine.set_look(theme, scale)
         self.hub.set_look(theme, scale)
         self.hosts.set_look(theme, scale)
+        self.banner.set_look(theme, scale)
         wanted = QSize(round(SIZE.width() * scale), round(SIZE.height() * scale))
         self.resize(at_most_the_screen(self, wanted))

@@ -57,6 +57,18 @@ class ModelsController(QObject):
         self.dialog.raise_()
         self.dialog.activateWindow()
 
+    @property
+    def banners(self) -> tuple[Banner, ...]:
+        """Where messages are shown: in the window, and in the dialog too while that is before it."""
+        before = self.dialog is not None and self.dialog.isVisible() and not self._parent.isActiveWindow()
+        return (self._banner, self.dialog.banner) if before and self.dialog is not None else (self._banner,)
+
+    def hide_messages(self) -> None:
+        """What was said of the model before no longer matters."""
+        self._banner.hide()
+        if self.dialog is not None:
+            self.dialog.banner.hide()
+
     def open_for(self, kind: str) -> None:
         """Shows the dialog, where models are greyed that cannot be used as "target" or "drafter"."""
         self.open()
@@ -86,14 +98,14 @@ class ModelsController(QObject):
 
     @Slot(str, str)
     def _use(self, kind: str, path: str) -> None:
-        self._banner.hide()
+        self.hide_messages()
         self._chat.change(kind, path)
         if self.dialog is not None:
             self.dialog.machine.refresh()
 
     @Slot(str, str)
     def _use_pair(self, target: str, drafter: str) -> None:
-        self._banner.hide()
+        self.hide_messages()
         self._chat.change_models(target, drafter)
 
     @Slot(str)

@@ -385,29 +385,30 @@ class Window(QMainWindow):
     def say(self, message: str, tone: str = "error") -> None:
         """A message, beside it the way to have a model loaded for which there may not be memory enough, to do without other
         machines, or without a model that cannot be loaded."""
-        self.banner.show_message(message, tone)
-        if self.chat.may_load_anyway(message):
-            self.banner.offer("Load anyway", self._load_anyway)
-        elif self.chat.may_leave_machines(message):
-            self.banner.offer("Use this machine alone", partial(self._change_instead, "split", False))
-        elif self.chat.left_without_model(message):
-            built_in = self.settings.target == "builtin"  # chosen again, it is tried again
-            words = "Try again" if built_in else "Use the built-in model"
-            self.banner.offer(words, partial(self._change_instead, "target", "builtin"))
+        for banner in self.models.banners:
+            banner.show_message(message, tone)
+            if self.chat.may_load_anyway(message):
+                banner.offer("Load anyway", self._load_anyway)
+            elif self.chat.may_leave_machines(message):
+                banner.offer("Use this machine alone", partial(self._change_instead, "split", False))
+            elif self.chat.left_without_model(message):
+                built_in = self.settings.target == "builtin"  # chosen again, it is tried again
+                words = "Try again" if built_in else "Use the built-in model"
+                banner.offer(words, partial(self._change_instead, "target", "builtin"))
 
     def _change_instead(self, name: str, value: object) -> None:
-        self.banner.hide()
+        self.models.hide_messages()
         self.chat.change(name, value)
 
     def _load_anyway(self) -> None:
-        self.banner.hide()
+        self.models.hide_messages()
         self.chat.load_anyway()
 
     @Slot(str, object)
     def _wish(self, name: str, value: object) -> None:
         """Another model or drafter: what was said of the one before no longer matters."""
         if name in ("target", "drafter"):
-            self.banner.hide()
+            self.models.hide_messages()
 
     # From the chat to the views
 

@@ -29,7 +29,7 @@ from engine.errors import DraftlightError
 from engine.files import builtin, download, library
 from engine.files.cached_models import delete_cached
 from engine.files.library import LibraryModel, added_folders
-from engine.types import DrafterChecked
+from engine.types import DrafterChecked, LoadFailed, LoadStarted
 from engine.wording import size
 from tests.app.driving import Open
 from tests.engine import tiny_models
@@ -74,6 +74,31 @@ def drop(window: Any, path: Path) -> bool:
     if over.isAccepted():
         QApplication.sendEvent(window, QDropEvent(where, Qt.DropAction.CopyAction, data, left, plain))
     return over.isAccepted()
+
+
+def test_a_model_that_cannot_be_loaded_is_told_where_it_was_chosen(qtbot: QtBot, open_window: Open, models: Path) -> None:
+    tiny_models.write_gguf(models / "tiny.gguf", "Q8_0", general__file_type=7)
+    window, engine = open_window()
+    window.models.open()
+    dialog = window.models.dialog
+    assert dialog is not None
+    dialog.activateWindow()
+    qtbot.waitUntil(lambda: titles(dialog.machine.list) == ["tiny"] and dialog.isActiveWindow())
+    target = str(models / "tiny.gguf")
+    dialog.machine.list.go_to(target)
+    for words, may_force in (("tiny.gguf is incomplete.", False), ("There may not be memory enough.", True)):
+        qtbot.mouseClick(dialog.machine.use, Qt.MouseButton.LeftButton)
+        assert dialog.banner.isHidden()
+        engine.say(LoadStarted(target), LoadFailed(target, words, may_force))
+        qtbot.waitUntil(lambda words=words: dialog.banner.words.text() == words)
+        assert dialog.banner.isVisible() and window.banner.isVisible()
+        assert dialog.banner.action.isVisible() is may_force
+    qtbot.mouseClick(dialog.banner.action, Qt.MouseButton.LeftButton)
+    assert dialog.banner.isHidden() and window.banner.isHidden(), "it is tried"
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    window.say("Something else.")
+    assert dialog.banner.isHidden(), "whoever is at the chat again reads it there"
 
 
 def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
