@@ -13,6 +13,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx_lm.generate import generate_step
+from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.sample_utils import make_logits_processors
 from scipy import stats
 
@@ -290,19 +291,16 @@ def test_impossible_requests_are_refused(field: str, value: object) -> None:
 # Peers
 
 
-PEER_PROMPT = [5, 7, 9, 11, 5, 7]
-
-
 def peer_options(temperature: float = 0.0, **options: Any) -> DecodingOptions:
     return DecodingOptions(temperature=temperature, seed=5, max_tokens=24, gamma=3, **options)
 
 
 def peer_tokens(target: LoadedModel, draft: LoadedModel | None, temperature: float = 0.0, **options: Any) -> list[PeerToken]:
-    return list(peers.answer(target, draft, PEER_PROMPT, peer_options(temperature, **options), lambda: None))
+    return list(peers.answer(target, draft, [5, 7, 9, 11, 5, 7], peer_options(temperature, **options), lambda: None))
 
 
 def test_peers_say_what_mlx_lm_says(target: LoadedModel, draft: LoadedModel) -> None:
-    prompt = mx.array(PEER_PROMPT)
+    prompt = mx.array([5, 7, 9, 11, 5, 7])
     wanted = [int(token) for token, _ in generate_step(prompt, target.model, max_tokens=24)]
     ends = [place + 1 for place, token in enumerate(wanted) if token in target.eos_ids]
     wanted = wanted[: ends[0] if ends else None]
@@ -331,16 +329,24 @@ def test_peers_draw_under_the_same_filters(target: LoadedModel) -> None:
 
 @pytest.mark.parametrize("context", [3, 20])
 def test_peers_have_the_same_repetition_penalty(context: int, target: LoadedModel, draft: LoadedModel) -> None:
-    """It counts the prompt, which mlx-lm's loops have not read themselves."""
-    penalty = {"repetition_penalty": 1.5, "repetition_context": context}
-    processors = make_logits_processors(repetition_penalty=1.5, repetition_context_size=context)
-    steps = generate_step(mx.array(PEER_PROMPT), target.model, max_tokens=24, logits_processors=processors)
-    wanted = [int(token) for token, _ in steps]
-    own = [token.id for round_ in decode(target, PEER_PROMPT, None, peer_options(**penalty)) for token in round_.emitted]
+    """It counts the prompt, which mlx-lm's loops have not read themselves, and which holds what the target would say."""
+    prompt = [147, 130, 60, 9, 81, 7, 12]
+    options = peer_options(repetition_penalty=1.5, repetition_context=context)
+
+    def of_mlx_lm(before: list[int], read: list[int]) -> list[int]:
+        """What `generate_step` says where it has read the second part of the prompt itself."""
+        cache = make_prompt_cache(target.model)
+        if before:
+            target.model(mx.array([before]), cache=cache)
+        processors = make_logits_processors(repetition_penalty=1.5, repetition_context_size=context)
+        loop = {"max_tokens": 24, "logits_processors": processors, "prompt_cache": cache}
+        return [int(token) for token, _ in generate_step(mx.array(read), target.model, **loop)]
+
+    wanted = of_mlx_lm([], prompt)
+    assert wanted != of_mlx_lm(prompt[:-1], prompt[-1:]), "so it makes a difference"
+    assert [token.id for round_ in decode(target, prompt, None, options) for token in round_.emitted] == wanted
     for drafter in (None, draft, target):
-        found = [token.id for token in peer_tokens(target, drafter, **penalty)]
-        assert found == wanted[: len(found)] == own
-    assert found != [token.id for token in peer_tokens(target, None)]
+        assert [token.id for token in peers.answer(target, drafter, prompt, options, lambda: None)] == wanted
 
 
 def test_a_trimmed_head_is_spread_onto_the_targets_ids(target: LoadedModel) -> None:
