@@ -306,7 +306,7 @@ def _residual_or_bonus(p: Distribution, q: Draft, accepted: mx.array, scale: mx.
     rejected = mx.minimum(accepted, gamma - 1)
     p_row = p.row(rejected).probabilities
     excess = mx.maximum(scale * p_row - q.row(rejected).probabilities, 0.0)
-    residual = mx.where(excess.sum() > 0, excess, p_row)
+    residual = mx.where(excess.sum() == 0, p_row, excess)  # what is not a number stays so, and no token is drawn
     correction = noise.residual(Distribution.from_probabilities(residual), rejected)
     bonus = noise.shared(p.row(gamma), first=gamma)
     return mx.where(accepted == gamma, bonus.astype(mx.int32), correction.astype(mx.int32)).reshape(())
