@@ -29,7 +29,7 @@ from engine.chats import ChatStore
 from engine.drafter_kinds import default_drafter
 from engine.interface import EngineLike
 from engine.process.client import AGAIN, ProcessEngine
-from engine.process.launch import Launch
+from engine.process.launch import Launch, is_python
 from engine.trace import Trace
 from engine.worker import Engine
 
@@ -104,7 +104,8 @@ def make_application() -> QApplication:
     application.setApplicationDisplayName("Draftlight")
     application.setDesktopFileName("draftlight")
     application.setStyle("Fusion")
-    application.setWindowIcon(themes.app_icon())
+    if is_python():  # the Dock would show it in place of the icon that the application for macOS has
+        application.setWindowIcon(themes.app_icon())
     screen_reader.install()
     column_text.install()
     pg.setConfigOptions(antialias=False)

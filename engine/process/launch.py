@@ -28,13 +28,17 @@ LONGEST_ADDRESS = 100
 """Bytes of a socket's path that every system takes."""
 
 
+def is_python() -> bool:
+    """Whether what runs is a Python that takes options; in the application for macOS it is the application itself."""
+    return Path(sys.executable).name.lower().startswith("python")
+
+
 def own_python(module: str) -> tuple[str, ...]:
     """The command that runs `main` of a module by this Python and this very code; what is added to it are arguments.
 
-    In the application for macOS what runs is no Python that takes options; there `--engine-process` is for the application's own
-    start (`packaging/macos/draftlight/__main__.py`).
+    In the application for macOS `--engine-process` is for its own start (`packaging/macos/draftlight/__main__.py`).
     """
-    if not Path(sys.executable).name.lower().startswith("python"):
+    if not is_python():
         return (sys.executable, "--engine-process", module)
     # Never from the folder it happens to be started in: that may hold another `engine`.
     return (sys.executable, "-I" if sys.flags.isolated else "-P", "-c", _START, str(_ROOT), module)

@@ -25,15 +25,17 @@ SIZES = {
     b"ic10": 1024,
 }
 """The kinds of entries that hold a PNG, with its pixels; ic11 to ic14 are for screens with two pixels a point."""
+DRAWN = 824 / 1024 * 512 / 448
+"""How much of an icon's side the drawing takes: its body, 448 of 512 units, is then as wide as those of macOS's own icons."""
 
 
 def png(renderer: QSvgRenderer, side: int) -> bytes:
     """The drawing as a PNG of `side` pixels, with the margin that macOS's own icons have."""
     image = QImage(side, side, QImage.Format.Format_ARGB32_Premultiplied)
     image.fill(Qt.GlobalColor.transparent)
-    margin = side * 100 / 1024
+    margin = side * (1 - DRAWN) / 2
     painter = QPainter(image)
-    renderer.render(painter, QRectF(margin, margin, side - 2 * margin, side - 2 * margin))
+    renderer.render(painter, QRectF(margin, margin, side * DRAWN, side * DRAWN))
     painter.end()
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)

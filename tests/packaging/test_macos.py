@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PySide6.QtGui import QImage
 
 from engine.process.launch import own_python
 from tests.packaging import REPOSITORY, script
@@ -130,13 +131,17 @@ def test_the_icon_has_the_sizes_that_it_says(tmp_path: Path, monkeypatch: pytest
     make_icon.main()
     data = (tmp_path / "icon" / "a.icns").read_bytes()
     assert data[:4] == b"icns" and struct.unpack_from(">I", data, 4)[0] == len(data)
-    at, sizes = 8, {}
+    at, sizes, pictures = 8, {}, {}
     while at < len(data):
         kind, length = struct.unpack_from(">4sI", data, at)
         assert data[at + 8 : at + 16] == b"\x89PNG\r\n\x1a\n"
         sizes[kind] = struct.unpack_from(">II", data, at + 24)
+        pictures[kind] = QImage.fromData(data[at + 8 : at + length])
         at += length
     assert sizes == {kind: (side, side) for kind, side in make_icon.SIZES.items()}
+    largest = pictures[b"ic10"]
+    across = [at for at in range(1024) if largest.pixelColor(at, 512).alpha() > 127]
+    assert (across[0], across[-1]) == (100, 923), "as wide as other icons in the Dock"
 
 
 TOOL = """#!/bin/sh

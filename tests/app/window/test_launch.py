@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ from engine.files.whole_file import NotWritten
 from engine.types import LoadFailed, LoadStarted
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 from tests.app.turns_engine import TurnsEngine
+
+REPOSITORY = Path(__file__).parents[3]
 
 
 def arguments(target: str | None = None, drafter: str | None = None) -> argparse.Namespace:
@@ -43,6 +47,19 @@ def test_the_window_opens_before_the_model_loads_and_quits_when_closed(
     assert engine.loads == [("builtin", "ngram")]
     assert engine.closed
     assert stored.load(home / "settings.json")[0].drafter == "ngram"
+
+
+@pytest.mark.parametrize(
+    ("executable", "has"), [("/usr/bin/python3.12", True), ("/Draftlight.app/Contents/MacOS/Draftlight", False)]
+)
+def test_the_application_for_macos_keeps_its_own_icon(executable: str, has: bool) -> None:
+    """In a process of its own, since there is one application only."""
+    program = f"""
+import sys
+sys.executable = {executable!r}
+from app.window.launch import make_application
+sys.exit(make_application().windowIcon().isNull() is {has})"""
+    assert subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY).returncode == 0
 
 
 def test_numbers_are_typed_as_they_are_written_where_a_comma_parts_decimals(qtbot: QtBot) -> None:
