@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +48,8 @@ def is_attachable(path: Path) -> bool:
 
 def read_attachment(path: Path) -> Attachment:
     """A text file in UTF-8 or UTF-16. Raises DraftlightError, with what to do, for any other and for one that is too large."""
-    name = " ".join(path.name.split())
+    # macOS often writes ü in a name as two characters, which a model reads as more tokens, and rarer ones.
+    name = unicodedata.normalize("NFC", " ".join(path.name.split()))
     try:
         if path.exists() and not path.is_file():  # a pipe or a device might never end
             raise DraftlightError(f"{name} is not a regular file, so it cannot be attached.")

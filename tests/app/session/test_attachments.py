@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,11 @@ def write(folder: Path, content: bytes, name: str = "notes.txt") -> Path:
 def test_text_is_read_with_line_feeds_only(tmp_path: Path, content: bytes, text: str, normalised: bool) -> None:
     read = read_attachment(write(tmp_path, content))
     assert (read.name, read.text, read.normalised) == ("notes.txt", text, normalised)
+
+
+def test_a_name_has_the_letters_that_people_type(tmp_path: Path) -> None:
+    as_macos_writes_it = unicodedata.normalize("NFD", "Überblick für Zoë.txt")
+    assert read_attachment(write(tmp_path, b"one", as_macos_writes_it)).name == "Überblick für Zoë.txt" != as_macos_writes_it
 
 
 @pytest.mark.parametrize(
