@@ -196,13 +196,17 @@ class Composer(QWidget):
 
     def set_text(self, text: str) -> None:
         """Puts another prompt in the field, with the text cursor at its end and the keyboard on it."""
+        self.show_text(text)
+        self.edit.setFocus()
+
+    def show_text(self, text: str) -> None:
+        """The same, and the keyboard stays where it is."""
         typed, attachments = taken_apart(text)
         for chip in [*self.chips]:
-            self._remove(chip)
+            self._take_out(chip)
         self.edit.setPlainText(typed)
         self.attach(attachments)
         self.edit.moveCursor(self.edit.textCursor().MoveOperation.End)
-        self.edit.setFocus()
 
     def attach(self, attachments: Sequence[Attachment]) -> None:
         """Adds files that go with the message; one that is there already is not added again."""
@@ -229,13 +233,16 @@ class Composer(QWidget):
         self._show_chips()
 
     def _remove(self, chip: Chip) -> None:
+        self._take_out(chip)
+        self.edit.setFocus()
+
+    def _take_out(self, chip: Chip) -> None:
         self.chips.remove(chip)
         chip.hide()
         layout = self._chips.layout()
         assert layout is not None
         layout.removeWidget(chip)
         chip.deleteLater()
-        self.edit.setFocus()
         self._show_chips()
 
     def _show_chips(self) -> None:

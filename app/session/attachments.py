@@ -101,6 +101,12 @@ def _files(prompt: str, at: int) -> list[Attachment] | None:
     return found
 
 
+def put_together(prompts: Iterable[str]) -> str:
+    """One prompt of several: what the user wrote as paragraphs, and behind it all files."""
+    parts = [taken_apart(prompt) for prompt in prompts]
+    return joined("\n\n".join(text for text, _ in parts if text.strip()), (each for _, files in parts for each in files))
+
+
 def in_short(prompt: str) -> str:
     """A prompt as it is shown: files by name and length."""
     text, attachments = taken_apart(prompt)

@@ -22,6 +22,7 @@ from app.session.session import Answer, Session, Turn
 from app.session.session import Path as Way
 from app.session.settings import Settings
 from app.session.stored_chat import KeptChat
+from app.session.unsent import Unsent
 from engine.chats import ChatStore, Conversation, Figures
 from engine.drafter_kinds import NO_DRAFTER, default_drafter, may_fit
 from engine.errors import DraftlightError
@@ -66,6 +67,7 @@ class Chat(QObject):
         session: what the views show. settings: what is in force from the next answer on.
         keeper: writes the conversation down as it goes; None where that is not wanted.
         kept: what the store knows of the conversation.
+        unsent: what is written and not sent.
         replaced: the turn beside which the newest answer stands.
         may_drop: the newest answer was refused because the conversation is too long, and would not be without its oldest turns.
 
@@ -118,6 +120,7 @@ class Chat(QObject):
         self._before: Way = ()
         self.kept = KeptChat()
         self.keeper = None if store is None else ChatKeeper(store, self)
+        self.unsent = Unsent(self.keeper, self)
         self._plain: tuple[int, Answer] | None = None
         self.session = Session()
         self.session.drafter = settings.drafter

@@ -76,6 +76,10 @@ class ChatKeeper(QObject):
         """Has something read and calls `then` with it; `failed` with a sentence for the user if that cannot be."""
         self._add(_Job(work, then, writes=False, failed=failed))
 
+    def attempt(self, work: Work, then: Then, failed: Then) -> None:
+        """Has something written that does not wait where it cannot be: then `failed` has a sentence for the user."""
+        self._add(_Job(work, then, writes=False, failed=failed))
+
     def try_again(self) -> None:
         """Tries at once what waits to be written."""
         self._add(_Job(lambda store: None, None, writes=True))

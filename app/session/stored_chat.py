@@ -39,6 +39,17 @@ class KeptChat:
     lacks_model: bool = False
     folder: str = ""
 
+    @property
+    def begun(self) -> bool:
+        """Whether it is in the store, or about to be."""
+        return self.number is not None or self.settings is not None
+
+    def is_same(self, other: KeptChat) -> bool:
+        """Whether both are one conversation; those that are not begun yet are one."""
+        if self.number is not None:
+            return self.number == other.number
+        return self is other or not (self.begun or other.begun)
+
 
 def chat_settings(settings: Settings) -> ChatSettings:
     """What of the window's settings a conversation is held under."""

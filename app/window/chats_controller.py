@@ -12,19 +12,28 @@ from PySide6.QtWidgets import QWidget
 from app.look.banner import Banner
 from app.look.wording import target_title
 from app.session.chat import Chat
+from app.session.stored_chat import KeptChat
 from app.sidebar.deleted_dialog import DeletedDialog
 from app.sidebar.traces_dialog import TracesDialog
-from engine.chats import ChatStore, Conversation, Listed
+from engine.chats import ChatStore, Conversation, Listed, UnsentText
 from engine.errors import DraftlightError
+
+Opened = tuple[Conversation, tuple[UnsentText, ...]]
+"""A chat out of the store, and what was written for it and not sent."""
 
 
 class ChatsController(QObject):
-    """Between the store of chats and the conversation that is shown. Without a store it does nothing."""
+    """Between the store of chats and the conversation that is shown. Without a store it does nothing.
+
+    Attributes:
+        restoring: the last chat is being shown again; what was typed meanwhile is meant for it.
+    """
 
     def __init__(self, chat: Chat, banner: Banner, window: QWidget) -> None:
         super().__init__(window)
         self._chat, self._banner, self._window = chat, banner, window
         self._wanted: int | None = None
+        self.restoring = False
 
     def restore(self, models: bool = True) -> None:
         """Shows the chat that was shown last, loads the models in force then, and takes in the traces of earlier versions.
@@ -40,6 +49,7 @@ class ChatsController(QObject):
             keeper.read(partial(_opened, number, None), partial(self._show_first, models), self._none_to_restore)
         if keeper is None:
             return
+        keeper.read(partial(_unsent, None), self._bring)
         keeper.write(ChatStore.import_traces, self._imported)
         keeper.tidy(self._chat.tell_stored)  # traces may take less now
 
@@ -151,12 +161,21 @@ class ChatsController(QObject):
         if self._chat.keeper is not None:
             TracesDialog(self._chat, self._window).open()
 
-    def _show_first(self, models: bool, conversation: Conversation) -> None:
+    def _bring(self, unsent: tuple[UnsentText, ...]) -> None:
+        """What was written for a new chat, before what the user has typed meanwhile."""
+        self._chat.unsent.take_in(KeptChat(), unsent)
+        if unsent and not self._chat.kept.begun:
+            self._chat.opened.emit()
+
+    def _show_first(self, models: bool, opened: Opened) -> None:
         """Unless the user was quicker."""
+        conversation = self._take_in(opened)
         session = self._chat.session
         if not session.turns and not session.replaying and self._chat.kept.number is None:
             if self._wanted == conversation.about.id:
+                self.restoring = True
                 self._chat.show(conversation, models)
+                self.restoring = False
         if self._chat.waits_for_models or session.model is None:
             self._chat.load_models()
 
@@ -164,8 +183,13 @@ class ChatsController(QObject):
         self._not_there(message)
         self._chat.load_models()
 
-    def _show(self, then: Callable[[], object] | None, conversation: Conversation) -> None:
-        chat = self._chat
+    def _take_in(self, opened: Opened) -> Conversation:
+        conversation, unsent = opened
+        self._chat.unsent.take_in(KeptChat(conversation.about.id), unsent)
+        return conversation
+
+    def _show(self, then: Callable[[], object] | None, opened: Opened) -> None:
+        chat, conversation = self._chat, self._take_in(opened)
         if self._wanted != conversation.about.id or chat.session.replaying:
             return
         chat.show(conversation)
@@ -194,8 +218,14 @@ def _restored(number: int, store: ChatStore) -> None:
     store.restore(number)
 
 
-def _opened(number: int, message: int | None, store: ChatStore) -> Conversation:
+def _opened(number: int, message: int | None, store: ChatStore) -> Opened:
     if message is not None:
         with contextlib.suppress(DraftlightError):  # it still opens where nothing can be written
             store.choose(message)
-    return store.open(number)
+    return store.open(number), _unsent(number, store)
+
+
+def _unsent(number: int | None, store: ChatStore) -> tuple[UnsentText, ...]:
+    with contextlib.suppress(DraftlightError):  # chats are shown without it, too
+        return store.take_unsent(number)
+    return ()

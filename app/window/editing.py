@@ -6,72 +6,84 @@ from collections.abc import Callable
 from functools import partial
 
 from app.conversation.composer import Composer
-from app.session.session import Session, Turn
+from app.session.chat import Chat
+from app.session.session import Turn
+from app.session.stored_chat import KeptChat
 
 
 class Editing:
-    """A prompt that was rewritten and neither sent nor cancelled waits for its turn to be shown or edited again.
+    """What is written for a chat and not sent waits for that chat to be shown again; a prompt that was rewritten and neither sent
+    nor cancelled, for its turn to be shown or edited again.
 
     Attributes:
         at: index of the turn whose prompt is being edited; None if a new message is being written.
     """
 
-    def __init__(self, composer: Composer, session: Session) -> None:
-        self._composer, self._session = composer, session
-        self._unsent = ""
-        self._turn: Turn | None = None
-        self._rewritten: list[tuple[Turn, str]] = []
+    def __init__(self, composer: Composer, chat: Chat) -> None:
+        self._composer, self._chat, self._session, self._unsent = composer, chat, chat.session, chat.unsent
+        self._shown = chat.kept
+        self._here = self._unsent.of(self._shown)
+        self._empty = True
         self.at: int | None = None
+        self._unsent.wanted.connect(self._note)
 
     def begin(self, at: int) -> None:
         """Takes the prompt of a turn into the message field, rewritten as far as it is. What is being written there waits."""
         self.leave()
-        self._unsent = self._composer.text
-        turn = self._session.turns[at]
-        waiting = next((each for each in self._rewritten if _same(each[0], turn)), None)
-        if waiting is not None:
-            self._rewritten.remove(waiting)
-        self._composer.set_text(turn.prompt if waiting is None else waiting[1])
+        self._note()
         self.show(at)
+        self._composer.set_text(self._here.text or self._session.turns[at].prompt)
 
     def show(self, at: int | None) -> None:
         """What is in the message field is to stand in place of a turn, or behind all."""
-        self.at, self._turn = at, None if at is None else self._session.turns[at]
+        self.at = at
+        self._here = self._unsent.of(self._shown, None if at is None else self._session.turns[at])
         last = at == len(self._session.turns) - 1
         self._composer.set_editing("" if at is None else "the last prompt" if last else "an earlier prompt")
 
+    def give_back(self, text: str, at: int | None) -> None:
+        """Puts a text that could not be sent into the empty message field again, in place of a turn if it was meant to be."""
+        self._note()
+        self.show(at)
+        self._composer.set_text(text)
+
     def end(self) -> None:
-        """Back to the message that was being written when editing began."""
+        """Back to the message that was being written when editing began. What is in the field is sent, or not wanted."""
+        self._here.text = ""
         self.show(None)
-        self._composer.set_text(self._unsent)
-        self._unsent = ""
+        self._composer.set_text(self._here.text)
 
     def leave(self) -> None:
         """The same, if a prompt is being edited; what was rewritten waits."""
-        if self._turn is not None:
-            self._rewritten += self._written()
-            self.end()
+        if self.at is not None:
+            self._note()
+            self.show(None)
+            self._composer.set_text(self._here.text)
 
     def cancel(self) -> Callable[[], None] | None:
         """The same, but nothing waits; what is returned brings back what was rewritten, if anything was."""
-        written = self._written()
+        self._note()
+        turn, text = self._here.turn, self._here.text
         self.end()
-        return partial(self._bring_back, written) if written else None
+        return partial(self._bring_back, self._shown, turn, text) if text else None
 
-    def _bring_back(self, written: list[tuple[Turn, str]]) -> None:
-        self._rewritten += written
+    def _bring_back(self, chat: KeptChat, turn: Turn | None, text: str) -> None:
+        self._unsent.of(chat, turn).text = text
         self.take_up()
 
-    def _written(self) -> list[tuple[Turn, str]]:
-        """The prompt that is being edited, if it is another one by now."""
-        turn, text = self._turn, self._composer.text
-        return [] if turn is None or text.strip() in ("", turn.prompt.strip()) else [(turn, text)]
+    def _note(self) -> None:
+        """Takes down what is in the message field. A prompt that is as it was is nothing."""
+        text, turn = self._composer.text, self._here.turn
+        self._here.text = "" if text.strip() in ("", "" if turn is None else turn.prompt.strip()) else text
 
     def follow(self) -> None:
         """Other turns may be shown, and the one that is being edited not among them."""
-        if self.at is None or self._session.replaying:
+        if self._session.replaying or self._chat.kept is not self._shown:
             return
-        if any(turn is self._turn for turn in self._session.turns):
+        self._empty = not self._session.turns
+        if self.at is None:
+            return
+        if any(turn is self._here.turn for turn in self._session.turns):
             self.show(self.at)
         else:
             self.leave()
@@ -79,20 +91,27 @@ class Editing:
     def take_up(self) -> None:
         """Goes on with a prompt that waits, if its turn is shown and no other is being edited."""
         turns = [] if self.at is not None else self._session.turns
-        at = next((at for at, turn in enumerate(turns) if any(_same(each, turn) for each, _ in self._rewritten)), None)
+        at = next((at for at, turn in enumerate(turns) if self._unsent.is_rewritten(self._shown, turn)), None)
         if at is not None:
             self.begin(at)
 
-    def move(self) -> None:
-        """Another conversation is shown. A prompt of one that is not kept is taken along, behind the message that waits."""
-        self.leave()
-        lost = [text for turn, text in self._rewritten if turn.kept_as is None]
-        if lost:
-            self._rewritten = [each for each in self._rewritten if each[0].kept_as is not None]
-            self._composer.set_text("\n\n".join(text for text in (self._composer.text, *lost) if text.strip()))
+    def move(self, *, along: bool) -> None:
+        """Another conversation is shown, with what is written for it. Where the one before is not kept, or is empty, what was
+        written for that is taken along or waits for a new one.
+
+        Args:
+            along: whether it is taken along in any case.
+        """
+        self._note()
+        message, rewritten = self._unsent.of(self._shown), self._unsent.rewritten(self._shown)
+        if self._empty:
+            message.chat = KeptChat()
+        self._unsent.forget()
+        self._shown = self._chat.kept
+        self.show(None)
+        if along or self._chat.keeper is None:
+            self._unsent.join(self._here, [message, *rewritten])
+        if self._composer.text != self._here.text:
+            self._composer.show_text(self._here.text)
+        self._unsent.keep()
         self.take_up()
-
-
-def _same(one: Turn, other: Turn) -> bool:
-    """Whether two are the same turn; a chat that is opened again has new ones."""
-    return one is other or (one.kept_as is not None and one.kept_as == other.kept_as)

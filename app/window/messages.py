@@ -70,7 +70,7 @@ class Messages(QObject):
             host.chats,
             host.replay_controller,
         )
-        self.editing = Editing(host.composer, host.chat.session)
+        self.editing = Editing(host.composer, host.chat)
         self._again = False
 
     @Slot()
@@ -191,9 +191,8 @@ class Messages(QObject):
         if before is newest:
             self._chat.withdraw()
         elif not self._composer.text.strip():
-            self._composer.set_text(self._chat.withdraw())
-            turns = self._session.turns
-            self.editing.show(next((at for at, turn in enumerate(turns) if turn is before), None))
+            prompt, turns = self._chat.withdraw(), self._session.turns
+            self.editing.give_back(prompt, next((at for at, turn in enumerate(turns) if turn is before), None))
         if self._chat.may_drop:
             again = self.regenerate if before is newest else self._composer.submit
             self._banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, again))

@@ -269,6 +269,7 @@ class Window(QMainWindow):
             (presets.deleted, self._delete_preset),
             (self.composer.sent, self.send),
             (self.composer.changed, self.context.touch),
+            (self.composer.changed, chat.unsent.touch),
             (self.composer.attached, self._count_tokens),
             (self.context.shown, self.composer.show_context),
             (self.composer.stopped, chat.stop),
@@ -279,6 +280,8 @@ class Window(QMainWindow):
             (self.transcript.tools.stepped, self.messages.show_sibling),
             (self.transcript.wanted, self.messages.do),
             (chat.opened, self._opened),
+            (chat.stored, chat.unsent.touch),
+            (chat.unsent.refused, self._unsent_not_kept),
             (self.transcript.reading_wanted, self.toggle_reading),
             (self.transcript.link_wanted, self.ask_to_open),
             (self.transcript.figure_wanted, self.explainer.explain_turn),
@@ -313,6 +316,7 @@ class Window(QMainWindow):
         self.banner.hide()
         self.transcript.follow()
         self.chat.send(text, instead_of=edited)
+        self.chat.unsent.keep()
 
     def _being_written(self) -> tuple[str, int | None]:
         return self.composer.text, self.messages.editing.at
@@ -336,7 +340,7 @@ class Window(QMainWindow):
     @Slot()
     def _opened(self) -> None:
         """Another conversation: it begins at its end, and nothing of the one before is pinned."""
-        self.messages.editing.move()
+        self.messages.editing.move(along=self.chats.restoring)
         self.cursor_place.forget()
         self._collector.take_in()  # the chat before may be garbage now
         self.find_bar.hide()
@@ -372,8 +376,14 @@ class Window(QMainWindow):
     def _kept_again(self) -> None:
         self.banner.show_message("The chats are saved again.", "note")
 
+    @Slot(str)
+    def _unsent_not_kept(self, message: str) -> None:
+        """Said quietly; what is written stays in the window."""
+        if self.chat.keeper is not None and not self.chat.keeper.in_trouble:
+            self.banner.show_message(f"What you have not sent yet is not saved. {message}", "note")
+
     def new_chat(self) -> None:
-        """An empty conversation. A message being written stays."""
+        """An empty conversation. What is written for the one before waits there."""
         self.messages.forget()
         self.banner.hide()
         self.pages.open_conversation()
@@ -901,6 +911,7 @@ class Window(QMainWindow):
             self._rest.stop()
             self.panel.stop()
             self.context.stop()
+            self.chat.unsent.stop()
             if self.settings_window is not None:
                 self.settings_window.close()
             self.sidebar.stop()

@@ -26,6 +26,7 @@ from engine.chats.values import (
     Role,
     State,
     StoredMessage,
+    UnsentText,
     figures_of,
 )
 
@@ -52,6 +53,7 @@ __all__ = [
     "State",
     "StoredMessage",
     "TakenIn",
+    "UnsentText",
     "figures_of",
     "given_ids",
     "may_hold_chats",

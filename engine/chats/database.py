@@ -85,10 +85,13 @@ class Database:
             with self.writing() as rows:
                 schema.migrate(rows)
         with self.reading() as rows:
-            indexed, can = schema.is_indexed(rows), schema.has_fts5(rows)
+            indexed, can, complete = schema.is_indexed(rows), schema.has_fts5(rows), schema.has_unsent(rows)
         if indexed != can:
             with self.writing() as rows:
                 (schema.make_index if can else schema.drop_index)(rows)
+        if not complete:
+            with self.writing() as rows:
+                schema.make_unsent(rows)
         self.indexed = can
 
     def _back_up(self, version: int) -> None:

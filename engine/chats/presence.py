@@ -5,6 +5,7 @@ A number of a process could be given to another one; a lock cannot.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import secrets
@@ -38,7 +39,8 @@ class Presence:
             if is_locked(path):
                 found.append(path.name.removesuffix(_ENDING))
             else:
-                path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
         return found
 
     def leave(self) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.chats.database import PAGE, Database, readable
+from engine.chats.schema import has_unsent
 from engine.chats.values import ROLES, STATES, UNTITLED
 from engine.errors import DraftlightError
 from engine.trace import read
@@ -83,7 +84,7 @@ def _read(path: Path, folder: Path) -> tuple[dict[str, list[Row]], int]:
     for old, new in zip(_trio(path), _trio(copy), strict=True):
         if old.exists() and not old.name.endswith("-shm"):
             shutil.copy(old, new)
-    tables: dict[str, list[Row]] = {"conversations": [], "traces": [], "messages": [], "facts": []}
+    tables: dict[str, list[Row]] = {"conversations": [], "traces": [], "messages": [], "facts": [], "unsent": []}
     lost = 0
     if not _opens(copy):
         _mend_header(copy, folder)
@@ -92,6 +93,8 @@ def _read(path: Path, folder: Path) -> tuple[dict[str, list[Row]], int]:
             connection.row_factory = sqlite3.Row
             connection.text_factory = readable
             for table, found in tables.items():
+                if table == "unsent" and not has_unsent(connection):
+                    continue  # an earlier version's
                 for row in _rows(connection, table):
                     if row is not None and _is_plausible(table, row):
                         found.append(row)
@@ -154,6 +157,7 @@ _KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "traces": {"id": int, "name": str, "created": (int, float)},
     "messages": {"id": int, "conversation": int, "role": str, "text": str, "created": (int, float), "state": str},
     "facts": {"name": str, "value": str},
+    "unsent": {"id": int, "text": str, "changed": (int, float)},
 }
 
 
@@ -193,6 +197,11 @@ def _complete(tables: dict[str, list[Row]], traces: Path) -> int:
                 "state": "complete",
                 "parent": None,
             }
+    for row in tables["unsent"]:
+        if row["conversation"] not in conversations:
+            row["conversation"] = None
+        if row["prompt"] not in messages:
+            row["prompt"] = None
     tables["messages"] = [messages[number] for number in sorted(messages)]
     tables["conversations"] = [conversations[number] for number in sorted(conversations)]
     return real

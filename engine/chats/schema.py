@@ -125,6 +125,30 @@ def drop_index(connection: sqlite3.Connection) -> None:
             connection.execute(f"DROP TRIGGER IF EXISTS {index}_{event}")
 
 
+# Nor is what was written and not sent: an earlier version does without it, and can still open the file.
+
+_UNSENT = """
+CREATE TABLE IF NOT EXISTS unsent (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation INTEGER REFERENCES conversations (id) ON DELETE CASCADE,
+    prompt INTEGER REFERENCES messages (id) ON DELETE CASCADE,
+    text TEXT NOT NULL,
+    writer TEXT,
+    changed REAL NOT NULL
+);
+"""
+
+
+def has_unsent(connection: sqlite3.Connection) -> bool:
+    """Whether there is a place for what was written and not sent."""
+    return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'unsent'").fetchone())
+
+
+def make_unsent(connection: sqlite3.Connection) -> None:
+    """Makes it, inside a transaction that is open already."""
+    _run(connection, _UNSENT)
+
+
 def _run(connection: sqlite3.Connection, statements: str) -> None:
     """Runs them one by one: `executescript` would end the transaction."""
     pending = ""

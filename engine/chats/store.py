@@ -34,6 +34,7 @@ from engine.chats.values import (
     Role,
     State,
     StoredMessage,
+    UnsentText,
     dumped,
     loaded,
     making_from_json,
@@ -477,6 +478,50 @@ class ChatStore:
             rows.execute("UPDATE conversations SET shown = ? WHERE id = ?", (child, conversation))
         else:
             rows.execute("UPDATE messages SET shown = ? WHERE id = ?", (child, parent))
+
+    # What is written and not sent
+
+    def take_unsent(self, conversation: int | None) -> tuple[UnsentText, ...]:
+        """What was written for a conversation, or None for one that is not there yet, and not sent, in the order in which it was
+        written. Only this store changes it from now on; what another one that is open has taken is left to that."""
+        query = "SELECT id, prompt, text, writer FROM unsent WHERE conversation IS ? ORDER BY changed, id"
+
+        def free(rows: sqlite3.Connection) -> tuple[UnsentText, ...]:
+            """What no other one has."""
+            found = rows.execute(query, [conversation]).fetchall()
+            others = self._presence.others() if found else []
+            return tuple(UnsentText(row["id"], row["prompt"], row["text"]) for row in found if row["writer"] not in others)
+
+        with self._database.reading() as rows:
+            found = free(rows)
+        if found:
+            with contextlib.suppress(ChatsBusy, ChatsNotSaved), self._database.writing() as rows:  # else it is shown all the same
+                found = free(rows)
+                rows.executemany("UPDATE unsent SET writer = ? WHERE id = ?", [(self._presence.name, each.id) for each in found])
+        return found
+
+    def keep_unsent(self, number: int | None, conversation: int | None, prompt: int | None, text: str) -> int | None:
+        """Keeps what is written for a conversation, or None for one that is not there yet, in place of what is kept under a
+        number; the number of what is kept now. Of an empty text nothing is.
+
+        Args:
+            prompt: number of the message that it is to be sent in place of; None for a new one.
+        """
+        with self._database.writing() as rows:
+            if not text:
+                rows.execute("DELETE FROM unsent WHERE id = ?", [number])
+                return None
+            if conversation is not None:
+                self._row(rows, conversation)
+            if prompt is not None:
+                self._conversation_of(rows, prompt, deleted=True)
+            values = (conversation, prompt, _clean(text), self._presence.name, self._clock())
+            changed = "UPDATE unsent SET conversation = ?, prompt = ?, text = ?, writer = ?, changed = ? WHERE id = ?"
+            if rows.execute(changed, (*values, number)).rowcount:
+                return number
+            return _number(
+                rows.execute("INSERT INTO unsent (conversation, prompt, text, writer, changed) VALUES (?, ?, ?, ?, ?)", values)
+            )
 
     # What is kept, and for how long
 

@@ -131,6 +131,15 @@ class StoredMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class UnsentText:
+    """What was written and not sent, with its files. `prompt`: number of the message that it is to stand in place of, or None."""
+
+    id: int
+    prompt: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     """A conversation as a list shows it.
 

@@ -1,0 +1,191 @@
+"""What is written and not sent, chat by chat: in the store soon after it was written, so that closing, a crash or a kill loses
+at most what was typed last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
+
+from app.session.attachments import put_together
+from app.session.chat_keeper import ChatKeeper
+from app.session.session import Turn
+from app.session.stored_chat import KeptChat
+from engine.chats import ChatsBusy, ChatsDamaged, ChatsNotSaved, ChatStore, UnsentText
+from engine.errors import DraftlightError
+
+PAUSE_MS = 700
+"""From a change until it is written; further changes do not put it off."""
+RETRY_MS = 5000
+"""Until what could not be written is tried again."""
+
+
+@dataclass(slots=True, eq=False)
+class Written:
+    """A text for the next message of a chat, or in place of the prompt of a turn. Only `keep` sets the last three.
+
+    Attributes:
+        text: as it is now, with its files; empty for none.
+        prompt: number of the prompt in the store, where that alone is known of the turn.
+        number: of the text in the store, None if it is not there.
+        stored: what the store has: numbers of chat and prompt, and the text.
+    """
+
+    chat: KeptChat
+    turn: Turn | None = None
+    text: str = ""
+    prompt: int | None = None
+    number: int | None = None
+    stored: tuple[int | None, int | None, str] | None = None
+
+    def is_for(self, chat: KeptChat, turn: Turn | None) -> bool:
+        """Whether it belongs there; a chat that is opened again has new turns."""
+        if turn is None:
+            return self.turn is None and self.prompt is None and self.chat.is_same(chat)
+        return self.turn is turn or (turn.kept_as is not None and turn.kept_as == self._prompt)
+
+    @property
+    def _prompt(self) -> int | None:
+        return self.prompt if self.turn is None else self.turn.kept_as
+
+    def _wanted(self, text: str) -> tuple[int | None, int | None, str]:
+        return self.chat.number, self._prompt, text
+
+    def differs(self, text: str) -> bool:
+        """Whether the store has something else than this text, and could have it: what it belongs to is there."""
+        if not text:
+            return self.number is not None
+        waits = (self.chat.begun and self.chat.number is None) or (self.turn is not None and self.turn.kept_as is None)
+        return not waits and self.stored != self._wanted(text)
+
+    def keep(self, text: str, store: ChatStore) -> None:
+        """Has the store have this text. On the thread of `chat_keeper`."""
+        wanted = self._wanted(text)
+        try:
+            self.number = store.keep_unsent(self.number, *wanted)
+        except (ChatsBusy, ChatsDamaged, ChatsNotSaved):
+            raise
+        except DraftlightError:  # its chat or prompt was deleted for good, elsewhere, and its text with it
+            self.number = None
+        self.stored = wanted
+
+
+class Unsent(QObject):
+    """All that is written and not sent. Call `touch` after the message field has changed.
+
+    Signals:
+        wanted: what stands in the message field is to be noted, as it is about to be kept.
+        refused: (message) nothing can be kept; said once until it can be again.
+    """
+
+    wanted = Signal()
+    refused = Signal(str)
+
+    def __init__(self, keeper: ChatKeeper | None, parent: QObject) -> None:
+        """Args:
+        keeper: None keeps texts nowhere but here.
+        """
+        super().__init__(parent)
+        self._keeper = keeper
+        self._written: list[Written] = []
+        self._under_way = 0
+        self._refused = self._stopped = False
+        self._timer = QTimer(self, singleShot=True)
+        self._timer.timeout.connect(self._due)
+
+    def of(self, chat: KeptChat, turn: Turn | None = None) -> Written:
+        """What is written for the next message of a chat, or in place of the prompt of a turn. Where two windows have left
+        something, both."""
+        found = [each for each in self._written if each.is_for(chat, turn)]
+        if not found:
+            found = [Written(chat, turn)]
+            self._written += found
+        first, *others = found
+        first.chat, first.turn = chat, turn
+        self.join(first, others)
+        return first
+
+    def join(self, one: Written, others: Iterable[Written]) -> None:
+        """Puts other texts behind one."""
+        others = [each for each in others if each.text and each is not one]
+        if others:
+            one.text = put_together((one.text, *(each.text for each in others)))
+            for each in others:
+                each.text = ""
+
+    def is_rewritten(self, chat: KeptChat, turn: Turn) -> bool:
+        """Whether another text waits for the prompt of a turn."""
+        return any(each.text and each.is_for(chat, turn) for each in self._written)
+
+    def rewritten(self, chat: KeptChat) -> list[Written]:
+        """What is written in place of prompts of a chat."""
+        return [each for each in self._written if each.turn is not None and each.chat.is_same(chat)]
+
+    def take_in(self, chat: KeptChat, found: Sequence[UnsentText]) -> None:
+        """What the store has of a chat, as far as it is not known here."""
+        known = {each.number for each in self._written}
+        self._written[:0] = [
+            Written(chat, None, each.text, each.prompt, each.id, (chat.number, each.prompt, each.text))
+            for each in found
+            if each.id not in known
+        ]
+
+    def forget(self) -> None:
+        """Lets go of places for which nothing is written, and of the turns that these hold."""
+        if not self._under_way:
+            self._written = [each for each in self._written if each.text or each.number is not None]
+
+    @Slot()
+    def touch(self) -> None:
+        """Keeps it soon."""
+        if self._keeper is not None and not self._stopped and not self._timer.isActive():
+            self._timer.start(PAUSE_MS)
+
+    @Slot()
+    def _due(self) -> None:
+        if self._under_way:
+            self.touch()  # a slow disk is not given more to do
+        else:
+            self.keep()
+
+    def keep(self) -> None:
+        """Keeps it now."""
+        self.wanted.emit()
+        if self._keeper is not None and (self._under_way or self._differs):
+            self._under_way += 1
+            texts = [(each, each.text) for each in self._written]
+            self._keeper.attempt(partial(self._keep_all, self._keeper, texts), self._kept, self._not_kept)
+
+    def _keep_all(self, keeper: ChatKeeper, texts: Sequence[tuple[Written, str]], store: ChatStore) -> None:
+        """On the thread of the keeper. A text that was sent is removed only once the message is written."""
+        if keeper.in_trouble and not self._stopped:
+            return
+        for each, text in texts:
+            if each.differs(text):
+                each.keep(text, store)
+
+    @property
+    def _differs(self) -> bool:
+        return any(each.differs(each.text) for each in self._written)
+
+    def stop(self) -> None:
+        """Keeps it for the last time."""
+        self._stopped = True
+        self._timer.stop()
+        self.keep()
+
+    def _kept(self, _: object) -> None:
+        self._under_way -= 1
+        self._refused = False
+        if self._differs:
+            self.touch()
+
+    def _not_kept(self, message: str) -> None:
+        self._under_way -= 1
+        if not self._stopped:
+            self._timer.start(RETRY_MS)
+        if not self._refused:
+            self._refused = True
+            self.refused.emit(message)

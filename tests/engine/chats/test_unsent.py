@@ -1,0 +1,137 @@
+"""What is written and not sent is kept with its chat, goes with it, and is no part of what was said."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.chats import ChatSettings, ChatStore, to_json, to_markdown
+from engine.chats.schema import MIGRATIONS
+from engine.errors import DraftlightError
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ChatStore]:
+    """An empty store in a folder of its own."""
+    with ChatStore(tmp_path, wait=0.05) as store:
+        yield store
+
+
+def chat(store: ChatStore) -> tuple[int, int]:
+    """A chat and its prompt."""
+    number = store.create(ChatSettings())
+    return number, store.add_message(number, None, "user", "said")
+
+
+def unsent(store: ChatStore, conversation: int | None) -> list[tuple[int | None, str]]:
+    """What is written for a conversation, each text with the prompt that it is to stand in place of."""
+    return [(each.prompt, each.text) for each in store.take_unsent(conversation)]
+
+
+def kept_bytes(home: Path) -> bytes:
+    """All that is on the disk of the chats."""
+    return b"".join(path.read_bytes() for path in sorted((home / "chats").glob("chats*")))
+
+
+def test_it_is_kept_for_each_chat_for_a_prompt_and_for_a_chat_that_is_not_there_yet(tmp_path: Path) -> None:
+    with ChatStore(tmp_path) as store:
+        (one, prompt), (other, _) = chat(store), chat(store)
+        number = store.keep_unsent(None, one, None, "half")
+        assert store.keep_unsent(number, one, None, "half a message\n\0 \ud83d") == number
+        store.keep_unsent(None, one, prompt, "said otherwise")
+        store.keep_unsent(None, None, None, "new")
+        gone = store.keep_unsent(None, other, None, "sent soon")
+        assert store.keep_unsent(gone, other, None, "") is None
+    with ChatStore(tmp_path) as again:
+        assert unsent(again, one) == [(None, "half a message\n\0 \\ud83d"), (prompt, "said otherwise")]
+        assert (unsent(again, None), unsent(again, other)) == ([(None, "new")], [])
+
+
+def test_what_another_one_that_is_open_has_written_is_left_to_that(tmp_path: Path) -> None:
+    with ChatStore(tmp_path) as third:
+        with ChatStore(tmp_path) as one, ChatStore(tmp_path) as other:
+            number, _ = chat(one)
+            one.keep_unsent(None, number, None, "first")
+            other.keep_unsent(None, number, None, "second")
+            assert (unsent(one, number), unsent(other, number)) == ([(None, "first")], [(None, "second")])
+            assert unsent(third, number) == []
+        assert unsent(third, number) == [(None, "first"), (None, "second")], "both are closed"
+        with ChatStore(tmp_path) as late:
+            assert unsent(late, number) == [], "the third has taken them"
+
+
+def test_it_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with ChatStore(tmp_path) as store:
+        number, _ = chat(store)
+        store.keep_unsent(None, number, None, "half")
+    writer = contextlib.closing(sqlite3.connect(tmp_path / "chats" / "chats.db", isolation_level=None))
+    with ChatStore(tmp_path, wait=0.05) as store, writer as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert unsent(store, number) == [(None, "half")]
+        other.execute("ROLLBACK")
+
+
+def test_it_goes_and_comes_with_its_chat(store: ChatStore, tmp_path: Path) -> None:
+    number, prompt = chat(store)
+    kept = store.keep_unsent(None, number, None, "a secret half")
+    store.keep_unsent(None, number, prompt, "a secret other")
+    store.delete(number)
+    store.restore(number)
+    assert unsent(store, number) == [(None, "a secret half"), (prompt, "a secret other")]
+    store.purge([number])
+    assert unsent(store, number) == [] and b"a secret" not in kept_bytes(tmp_path)
+    with pytest.raises(DraftlightError, match="no conversation"):
+        store.keep_unsent(kept, number, None, "more")
+    assert b"more" not in kept_bytes(tmp_path)
+    other, _ = chat(store)
+    assert store.keep_unsent(None, other, None, "elsewhere") != kept, "no number means two texts"
+
+
+def test_it_is_no_part_of_what_was_said(store: ChatStore) -> None:
+    number, prompt = chat(store)
+    store.keep_unsent(None, number, None, "half")
+    store.keep_unsent(None, number, prompt, "half")
+    copy = store.duplicate(number)
+    assert unsent(store, copy) == [] and not store.search("half")
+    whole = store.open(number)
+    assert "half" not in str(to_json([whole])) and "half" not in to_markdown([whole])
+
+
+def test_a_file_of_an_earlier_version_gets_the_place_for_it_and_stays_one_that_it_can_open(tmp_path: Path) -> None:
+    path = tmp_path / "chats" / "chats.db"
+    with ChatStore(tmp_path) as store:
+        number, _ = chat(store)
+    with contextlib.closing(sqlite3.connect(path)) as rows:
+        rows.execute("DROP TABLE unsent")
+    with ChatStore(tmp_path) as store:
+        store.keep_unsent(None, number, None, "half")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rows:
+        assert rows.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS) == 1
+        rows.execute("PRAGMA foreign_keys = ON")
+        rows.execute("DELETE FROM messages WHERE conversation = ?", [number])  # as the earlier one deletes a chat for good
+        rows.execute("DELETE FROM conversations WHERE id = ?", [number])
+        assert rows.execute("SELECT count(*) FROM unsent").fetchone()[0] == 0
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_damaged_file_is_rebuilt_with_it(tmp_path: Path, earlier: bool, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "chats" / "chats.db"
+    with ChatStore(tmp_path) as store:
+        number, prompt = chat(store)
+        store.keep_unsent(None, number, prompt, "said otherwise")
+        store.keep_unsent(None, None, None, "new")
+    if earlier:
+        with contextlib.closing(sqlite3.connect(path)) as rows:
+            rows.execute("DROP TABLE unsent")
+    with path.open("r+b") as file:
+        file.write(b"\xa5" * 16)
+    with ChatStore(tmp_path) as store:
+        (note,) = store.notes
+        assert "1 conversations with 1 messages could be read. The damaged file" in note
+        assert unsent(store, number) == ([] if earlier else [(prompt, "said otherwise")])
+        assert unsent(store, None) == ([] if earlier else [(None, "new")])
+    caplog.clear()
