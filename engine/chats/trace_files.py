@@ -109,12 +109,13 @@ class TraceFiles:
             spared: those that conversations may still be made of.
         """
         self.delete_unused()
+        found = self._all(now, spared)
         if retention.days is not None:
             limit = now - retention.days * DAY
-            self._delete(each for each in self._all(now, spared) if each.created < limit)
-        self._compress(self._all(now, spared))
+            gone = self._delete(each for each in found if each.created < limit)
+            found = [each for each in found if each not in gone]
+        found = [self._compressed(each) for each in found]
         if retention.bytes is not None:
-            found = self._all(now, spared)
             with_newer = itertools.accumulate(each.bytes for each in found)
             self._delete(each for each, sum in zip(found, with_newer, strict=True) if sum > retention.bytes)
 
@@ -151,17 +152,20 @@ class TraceFiles:
         known = self.names()
         return [each for name, each in found.items() if name not in known]
 
-    def _compress(self, found: Iterable[_Kept]) -> None:
-        for each in found:
-            place = self.place(each.name)
-            if each.packed or each.in_use or (self._is_ours(each.name) and not _pack(place)):
-                continue
-            if each.number is not None:
-                with self._database.writing() as rows:
-                    rows.execute("UPDATE traces SET packed = 1, bytes = ? WHERE id = ?", (_size(place), each.number))
+    def _compressed(self, trace: _Kept) -> _Kept:
+        """The trace, compressed if it may be and was not; as it is where that cannot be done now."""
+        place = self.place(trace.name)
+        if trace.packed or trace.in_use or (self._is_ours(trace.name) and not _pack(place)):
+            return trace
+        packed = replace(trace, packed=True, bytes=_size(place))
+        if packed.number is not None:
+            with self._database.writing() as rows:
+                rows.execute("UPDATE traces SET packed = 1, bytes = ? WHERE id = ?", (packed.bytes, packed.number))
+        return packed
 
-    def _delete(self, found: Iterable[_Kept]) -> None:
-        """Deletes the files first: a file that stays is still known."""
+    def _delete(self, found: Iterable[_Kept]) -> set[_Kept]:
+        """Deletes the files first: a file that stays is still known. Returns what is gone."""
+        gone = set()
         for each in found:
             if each.in_use:
                 continue
@@ -174,6 +178,8 @@ class TraceFiles:
             if each.number is not None:
                 with self._database.writing() as rows:
                     rows.execute("DELETE FROM traces WHERE id = ?", [each.number])
+            gone.add(each)
+        return gone
 
     def _is_ours(self, name: str) -> bool:
         """Whether Draftlight has written it: a file with a name of the user's own is theirs, also where it became a chat."""

@@ -157,6 +157,28 @@ def test_traces_of_comparisons_go_in_the_order_of_age_with_those_of_chats(store:
     assert [bool(there(path)) for path in paths[3:]] == [False, True, True]
 
 
+def test_both_limits_take_one_look_at_the_folder_and_the_second_counts_what_is_compressed(
+    store: ChatStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.import_traces()
+    paths = []
+    for _ in range(2):
+        for make in (compared, lambda store: answered(store)[2]):
+            paths.append(make(store))
+            clock.now += DAY
+    size = paths[0].stat().st_size
+    store.retention = Retention(days=3.5, bytes=size)
+    looks: list[Path] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: looks.append(folder) or scandir(folder))
+    store.tidy(wished=True)
+    assert looks.count(store.traces.folder) == 1
+    assert [there(path) for path in paths] == [[], *[[".jsonl.gz"]] * 3], "three take less than one did"
+    store.retention = Retention(days=3.5, bytes=int(2.5 * store.traces.bytes() / 3))
+    store.tidy(wished=True)
+    assert [bool(there(path)) for path in paths] == [False, False, True, True]
+
+
 def test_traces_of_comparisons_go_at_the_second_start_that_finds_them_too_old(store: ChatStore, clock: Clock) -> None:
     store.import_traces()
     path = compared(store)
