@@ -86,6 +86,8 @@ def fit_labels(labels: Sequence[Label], x: tuple[float, float], width: float, me
     return found
 
 
+NOTCH = 120
+"""What a wheel turns by between notches, in eighths of a degree; a trackpad sends much less, many times a second."""
 AXIS, MARGIN = 38, 12
 """Pixels on the left of a plot at normal text scale, and on its right."""
 
@@ -152,6 +154,7 @@ class Chart(QWidget):
         self._dividers: list[list[pg.InfiniteLine]] = [[] for _ in self.views]
         self._pressed: QPointF | None = None
         self._drawn_to: float | None = None
+        self._turned = 0
         self.empty = named(QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True), "plotEmpty")
         self._stack = QStackedLayout(self)
         self._stack.setContentsMargins(2, 2, 2, 2)
@@ -376,7 +379,11 @@ class Chart(QWidget):
         """Up and down scrolls the page; across, or with Shift, the rounds; with Ctrl it shows more or fewer of them."""
         down, across = event.angleDelta().y(), event.angleDelta().x()
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            self.zoomed.emit(-1 if down > 0 else 1)
+            self._turned += down
+            while abs(self._turned) >= NOTCH:
+                step = 1 if self._turned < 0 else -1
+                self._turned += step * NOTCH
+                self.zoomed.emit(step)
         elif event.modifiers() & Qt.KeyboardModifier.ShiftModifier or abs(across) > abs(down):
             self.dragged.emit((across or down) / 24)
         else:

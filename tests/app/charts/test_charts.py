@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QImage, QWheelEvent
 from PySide6.QtWidgets import QAbstractButton, QApplication
 from pytestqt.qtbot import QtBot
 
@@ -293,6 +293,33 @@ def drag(qtbot: QtBot, viewport: object, to: QPoint) -> None:
             Qt.KeyboardModifier.NoModifier,
         )
         QApplication.sendEvent(viewport, event)
+
+
+def wheel(chart: Chart, turned: int) -> None:
+    viewport, at = chart.plot.viewport(), QPointF(100, 60)
+    event = QWheelEvent(
+        at,
+        viewport.mapToGlobal(at),
+        QPoint(),
+        QPoint(0, turned),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.ControlModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(viewport, event)
+
+
+@pytest.mark.parametrize("parts", [1, 30], ids=["wheel", "trackpad"])
+def test_a_wheel_and_a_trackpad_zoom_alike(qtbot: QtBot, page: ChartsPage, parts: int) -> None:
+    chart = page.sections["proposals"].chart
+    steps: list[int] = []
+    chart.zoomed.connect(steps.append)
+    for turned in (120, 120, -120):
+        for _ in range(parts):
+            wheel(chart, turned // parts)
+        wheel(chart, 0)  # so a gesture of a trackpad begins and ends
+    assert steps == [-1, -1, 1]
 
 
 def test_all_rounds_show_at_the_press_of_a_button(qtbot: QtBot, page: ChartsPage) -> None:
