@@ -90,6 +90,8 @@ def _of_the_plist(app: Path) -> Iterator[str]:
         yield "there is no icon"
     if str(plist.get("CFBundleShortVersionString", "0")) == "0":
         yield "there is no version"
+    if not plist.get("NSLocalNetworkUsageDescription"):
+        yield "there is no NSLocalNetworkUsageDescription, without which macOS may keep other machines of a split target from it"
     oldest = ".".join(map(str, OLDEST_SYSTEM))
     if plist.get("LSMinimumSystemVersion") != oldest:
         yield f"LSMinimumSystemVersion is {plist.get('LSMinimumSystemVersion')} instead of {oldest}"

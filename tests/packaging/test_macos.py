@@ -48,6 +48,7 @@ def app(tmp_path: Path) -> Path:
         "CFBundleIconFile": "draftlight.icns",
         "CFBundleShortVersionString": "0.1.0",
         "LSMinimumSystemVersion": "15.0",
+        "NSLocalNetworkUsageDescription": "To reach your other machines.",
     }
     files = {
         contents / "Info.plist": plistlib.dumps(plist),
@@ -100,6 +101,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no version": (lambda app: _plist(app, CFBundleShortVersionString="0"), "no version"),
     "another program": (lambda app: _plist(app, CFBundleExecutable="Stub"), "names a program"),
     "an older system": (lambda app: _plist(app, LSMinimumSystemVersion="11.0"), "instead of 15.0"),
+    "silence about the network": (lambda app: _plist(app, NSLocalNetworkUsageDescription=""), "other machines of a split target"),
     "no icon": (lambda app: (app / "Contents/Resources/draftlight.icns").unlink(), "no icon"),
     "a broken plist": (lambda app: (app / "Contents/Info.plist").write_text("<plist>"), "cannot be read"),
 }
@@ -121,6 +123,7 @@ def test_the_description_asks_for_what_the_check_demands() -> None:
     assert macos["universal_build"] is False
     assert all(name.startswith("com.apple.security.") and value is True for name, value in macos["entitlement"].items())
     plistlib.dumps(macos["info"])
+    assert macos["info"]["NSLocalNetworkUsageDescription"]
     assert (REPOSITORY / "packaging/macos" / described["sources"][0] / "__main__.py").is_file()
     assert "requires" not in described  # the lock says what is in it (fill_packages.sh)
 
