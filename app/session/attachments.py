@@ -35,8 +35,8 @@ class Attachment:
     @property
     def block(self) -> str:
         """As it stands in a prompt: named, in a fence that is longer than any within."""
-        longest = max((len(run) for run in re.findall("`+", self.text)), default=0)
-        fence = "`" * max(3, longest + 1)
+        longest = max((len(run) for run in re.findall("```+", self.text)), default=2)
+        fence = "`" * (longest + 1)
         kind = Path(self.name).suffix[1:].lower()
         return f"File: {self.name}\n{fence}{kind if re.fullmatch(r'[a-z0-9+#-]{1,12}', kind) else ''}\n{self.text}\n{fence}"
 
