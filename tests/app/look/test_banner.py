@@ -56,7 +56,7 @@ def test_words_that_a_button_leaves_less_room_have_lines_enough(open_window: Ope
     window, _ = open_window()
     window.resize(900, 600)
     banner = window.banner
-    banner.show_message(f"Saved: /home/someone/{'word-' * (letters // 5)}card.png.", "note")
+    banner.show_message(f"Saved: /data/someone/{'word-' * (letters // 5)}card.png.", "note")
     settle()
     banner.offer("Show in folder", lambda: None)
     settle()
