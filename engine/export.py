@@ -52,18 +52,19 @@ def write(
     chart: str = "proposals",
     theme: str = "light",
     ghosts: Ghosts | None = None,
+    compared: bool = False,
 ) -> tuple[Path, ...]:
     """Write an export; returns the files that are there now, `path` first.
 
     Args:
         form: one of `FORMATS` or its name.
-        chart, theme, ghosts: see `engine.exports.formats.Wanted`.
+        chart, theme, ghosts, compared: see `engine.exports.formats.Wanted`.
 
     Raises:
         DraftlightError: it cannot be written, and nothing has changed; or Parquet is not available.
     """
     known = FORMATS[form] if isinstance(form, str) else form
-    made = known.maker()(traces, Wanted(chart, theme, ghosts, path.suffix.lower()))
+    made = known.maker()(traces, Wanted(chart, theme, ghosts, path.suffix.lower(), compared))
     first, *others = made
     ending = path.suffix or next(iter(known.endings))
     files = {path: made[first], **{path.with_name(f"{path.stem}-{part}{ending}"): made[part] for part in others}}

@@ -6,6 +6,7 @@ import math
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
@@ -22,7 +23,7 @@ from app.compare.presets import PRESETS, Preset
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, write_samples
 from app.conversation.legend import Legend
-from app.export.dialog import ask, documents
+from app.export.dialog import ask, documents, show_folder, theme_of, waiting
 from app.export.kinds import ExportKind, export_session, kind_named
 from app.look.banner import Banner
 from app.look.theme import Theme
@@ -394,17 +395,20 @@ class CompareView(QWidget):
         """Writes the answers of all columns to one file, and says so."""
         if (comparison := self.comparison) is None:
             return
-        plain, ghosts = comparison.plain_runs, self.settings().compare_ghosts
-        if self._written(lambda: export_session(comparison.traces, path, kind, plain=plain, ghosts=ghosts)):
+        settings = self.settings()
+        theme, plain, ghosts = theme_of(settings), comparison.plain_runs, settings.compare_ghosts
+        if self._written(lambda: export_session(comparison.traces, path, kind, theme, plain, ghosts, compared=True)):
             self.exported.emit(str(path.parent), kind.id)
 
     def _written(self, write: Callable[[], tuple[Path, ...]]) -> bool:
         try:
-            written = write()
+            with waiting():
+                written = write()
         except DraftlightError as error:
             self._say(str(error), "error")
             return False
         self._say(f"Comparison saved to {' and '.join(str(name) for name in written)}.", "note")
+        self.banner.offer("Show in folder", partial(show_folder, written[0].parent))
         return True
 
     def _say(self, words: str, tone: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from app.export.kinds import ExportKind, Theme, export_session, filters, kind_ch
 from app.look import theme as themes
 from app.look.banner import Banner
 from app.session.chat import Chat
+from app.session.settings import Settings
 from engine.errors import DraftlightError
 
 
@@ -25,15 +28,12 @@ def export_answers(parent: QWidget, chat: Chat, banner: Banner) -> None:
     if chosen is None:
         return
     kind, path = chosen
-    theme: Theme = "light" if themes.resolve(settings.appearance) is themes.LIGHT else "dark"
-    QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
     try:
-        written = export_session(paths, path, kind, theme, chat.session.plain_runs, settings.ghosts)
+        with waiting():
+            written = export_session(paths, path, kind, theme_of(settings), chat.session.plain_runs, settings.ghosts)
     except DraftlightError as error:
         chat.said.emit(str(error), "error")
         return
-    finally:
-        QGuiApplication.restoreOverrideCursor()
     others = f" and {' and '.join(name.name for name in written[1:])} in the same folder" if written[1:] else ""
     chat.said.emit(f"Exported to {written[0]}{others}.", "note")
     chat.keep(export_folder=str(path.parent), export_kind=kind.id)
@@ -46,6 +46,21 @@ def ask(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[Expo
     offered = start / f"draftlight-{name}{kind.ending}"
     chosen, chosen_filter = QFileDialog.getSaveFileName(parent, "Export", str(offered), filters(), kind.filter)
     return kind_chosen(Path(chosen), chosen_filter, kind) if chosen else None
+
+
+def theme_of(settings: Settings) -> Theme:
+    """The theme of a share card: that of the window."""
+    return "light" if themes.resolve(settings.appearance) is themes.LIGHT else "dark"
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """The pointer says that what is done takes a while."""
+    QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
+    try:
+        yield
+    finally:
+        QGuiApplication.restoreOverrideCursor()
 
 
 def documents() -> Path:

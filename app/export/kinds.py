@@ -19,11 +19,11 @@ PICTURES: dict[str, ExportFormat] = {
     known.name: known
     for known in (
         ExportFormat(
-            "png", "one chart of the last answer", {".png": "PNG"}, "app.export.pictures:make", printable=False, in_dialog=False
+            "png", "one chart of the latest answer", {".png": "PNG"}, "app.export.pictures:make", printable=False, in_dialog=False
         ),
         ExportFormat(
             "card",
-            "share card of the latest answer",
+            "share card of the latest answer or comparison",
             {".png": "PNG", ".svg": "SVG"},
             "app.export.share_card:make",
             printable=False,
@@ -109,12 +109,14 @@ def export_session(
     theme: Theme = "dark",
     plain: Mapping[str, PlainRun] = MappingProxyType({}),
     ghosts: Ghosts = "all",
+    compared: bool = False,
 ) -> tuple[Path, ...]:
-    """Writes these answers, or of the last one the share card; returns what was written, `path` first.
+    """Writes these answers, or a share card of the latest or of all compared ones; returns what was written, `path` first.
 
     Args:
         theme: of a share card. A report follows the system of whoever reads it.
         ghosts: how many of them a report opens with, and a card shows.
+        compared: whether they stand side by side.
         plain: measured plain runs by the path of the trace that each is compared with.
 
     Raises:
@@ -124,4 +126,4 @@ def export_session(
 
     paths = tuple(traces)
     read = [replace(trace, plain=plain.get(name)) for name, trace in zip(paths, export.read_traces(paths), strict=True)]
-    return export.write(read, kind.form, path, theme=theme, ghosts=ghosts)
+    return export.write(read, kind.form, path, theme=theme, ghosts=ghosts, compared=compared)

@@ -1,4 +1,4 @@
-"""The share card: one answer on one picture, with what was asked, how it was decoded, and everything needed to do it again.
+"""The share card: an answer or a comparison as one picture, with the prompt, how it was decoded, and all it takes to repeat it.
 
 No Qt and no model: it is made from a trace. The same trace gives the same card, in the fonts of the same machine.
 """
@@ -9,6 +9,7 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from string import ascii_uppercase
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from engine.exports.tables import compared, dividers_of, last_question, options_
 from engine.lens.bins import proposals_shown
 from engine.lens.dividers import Divider
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
-from engine.lens.shared_wording import LEGEND, all_words, filter_words
+from engine.lens.shared_wording import LEGEND, RULE_TITLES, all_words, drafter_title, filter_words
 from engine.lens.tally import Tally
 from engine.metrics import Summary, stretches, summarise
 from engine.trace import Trace
@@ -37,17 +38,49 @@ COLUMNS, STRIP, STRETCHES = 200, 52.0, 15.0
 
 
 def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
-    """The card of the last answer, as PNG or SVG; as in `engine.exports.formats.Make`."""
+    """The card of the latest answer, or of all that were compared, as PNG or SVG; as in `engine.exports.formats.Make`."""
     measure: Measure = estimated
     if wanted.ending == ".png":
         from app.export.raster import measured  # only this needs Qt
 
         measure = measured
-    return {"card": content(card_svg(traces[-1], wanted.theme, measure, wanted.ghosts or "rejected"), wanted.ending)}
+    how = wanted.theme, measure, wanted.ghosts or "rejected"
+    svg = compared_svg(traces, *how) if wanted.compared and len(traces) > 1 else card_svg(traces[-1], *how)
+    return {"card": content(svg, wanted.ending)}
 
 
 def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated, ghosts: Ghosts = "rejected") -> str:
     """The card as an SVG document. `measure` knows the font it will be seen in; tokens keep their places in any other."""
+    return _card(trace, theme, measure, ghosts).document(bare=True)
+
+
+def compared_svg(traces: Sequence[Trace], theme: str = "dark", measure: Measure = estimated, ghosts: Ghosts = "rejected") -> str:
+    """The cards of compared answers as one SVG document, two beside each other, each under its letter, rule and drafter."""
+    cards = [
+        _card(trace, theme, measure, ghosts, f"{letter}: {_title(trace)}")
+        for letter, trace in zip(ascii_uppercase, traces, strict=False)
+    ]
+    rows = [cards[at : at + 2] for at in range(0, len(cards), 2)]
+    heights = [max(card.height for card in row) for row in rows]
+    words = "\n".join(card.words for card in cards)
+    drawing = Drawing("comparison", 2 * WIDTH, sum(heights), cards[0].palette, words)
+    drawing.rect(0, 0, drawing.width, drawing.height, drawing.palette.background)
+    top = 0.0
+    for row, height in zip(rows, heights, strict=True):
+        for place, card in enumerate(row):
+            drawing.place(card, place * WIDTH, top)
+        top += height
+    return drawing.document(bare=True)
+
+
+def _title(trace: Trace) -> str:
+    """Rule and drafter of a compared answer, as above its column."""
+    drafter = str(trace.part("drafter").get("name") or NO_DRAFTER)
+    rule = RULE_TITLES.get(trace.part("options").get("rule", ""), "")
+    return "No drafter" if drafter == NO_DRAFTER else f"{rule}, {drafter_title(drafter)}"
+
+
+def _card(trace: Trace, theme: str, measure: Measure, ghosts: Ghosts, heading: str = "Draftlight") -> Drawing:
     palette = LIGHT if theme == "light" else DARK
     divided = dividers_of(trace)
     answer, _ = lay_out(_tokens(trace, divided, ghosts), INSIDE, ANSWER_LINES, TEXT, measure)
@@ -63,9 +96,10 @@ def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated, gh
     strip_top = figures_top + 114 + 22 * len(by_stretch)
     legend_top = strip_top + STRIP + 44
     height = float(round(legend_top + 34 + 20 * len(made_with) + 26))
-    drawing = Drawing("card", WIDTH, height, palette, _words(trace, summary))
+    name = "card" if heading == "Draftlight" else f"card-{heading[0]}"
+    drawing = Drawing(name, WIDTH, height, palette, _words(trace, summary))
     drawing.rect(0, 0, WIDTH, height, palette.background)
-    _head(drawing, trace)
+    _head(drawing, trace, heading)
     _prompt_bubble(drawing, prompt)
     for run in answer:
         _run(drawing, run, MARGIN, answer_top, palette)
@@ -78,7 +112,7 @@ def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated, gh
     _legend(drawing, legend_top, measure)
     for line, words in enumerate(made_with):
         drawing.text(MARGIN, legend_top + 46 + 20 * line, words, size=12.5)
-    return drawing.document(bare=True)
+    return drawing
 
 
 def _tokens(trace: Trace, divided: Sequence[Divider], ghosts: Ghosts) -> Iterator[tuple[str, str]]:
@@ -100,8 +134,8 @@ def _lines(runs: list[TextRun]) -> int:
     return runs[-1].line + 1 if runs else 0
 
 
-def _head(drawing: Drawing, trace: Trace) -> None:
-    drawing.text(MARGIN, 62, "Draftlight", drawing.palette.text, 24, bold=True)
+def _head(drawing: Drawing, trace: Trace, heading: str) -> None:
+    drawing.text(MARGIN, 62, heading, drawing.palette.text, 24, bold=True)
     target = trace.part("target").get("name") or "unknown target"
     drafter = trace.part("drafter").get("name") or NO_DRAFTER
     with_drafter = "without a drafter" if drafter == NO_DRAFTER else f"drafted by {Path(str(drafter)).name}"

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QPoint, Qt, Slot
+from PySide6.QtCore import QObject, QPoint, Slot
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMenu
 
 from app.export import pictures
-from app.export.dialog import documents, show_folder
+from app.export.dialog import documents, show_folder, waiting
 from app.export.kinds import PICTURES
 from app.export.raster import to_image
 from app.look.banner import Banner
@@ -134,14 +134,12 @@ class PictureMenu(QObject):
         return path.with_name(path.name + next((known for known, words in KINDS.items() if words == kind), ending))
 
     def _write(self, write: Callable[[], object], path: Path) -> None:
-        QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
         try:
-            write()
+            with waiting():
+                write()
         except DraftlightError as error:
             self.chat.said.emit(str(error), "error")
             return
-        finally:
-            QGuiApplication.restoreOverrideCursor()
         what = f"{path}" if path.suffix else f"{len(CHARTS)} charts in {path.parent}"
         self.chat.said.emit(f"Saved: {what}.", "note")
         self.chat.keep(export_folder=str(path.parent))

@@ -202,6 +202,10 @@ class Drawing:
         """Closes the group that `begin_group` opened."""
         self._parts.append("</g>")
 
+    def place(self, other: Drawing, x: float, y: float) -> None:
+        """Puts another drawing, which must have another name, with its top left corner at a point of this one."""
+        self._parts.append(f'<g transform="translate({_n(x)} {_n(y)})">{other._definitions()}{"".join(other._parts)}</g>')
+
     def hatch(self, colour: str) -> str:
         """A fill of slanted lines."""
         self._hatches.setdefault(colour, f"{self.name}-hatch{len(self._hatches)}")

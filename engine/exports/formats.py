@@ -22,7 +22,8 @@ class Wanted:
     """How an export is wanted, for formats that leave something open.
 
     Attributes:
-        chart: a name of `engine.lens.chart_kinds.CHARTS`. theme: "dark" or "light", of pictures, which show the last answer.
+        chart: a name of `engine.lens.chart_kinds.CHARTS`. theme: "dark" or "light", of pictures, which show the latest answer.
+        compared: whether the answers stand side by side, so that a share card shows all of them.
         ghosts: how many of them the answer shows at first; None leaves it to the format.
         ending: of the file's name, one of the format's.
     """
@@ -31,6 +32,7 @@ class Wanted:
     theme: str = "light"
     ghosts: Ghosts | None = None
     ending: str = ""
+    compared: bool = False
 
 
 Make = Callable[[Sequence[Trace], Wanted], Mapping[str, str | bytes]]
@@ -96,7 +98,7 @@ FORMATS: dict[str, ExportFormat] = {
             "engine.exports.parquet_files:read_rounds_parquet",
             printable=False,
         ),
-        ExportFormat("svg", "one chart of the last answer", {".svg": "SVG"}, "engine.exports.charts:make", in_dialog=False),
+        ExportFormat("svg", "one chart of the latest answer", {".svg": "SVG"}, "engine.exports.charts:make", in_dialog=False),
     )
 }
 """In the order in which they are offered; pictures that need fonts are in `app.export.kinds`."""

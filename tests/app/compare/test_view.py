@@ -25,6 +25,7 @@ from app.session.cursor import Place
 from app.session.settings import Settings
 from app.window.window import Window
 from engine.chats import ChatStore, Retention
+from engine.exports import drawing
 from engine.trace import read
 from engine.types import (
     Round,
@@ -678,7 +679,12 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     assert [trace.missing for trace in traces] == [None, None]
     assert [list(trace.rounds) for trace in traces] == [column.answer.rounds for column in view.comparison.columns]
     view.write_answers(kind_named("json"), tmp_path / "both.json")
-    assert view.banner.frame.property("tone") == "note"
+    assert view.banner.frame.property("tone") == "note" and view.banner.action.text() == "Show in folder"
+    window.chat.keep(appearance="light")
+    view.write_answers(kind_named("card-svg"), tmp_path / "both.svg")
+    card = (tmp_path / "both.svg").read_text(encoding="utf-8")
+    assert "A: No drafter" in card and "B: " in card, "all answers are on it"
+    assert drawing.LIGHT.background in card, "in the colours of the window"
     assert len(json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))["answers"]) == 2
     assert window.settings.export_folder == str(tmp_path)
     with ChatStore() as store:  # as when a limit is set while the comparison is open

@@ -100,6 +100,27 @@ def test_an_answer_without_rounds_or_proposals_still_has_a_card(tmp_path: Path) 
     assert "Nothing was proposed" in words(share_card.card_svg(plain))
 
 
+def test_the_card_of_a_comparison_has_every_answer_under_its_letter(tmp_path: Path) -> None:
+    answers = []
+    for place, rule in enumerate(("match", "gumbel", "rejection")):
+        rounds = [replace(round_, rule=rule) for round_ in ROUNDS]
+        path = write_trace(tmp_path / f"{rule}.jsonl", rounds, options={"rule": rule, "temperature": 0.8, "seed": place})
+        answers.append(read(path))
+    path = tmp_path / "comparison.svg"
+    write(answers, PICTURES["card"], path, compared=True)
+    card = path.read_text(encoding="utf-8")
+    said = words(card)
+    titles = [text for text in said if text[:3] in ("A: ", "B: ", "C: ")]
+    assert [title[3:].split(",")[0] for title in titles] == ["Match", "Gumbel", "Rejection"]
+    root = ElementTree.fromstring(card)
+    width, height = (float(root.attrib[side]) for side in ("width", "height"))
+    assert width == 2 * share_card.WIDTH and height < 2 * width, "two beside each other"
+    ids = [element.attrib["id"] for element in root.iter(f"{SVG}pattern")]
+    assert len(ids) == len(set(ids)) == 3, "each hatches with its own pattern"
+    write(answers, PICTURES["card"], path)
+    assert not {title[:1] for title in words(path.read_text(encoding="utf-8"))} & {"B"}, "of a chat, the latest alone"
+
+
 def test_a_card_is_written_as_png_and_as_svg(qtbot: QtBot, trace: Trace, tmp_path: Path) -> None:
     from PySide6.QtGui import QImage
 
