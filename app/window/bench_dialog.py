@@ -108,15 +108,15 @@ class BenchDialog(PassingDialog):
         """What is known, and what can be done."""
         request, decisions = self._results.request, () if self._running else self._results.decisions()
         self._advised = decisions[0].advised if decisions else None
-        sampled, left_out = f"Sampling: {self._results.sampling()}.", self._results.left_out(titles=True)
+        conditions = self._results.conditions(titles=True)
         self.words.setVisible(not decisions)
         if decisions:
             words = advice(decisions[0], titles=True)
             self.headline.setText(words.headline)
-            self.details.setText("\n\n".join([*words.details, *self._results.missing(), f"{sampled} {left_out}"]))
+            self.details.setText("\n\n".join([*words.details, *self._results.missing(), conditions]))
         else:
             self.headline.setText(target_title(request.target))
-            self.details.setText(f"{sampled} {left_out}")
+            self.details.setText(conditions)
         self.progress.setVisible(self._running)
         self.start.setText(
             "Stop" if self._running else "Start" if not decisions else "Measure again" if self._results.complete else "Go on"

@@ -18,7 +18,7 @@ import contextlib
 import gc
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +26,9 @@ from engine import garbage, provenance
 from engine.bench.journal import Journal, alone, state_of
 from engine.bench.measure import MeasuredAnswer, own_answer, peer_answer, row_of
 from engine.drafter_kinds import NO_DRAFTER, LoadedDrafter, drafter_kind
+from engine.files import library
+from engine.files.library import LibraryModel
+from engine.files.pairs import suggestions
 from engine.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetting, BenchSetup
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
@@ -130,7 +133,7 @@ class _Bench:
 
     def __init__(self, task: BenchTask, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None], began: float) -> None:
         self._task, self._request = task, task.request
-        self._backend, self._emit = backend, emit
+        self._backend, self._slots, self._emit = backend, slots, emit
         self._began, self._limit = began, None if task.request.minutes is None else 60 * task.request.minutes
         self._target = slots.target(self._request.target)
         slots.forget_drafters()
@@ -219,7 +222,21 @@ class _Bench:
             settings=self._settings,
             notes=self._notes,
             warm_up_tokens=min(WARM_UP_TOKENS, self._request.max_tokens),
+            own=tuple(self._own_drafters()),
         )
+
+    def _own_drafters(self) -> Iterator[str]:
+        """Names of models on this machine that could draft for the target and were not asked for: those that were made to draft,
+        and draft models that are known to fit its name. Reading the vocabulary of every other model would take too long."""
+        models = library.find(map(Path, library.added_folders()))
+        target = next((model for model in models if _same(model, str(self._target.path))), None)
+        known = [] if target is None else [found.here for found in suggestions(target, models)]
+        for model in models:
+            if model.problem or not (model.only_drafts or model in known):
+                continue
+            asked = any(_same(model, name) for name in self._request.drafters)
+            if not asked and not self._slots.unloaded_pair(model.target)[0]:
+                yield model.name
 
     def _warm_up(self) -> None:
         """The first run of a kind loads and compiles what later ones find ready."""
@@ -358,6 +375,11 @@ class _Bench:
         done = (self._run + min(1.0, tokens / self._request.max_tokens)) / self._runs
         passed = 0.0 if self._limit is None else (time.monotonic() - self._began) / self._limit
         self._task.report(self._emit, self._step, min(1.0, max(done, passed)))
+
+
+def _same(model: LibraryModel, name: str) -> bool:
+    """Whether a model was named by this path or Hub id."""
+    return name == model.name or Path(name).expanduser().resolve() == Path(model.target).resolve()
 
 
 def _not_kept(error: OSError) -> str:

@@ -102,14 +102,18 @@ class Results:
         return ", ".join([named, *on]) if on else f"{named}, no filters"
 
     def left_out(self, titles: bool = False) -> str:
-        """Which drafters could be measured for the target and are not, in a sentence; empty if there are none. `titles`: they are
-        called as in the window, not as on the command line."""
+        """Which drafters could have been measured for the target and were not, in a sentence; empty if there are none, and before
+        anything was measured. `titles`: they are called as in the window, not as on the command line."""
+        if self.setup is None or not self.rows:
+            return ""
         request = self.request
         others = [name for name in DRAFTERS if name not in (NO_DRAFTER, *request.drafters) and may_fit(name, request.target)]
-        words = [drafter_title(name) if titles else name for name in others]
-        if all(name in DRAFTERS for name in request.drafters):
-            words.append("drafters of your own")
+        words = [*(drafter_title(name) if titles else name for name in others), *self.setup.own]
         return f"Not measured: {listed(words)}." if words else ""
+
+    def conditions(self, titles: bool = False) -> str:
+        """The sampling, and what was left out, in sentences."""
+        return f"Sampling: {self.sampling()}. {self.left_out(titles)}".rstrip()
 
     def memory_of_process(self) -> str:
         """What the process that measured took, in a sentence; empty where that is not known."""

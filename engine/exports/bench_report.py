@@ -62,7 +62,7 @@ def _body(results: Results, title: str) -> Iterator[str]:
     machine = f"{hardware['processor'] or hardware['machine']}, {hardware['cores']} cores"
     yield f"<header><h1>{text(title)}</h1><p class=dim>{text(machine)}. Benchmark by Draftlight {provenance.version()}, "
     yield f"{text(results.created.replace('T', ' ').removesuffix('+00:00'))} UTC.</p>"
-    yield f"<p class=dim>{text(f'Sampling: {results.sampling()}. {results.left_out()}')}</p></header>"
+    yield f"<p class=dim>{text(results.conditions())}</p></header>"
     if results.complete is False and results.setup is not None:
         why = "The time was over before everything was measured." if results.out_of_time else "It was stopped before its end."
         again = "The same benchmark goes on with the rest when it is run again."

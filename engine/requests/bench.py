@@ -186,6 +186,7 @@ class BenchSetup:
         settings: in the order they are run on every prompt at their temperature, the plain baseline left out.
         notes: what was asked for and is not measured, with the reason, and what is measured in another form than asked for.
         warm_up_tokens: tokens that every setting decoded beforehand, unmeasured.
+        own: drafters among the models on this machine that could draft for the target and were not asked for.
     """
 
     target: ModelInfo
@@ -194,3 +195,4 @@ class BenchSetup:
     settings: tuple[BenchSetting, ...]
     notes: tuple[str, ...]
     warm_up_tokens: int
+    own: tuple[str, ...] = ()

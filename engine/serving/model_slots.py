@@ -210,11 +210,14 @@ class ModelSlots:
     def check_drafter(self, name: str) -> None:
         """Reports DrafterChecked for a model on this machine, without loading it; nothing without a target."""
         if self._target_name is not None:
-            try:
-                reason, warning = self._backend.unloaded_pair(name, self._target)
-            except Exception as error:
-                reason, warning = explain(error, f"checking the drafter {name}"), ""
-            self._emit(DrafterChecked(self._target_name, name, reason, warning))
+            self._emit(DrafterChecked(self._target_name, name, *self.unloaded_pair(name)))
+
+    def unloaded_pair(self, name: str) -> tuple[str, str]:
+        """As `Backend.unloaded_pair` of the current target; whatever goes wrong is a reason."""
+        try:
+            return self._backend.unloaded_pair(name, self._target)
+        except Exception as error:
+            return explain(error, f"checking the drafter {name}"), ""
 
     def forget_drafters(self) -> None:
         """Make drafters anew when they are next asked for: after a failed answer their state is unknown."""

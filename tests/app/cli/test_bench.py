@@ -21,7 +21,9 @@ from app.cli.progress import ProgressBar
 from engine.bench.journal import alone
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
+from engine.files import library
 from engine.files.builtin import TEMPERATURE, TOP_P
+from engine.files.library import LibraryModel
 from engine.files.paths import data_folder
 from engine.requests.bench import PeerToken
 from engine.types import FILTERS, DecodingOptions, Round, TaskProgress
@@ -150,13 +152,30 @@ def test_the_sampling_is_that_of_chat_unless_given_and_is_told(
 
 
 def test_what_could_be_measured_and_is_not_is_named(
-    backend: BenchedBackend, prompts: str, capsys: pytest.CaptureFixture[str]
+    backend: BenchedBackend, prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def model(name: str, at: str = "", **about: Any) -> LibraryModel:
+        return LibraryModel(name, at or str(tmp_path / name), "here", 1, **about)
+
+    found = [
+        model("Qwen3-4B", FakeTarget("").path),
+        model("Qwen3-0.6B"),
+        model("my-head", only_drafts=True),
+        model("measured", only_drafts=True),
+        model("misfit", "misfit", only_drafts=True),
+        model("damaged", only_drafts=True, problem="It has no weights."),
+        model("Llama-3.2-1B"),
+    ]
+    monkeypatch.setattr(library, "find", lambda folders: found)
     assert main(["bench", "--prompts", prompts, *SMALL]) == 0
-    left_out = "auto, ngram-mod, head, builtin-draft, builtin-block and drafters of your own"
+    left_out = "auto, ngram-mod, head, builtin-draft, builtin-block, Qwen3-0.6B, my-head and measured"
     assert f"Not measured: {left_out}.\n" in capsys.readouterr().out
-    assert main(["bench", "--prompts", prompts, "--target", "owner/other", *SMALL]) == 0
-    assert "Not measured: auto, ngram-mod and drafters of your own." in capsys.readouterr().out, "the others cannot draft for it"
+    (tmp_path / "measured").mkdir()
+    mine = ["--drafters", f"ngram,{tmp_path / 'measured'}", "--gamma", "3", "--max-tokens", "4"]
+    assert main(["bench", "--prompts", prompts, "--target", "owner/other", *mine]) == 0
+    said = capsys.readouterr().out
+    assert "Not measured: auto, ngram-mod, Qwen3-0.6B and my-head." in said, "the others cannot draft for it"
+    assert str(tmp_path) not in said.partition("Not measured")[2].partition("\n")[0]
 
 
 def test_no_answer_is_drafted_by_one_that_saw_another(backend: BenchedBackend, prompts: str) -> None:
