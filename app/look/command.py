@@ -34,7 +34,7 @@ class Command:
         menu: the menu it stands in; empty for none.
         shortcuts: in Qt's portable notation, where Ctrl is the Mac's Command key; the first is shown.
         checked: whether a switch is on; None for what is no switch.
-        group: switches of one group exclude each other.
+        group: what stands together in a menu, between lines; switches among it exclude each other.
     """
 
     id: str

@@ -74,6 +74,15 @@ def test_no_words_name_keys_that_a_mac_has_not(qtbot: QtBot, open_window: Open, 
     assert any("⌘K" in words for words in told)
 
 
+def test_long_menus_are_divided_and_fit_a_small_screen(open_window: Open) -> None:
+    window, _ = open_window()
+    menus = [entry.menu() for entry in window.header.menu.menu().actions()]
+    for menu in menus:
+        together = "".join("|" if action.isSeparator() else "." for action in menu.actions()).split("|")
+        assert max(map(len, together)) <= 11, f"{menu.title()}: {together}"
+        assert menu.sizeHint().height() <= 720, menu.title()
+
+
 def test_every_shortcut_of_the_window_is_a_command(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     window.pages.open_compare()
