@@ -121,6 +121,7 @@ def icon(name: str, colour: str) -> QIcon:
     return result
 
 
+@lru_cache(maxsize=256)
 def pixmap(name: str, colour: str, pixels: int, ratio: float = 1.0) -> QPixmap:
     """`pixels` is the size in logical pixels; `ratio` the device pixels per logical one."""
     renderer = QSvgRenderer(QByteArray(_svg(name).replace("currentColor", colour).encode()))

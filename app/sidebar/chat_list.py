@@ -29,8 +29,6 @@ class ChatDelegate(QStyledItemDelegate):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets colours and sizes."""
         self._theme, self._scale = theme, scale
-        self._pin = themes.pixmap("pin", theme.faint, round(13 * scale))
-        self._folder, self._out = (themes.pixmap(name, theme.dim, round(15 * scale)) for name in ("folder", "left"))
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         return QSize(80, round((50 if self.found else 32) * self._scale))
@@ -78,7 +76,7 @@ class ChatDelegate(QStyledItemDelegate):
         font.setWeight(QFont.Weight.Medium if shown else QFont.Weight.Normal)
         if row.about.pinned:
             room = round(13 * scale)
-            painter.drawPixmap(inside.right() - room, area.top() + (area.height() - room) // 2, self._pin)
+            _draw(painter, "pin", theme.faint, QRect(inside.right() - room, area.top() + (area.height() - room) // 2, room, room))
             inside.setRight(inside.right() - room - 4)
         line = inside if not self.found else QRect(inside.left(), inside.top() + 4, inside.width(), inside.height() // 2 - 4)
         self._words(painter, font, line, row.title, row.title_marks, QColor(theme.text))
@@ -101,14 +99,16 @@ class ChatDelegate(QStyledItemDelegate):
 
     def _paint_folder(self, painter: QPainter, font: QFont, inside: QRect, row: Row) -> None:
         """A folder with the number of its chats, or the way out of it."""
-        picture, scale = self._folder if row.folder else self._out, self._scale
-        painter.drawPixmap(inside.left(), inside.center().y() - picture.height() // 2, picture)
+        scale = self._scale
+        side = round(15 * scale)
+        place = QRect(inside.left(), inside.center().y() - side // 2, side, side)
+        _draw(painter, "folder" if row.folder else "left", self._theme.dim, place)
         many = f"{row.many:,}" if row.folder else ""
         font.setPixelSize(round(13 * scale))
         painter.setFont(font)
         wide = painter.fontMetrics().horizontalAdvance(many)
         write_in(painter, self._theme.faint, inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, many)
-        line = inside.adjusted(picture.width() + round(7 * scale), 0, -wide - round(8 * scale), 0)
+        line = inside.adjusted(side + round(7 * scale), 0, -wide - round(8 * scale), 0)
         self._words(painter, font, line, row.title, (), QColor(self._theme.text))
 
     def _words(
@@ -126,6 +126,11 @@ class ChatDelegate(QStyledItemDelegate):
                 high = metrics.height()
                 painter.fillRect(QRect(left, middle - high // 2, wide, high), QColor(self._theme.selection))
         write_in(painter, colour, area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, line)
+
+
+def _draw(painter: QPainter, name: str, colour: str, place: QRect) -> None:
+    """One of our drawings, with all the pixels that the screen has for it."""
+    painter.drawPixmap(place.topLeft(), themes.pixmap(name, colour, place.width(), painter.device().devicePixelRatioF()))
 
 
 def _near_mark(row: Row) -> tuple[str, tuple[tuple[int, int], ...]]:

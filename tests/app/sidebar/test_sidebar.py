@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QAction, QDrag, QImage, QKeyEvent
-from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QMenu
+from PySide6.QtCore import QEvent, QPoint, QRect, Qt
+from PySide6.QtGui import QAction, QDrag, QImage, QKeyEvent, QPainter
+from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QMenu, QStyleOptionViewItem
 from pytestqt.qtbot import QtBot
 
 from app.sidebar.days import day_and_time
@@ -341,3 +341,20 @@ def test_every_row_is_painted(qtbot: QtBot, window: Window, theme: Any) -> None:
         part: QImage = area.copy(where)
         colours = {part.pixel(x, part.height() // 2 + 2) for x in range(part.width())}
         assert len(colours) > 3, f"row {row} has no words"
+
+
+def test_the_pin_is_as_sharp_as_the_screen(qtbot: QtBot, window: Window) -> None:
+    go_to(window, "Dinner")
+    qtbot.keyClick(window.sidebar.list, Qt.Key.Key_P)
+    qtbot.waitUntil(lambda: titles(window)[0] == "Pinned")
+    picture = QImage(400, 64, QImage.Format.Format_RGB32)
+    picture.setDevicePixelRatio(2)
+    picture.fill(Qt.GlobalColor.black)
+    option = QStyleOptionViewItem()
+    option.rect = QRect(0, 0, 200, 32)
+    painter = QPainter(picture)
+    window.sidebar.list.delegate.paint(painter, option, window.sidebar.model.index(1))
+    painter.end()
+    of_the_pin = [(x, y) for x in range(340, 376, 2) for y in range(0, 64, 2)]
+    points = [{picture.pixel(x + across, y + down) for across in (0, 1) for down in (0, 1)} for x, y in of_the_pin]
+    assert any(len(pixels) > 1 for pixels in points), "each point has four pixels, and not all are alike"
