@@ -229,7 +229,8 @@ class LanePainter:
             painter.drawLine(box.bottomLeft() + QPointF(1.5, -0.5), box.bottomRight() + QPointF(-1.5, -0.5))
         if not readable:
             return
-        shown = self.elided(chip.text, box.width() - 6)
+        room = box.width() - 6
+        shown = self.elided(chip.text, room) or self.elided(chip.text[:1], room)  # "W" where "W…" has no room
         if not shown:
             return
         painter.setPen(self._texts[kind])

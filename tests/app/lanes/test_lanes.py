@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
-from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, LaneScale
+from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Chip, LaneScale
 from app.lanes.lanes import Lanes
 from app.lanes.painter import Lane, LanePainter
 from app.look import theme as themes
@@ -341,3 +341,17 @@ def test_lanes_under_one_rule_have_no_divider(open_lanes: Open) -> None:
     picture = lanes.viewport().grab().toImage()
     colours = {picture.pixelColor(3, y).name() for y in range(picture.height())}
     assert not colours & {themes.DARK.rule(rule) for rule in RULES}
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("text", ["When", "mmm", "and", "W"])
+def test_a_chip_has_at_least_the_first_letter_of_its_token(text: str) -> None:
+    def painted(words: str) -> bytes:
+        image = QImage(26, 20, QImage.Format.Format_RGB32)
+        image.fill(QColor("white"))
+        painter = QPainter(image)
+        LanePainter(themes.LIGHT, 1.0).chip(painter, Chip("unjudged", words, 0), QRectF(0.5, 0.5, 25, 19), readable=True)
+        painter.end()
+        return bytes(image.constBits())
+
+    assert painted(text) != painted("")
