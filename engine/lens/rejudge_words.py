@@ -83,9 +83,9 @@ def _kept(judged: Rejudge) -> list[str]:
     if not counts.complete:
         return []
     cut = f" (of at most {judged.gamma} a round)" if _is_shorter(judged) else ""
-    where = f"In all {_many(counts.rounds, 'round')}"
+    where = f"In all {_many(counts.rounds, 'round')} with proposals"
     if counts.complete < counts.rounds:
-        where = f"In the {counts.complete:,} of {_many(counts.rounds, 'round')} where the number is known,"
+        where = f"In the {counts.complete:,} of {_many(counts.rounds, 'round')} with proposals where the number is known,"
     kept, same = _many(counts.kept, "proposal"), counts.kept == counts.was_kept
     as_many = f"{kept}, as many as" if same else f"{kept} instead of the {counts.was_kept:,} that"
     return [f"{where} it would have accepted {as_many} were accepted{cut}."]

@@ -595,7 +595,7 @@ def test_models_are_listed(models: Path, capsys: pytest.CaptureFixture[str], mon
     tiny_models.write_gguf(models / "small.gguf", "Q8_0", general__file_type=7)
     elsewhere = tiny_models.write_folder(models.parent / "elsewhere" / "other")
     assert main(["models", "list", "--folder", elsewhere.parent.as_posix()]) == 0
-    first, titles, other, small, *_ = capsys.readouterr().out.splitlines()
+    first, titles, other, small = capsys.readouterr().out.splitlines()  # what a "!" would mean is not told where there is none
     assert first.startswith("builtin")
     assert "not downloaded yet" in first
     assert titles.split()[:3] == ["model", "size", "weights"]
@@ -603,6 +603,9 @@ def test_models_are_listed(models: Path, capsys: pytest.CaptureFixture[str], mon
     assert other.endswith(elsewhere.as_posix())
     assert small.split()[:1] + small.split()[2:7] == ["small", "kB", "Q8_0", "llama", "128", "keys"]
     assert small.endswith((models / "small.gguf").as_posix())
+    monkeypatch.setattr("app.cli.models.available_memory", lambda: 1000)
+    assert main(["models", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "! needs more memory than the 1 kB that are free"
 
 
 def test_checking_a_model_says_whether_it_and_a_drafter_can_be_used(

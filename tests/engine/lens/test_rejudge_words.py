@@ -48,9 +48,10 @@ def test_changes_are_counted_in_short_sentences(counts: dict[str, int], said: st
 
 def test_kept_proposals_are_told_of_rounds_that_are_known_to_the_end() -> None:
     some = judged("rejection", complete=4, kept=1, was_kept=3)
-    where = "In the 4 of 9 rounds where the number is known, it would have accepted"
+    where = "In the 4 of 9 rounds with proposals where the number is known, it would have accepted"
     assert f"{where} 1 proposal instead of the 3 that were accepted." in summary(some)
-    assert "In all 9 rounds it would have accepted 0 proposals, as many as" in " ".join(summary(judged("rejection", complete=9)))
+    every = " ".join(summary(judged("rejection", complete=9)))
+    assert "In all 9 rounds with proposals it would have accepted 0 proposals, as many as" in every
     assert len(summary(judged("rejection", positions=9))) == 1
 
 
