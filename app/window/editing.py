@@ -104,6 +104,7 @@ class Editing:
         """
         self._note()
         message, rewritten = self._unsent.of(self._shown), self._unsent.rewritten(self._shown)
+        goes_on = along and bool(message.text)
         if self._empty:
             message.chat = KeptChat()
         self._unsent.forget()
@@ -114,4 +115,5 @@ class Editing:
         if self._composer.text != self._here.text:
             self._composer.show_text(self._here.text)
         self._unsent.keep()
-        self.take_up()
+        if not goes_on:  # who is typing goes on in the same text
+            self.take_up()

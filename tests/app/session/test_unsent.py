@@ -154,7 +154,22 @@ def test_what_is_typed_before_the_last_chat_is_shown_is_meant_for_it(
         settled(qtbot, window)
         assert window.composer.text == "\n\n".join(filter(None, (waits, "typed early")))
         window.close()
-    assert open_kept().composer.text == "typed early"
+    window = open_kept()
+    assert window.composer.text == "typed early"
+    window.close()
+    window = open_kept(number)
+    window.composer.set_text("")
+    window.messages.edit_last()
+    window.composer.set_text("Otherwise")
+    window.close()
+    window = show_window(FakeEngine(), store=partial(ChatStore, wait=0.2), conversation=number)
+    window.composer.set_text("typed early")
+    window.chats.restore()
+    settled(qtbot, window)
+    settled(qtbot, window)
+    assert (window.messages.editing.at, window.composer.text) == (None, "typed early"), "not in another text all at once"
+    window.messages.edit_last()
+    assert window.composer.text == "Otherwise"
 
 
 def test_two_windows_leave_each_other_what_they_have(qtbot: QtBot, open_kept: Opened, home: Path) -> None:
