@@ -69,6 +69,7 @@ class Chat(QObject):
         kept: what the store knows of the conversation.
         unsent: what is written and not sent.
         replaced: the turn beside which the newest answer stands.
+        deletions: what brings back each thing that was deleted of the conversation since it was opened, the newest last.
         may_drop: the newest answer was refused because the conversation is too long, and would not be without its oldest turns.
 
     Signals:
@@ -117,6 +118,7 @@ class Chat(QObject):
         self.may_drop = False
         self._preset_due = ""  # target that was chosen and has not been loaded since
         self.replaced: Turn | None = None
+        self.deletions: list[Callable[[], None]] = []
         self._before: Way = ()
         self.kept = KeptChat()
         self.keeper = None if store is None else ChatKeeper(store, self)
@@ -297,15 +299,17 @@ class Chat(QObject):
         """Deletes the prompt of a turn, or its answer, with all that follows; what is returned brings it back."""
         turn = self.session.turns[at]
         back = self._take_out(turn, None if prompt or not turn.prompt else turn.answer)
-        self.changed.emit()
         kept, openings = self.kept, self.session.openings
 
         def undo() -> None:
             """Puts it back into the session, and says so where the same chat is still shown."""
+            self.deletions = [other for other in self.deletions if other is not undo]
             back()
             if self.kept is kept and self.session.openings is openings:
                 self.changed.emit()
 
+        self.deletions.append(undo)
+        self.changed.emit()
         return undo
 
     def _take_out(self, turn: Turn, answer: Answer | None) -> Callable[[], None]:
@@ -399,6 +403,7 @@ class Chat(QObject):
             self._keep_end(running)
         self._keep_own_settings()
         self.replaced, self._before = None, ()
+        self.deletions = []
 
     def _show_opened(self) -> None:
         if self.settings.conversation != self.kept.number:

@@ -187,6 +187,7 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("importAction", "Import chats…", "Chat", window.chat_files.ask_for_import, group="files"),
         Command("saveChartsAction", "Save charts as images…", "Chat", window.picture_menu.save_charts, group="files"),
         Command("shareCardAction", "Share card…", "Chat", window.picture_menu.save_card, ("Ctrl+Shift+S",), group="files"),
+        Command("undoDeleteAction", "Undo delete", "Chat", messages.undo_delete, group="files"),
         Command("deletedAction", "Deleted chats…", "Chat", window.chats.show_deleted, group="files"),
         Command("tracesAction", "Traces…", "Chat", window.chats.show_traces, group="files"),
         Command("settingsAction", "Settings…", "Chat", window.open_settings, ("Ctrl+,",), group="program"),
@@ -223,18 +224,20 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
     ]
 
 
-def why_not(session: Session, comparing: CompareView | None, at: int) -> dict[str, str]:
+def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_delete: bool) -> dict[str, str]:
     """For every command that is not always there, why it cannot be used now, with what to do; empty where it can.
 
     Args:
         comparing: the comparison, if it is what is shown.
         at: index of the turn that the views beside the conversation show.
+        may_undo_delete: whether something was deleted that can come back.
     """
     elsewhere = "Go back to the chat first (F4)." if comparing is not None else ""
     none_yet = "" if session.turns else "There is no answer yet."
     undrawn = "" if any(turn.answer.rounds for turn in session.turns) else "There is no answer yet."
     busy = "Stop the answer or wait until it has finished." if session.running is not None else ""
-    whole = elsewhere or none_yet or busy or ("Close the replay first." if session.replaying else "")
+    replay = "Close the replay first." if session.replaying else ""
+    whole = elsewhere or none_yet or busy or replay
     pictures = elsewhere or undrawn
     reasons = {"regenerateAction": whole, "editAction": whole, "copyAnswerAction": elsewhere or none_yet}
     for name, by, which in (("previousAnswerAction", -1, "earlier"), ("nextAnswerAction", 1, "later")):
@@ -246,6 +249,8 @@ def why_not(session: Session, comparing: CompareView | None, at: int) -> dict[st
     early = bool(session.turns) and session.turns[at].answer.may_go_on
     reasons["continueAction"] = whole or ("" if early else "The answer came to its end by itself, so nothing follows.")
     reasons["deleteAnswerAction"] = whole
+    none_deleted = "" if may_undo_delete else "No message of this chat was deleted since it was opened."
+    reasons["undoDeleteAction"] = elsewhere or busy or replay or none_deleted
     if comparing is None:
         alone = "Open the comparison first (F4)."  # elsewhere the keys of these two are other keys
         export = "" if session.trace_paths else "There is no answer to export yet."

@@ -165,6 +165,11 @@ class Messages(QObject):
             self._transcript.follow()
             chat.regenerate(at=at) if wish == "regenerate" else chat.go_on(at)
 
+    def undo_delete(self) -> None:
+        """Brings back what was deleted last, also when the message that offered it has gone."""
+        if self._chat.deletions and self._chat.idle:
+            self._take_back(self._chat.deletions[-1])
+
     def _take_back(self, undo: Callable[[], None]) -> None:
         self._host.take_back(undo)
         self.editing.take_up()

@@ -531,8 +531,10 @@ class Window(QMainWindow):
         self.options.show_model(session.model)
         self.welcome.set_raw(bool(raw))
         self.composer.show_hint("You can type while the model loads." if waiting else raw if answer is None else "")
-        for name, reason in why_not(session, self.pages.comparing, self.panel.shown.turn).items():
+        may_undo_delete = bool(self.chat.deletions)
+        for name, reason in why_not(session, self.pages.comparing, self.panel.shown.turn, may_undo_delete).items():
             show_use(self.actions_by_id[name], reason)
+        self.actions_by_id["undoDeleteAction"].setVisible(may_undo_delete)  # the menu is long enough without
         self.banner.check()
         if self.chat.keeper is not None:
             self.reader.look()

@@ -371,6 +371,31 @@ def test_what_is_deleted_comes_back_with_undo(qtbot: QtBot, open_kept: Kept, hom
     assert len(stored(home)[0].messages) == 4
 
 
+def test_what_is_deleted_comes_back_when_its_message_has_gone(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+    window, _ = open_kept()
+    undo = window.actions_by_id["undoDeleteAction"]
+    answered(qtbot, window, "One")
+    answered(qtbot, window, "Two")
+    assert not undo.isVisible()
+    window.messages.delete_last()
+    assert undo.isVisible() and undo.isEnabled()
+    window.transcript.wanted.emit("delete", 0, True)
+    answered(qtbot, window, "Three")
+    assert window.banner.isHidden()
+    undo.trigger()
+    assert [turn.prompt for turn in window.session.turns] == ["One", "Two"] and window.session.turns[1].answer.missing
+    assert window.session.turns[0].wording == (0, 2), "beside what was written since"
+    undo.trigger()
+    assert not window.session.turns[1].answer.missing and not undo.isVisible()
+    settled(qtbot, window)
+    (chat,) = stored(home)
+    assert {message.text for message in chat.messages} == {"One", "Two", "Three", STORY} and len(chat.messages) == 6
+    window.messages.delete_last()
+    assert undo.isVisible()
+    window.new_chat()
+    assert not undo.isVisible(), "that was another chat"
+
+
 def test_what_cannot_be_written_is_said_and_written_later(
     qtbot: QtBot, open_kept: Kept, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
