@@ -168,20 +168,21 @@ class AnswerBlock(Block):
         self.small = sized(style.text, max(9, style.text.pixelSize() * 0.8))
         self._told: list[Word] = []
         self._head: list[list[Word]] = []
+        self.foot = 0.0
         self.grow()
 
     @property
     def line(self) -> float:
-        """Height of the first line above and of the one below the text."""
+        """Height of the first line above and of the first one below the text."""
         return QFontMetricsF(self.small).height() + 10
 
     @property
     def head(self) -> float:
         """Height of what stands above the text: who and how, in one line or, where that is too narrow, in several."""
-        return self.line + (len(self._head) - 1) * self._head_step
+        return self.line + (len(self._head) - 1) * self._line_step
 
     @property
-    def _head_step(self) -> float:
+    def _line_step(self) -> float:
         return QFontMetricsF(self.small).height() + 3
 
     @property
@@ -233,7 +234,8 @@ class AnswerBlock(Block):
             self.changed_top = 0.0
         self.origin = QPointF(0, above)
         body = self.flow.height if self.flow.length else 0.0
-        self.height = above + body + self.line + 10 + GAP
+        self.foot = self.line + (max(1, len(self._footer())) - 1) * self._line_step
+        self.height = above + body + self.foot + 10 + GAP
 
     def _head_words(self) -> list[Word]:
         theme = self.style.theme
@@ -293,8 +295,8 @@ class AnswerBlock(Block):
 
     @property
     def footer_top(self) -> float:
-        """Where the line of figures begins, in pixels from the top of the block."""
-        return self.height - GAP - self.line
+        """Where the figures begin, in pixels from the top of the block; they are `foot` pixels high."""
+        return self.height - GAP - self.foot
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
         """Draws the header, whatever text there is so far, and the figures below it."""
@@ -307,7 +309,7 @@ class AnswerBlock(Block):
 
     def _paint_header(self, painter: QPainter) -> None:
         for place, words in enumerate(self._head):
-            baseline = self.line - 11 + place * self._head_step
+            baseline = self.line - 11 + place * self._line_step
             paint_words(painter, self.small, 0, baseline, self.width - self.reserved, words)
 
     def _paint_footer(self, painter: QPainter) -> None:
@@ -321,18 +323,25 @@ class AnswerBlock(Block):
                 painter.setBrush(QColor(theme.accent))
                 painter.drawRoundedRect(QRectF(track.left(), track.top(), track.width() * self.fraction, 3), 1.5, 1.5)
             return
-        words = footer_words(answer, theme.text, theme.dim, theme.rejected)
-        paint_words(painter, self.small, 0, baseline, self._footer_width, words)
+        for place, words in enumerate(self._footer()):
+            paint_words(painter, self.small, 0, baseline + place * self._line_step, self._footer_width, words)
+
+    def _footer(self) -> list[list[Word]]:
+        """The figures, in one line or, where that is too narrow beside the buttons, in several."""
+        theme = self.style.theme
+        return in_lines(self.small, self._footer_width, footer_words(self.answer, theme.text, theme.dim, theme.rejected))
 
     @property
     def _footer_width(self) -> float:
         return self.width - BUTTONS * self.style.text.pixelSize() / 15
 
-    def figure_at(self, x: float) -> str:
-        """What to explain of the summary at a place of the last line; empty beside it, and before there are figures."""
-        if not self.answer.tally.rounds:
+    def figure_at(self, x: float, y: float) -> str:
+        """What to explain of the summary at a place, `y` from the top of the figures; empty beside them, and without any."""
+        lines = self._footer() if self.answer.tally.rounds else []
+        if not lines:
             return ""
-        words = figure_at(self.small, x, self._footer_width, footer_words(self.answer, "", "", ""))
+        line = lines[min(len(lines) - 1, max(0, int((y - self.line) // self._line_step) + 1))]
+        words = figure_at(self.small, x, self._footer_width, line)
         return "" if not words else "invariant" if INVARIANT in words else "answer"
 
 

@@ -545,9 +545,9 @@ class Transcript(AnswerView):
         """Turn and definition of the figure below an answer that is at a point of the viewport."""
         below = point.y() + self.verticalScrollBar().value()
         found = self.turn_at(below)
-        if found is None or not 0 <= below - found[1].top - found[1].footer_top <= found[1].line:
+        if found is None or not 0 <= (inside := below - found[1].top - found[1].footer_top) <= found[1].foot:
             return None
-        key = found[1].figure_at(point.x() - self.column.left())
+        key = found[1].figure_at(point.x() - self.column.left(), inside)
         return (found[0], key) if key else None
 
     def _explanation_at(self, y: int) -> str:
@@ -561,7 +561,7 @@ class Transcript(AnswerView):
         inside = below - block.top
         if inside <= block.head:
             return ", ".join(settings_words(block.answer))
-        return SUMMARY_EXPLAINED if 0 <= inside - block.footer_top <= block.line else ""
+        return SUMMARY_EXPLAINED if 0 <= inside - block.footer_top <= block.foot else ""
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         if event.size().width() != event.oldSize().width():

@@ -10,7 +10,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 from pytestqt.qtbot import QtBot
 
-from app.conversation.blocks import LONGEST_LINE, AnswerBlock, settings_words
+from app.conversation.blocks import LONGEST_LINE, AnswerBlock, footer_words, settings_words
 from app.conversation.figure_line import placed
 from app.conversation.letter_looks import LONGEST_WORD, Style
 from app.conversation.reading_view import ReadingFlow
@@ -53,6 +53,22 @@ def test_every_setting_stands_whole_above_the_answer_the_longest_seed_too(width:
     assert str(SEED_LIMIT - 1) in shown(block)
     assert block.origin.y() == block.head and (block.head > block.line) == (width < 1000)
     assert block.footer_top > block.head + block.flow.height - 1
+
+
+@pytest.mark.usefixtures("fonts", "qapp")
+@pytest.mark.parametrize("width", [300.0, 420.0, 535.0, 1100.0])
+def test_every_figure_stands_whole_below_the_answer_and_is_explained_where_it_stands(width: float) -> None:
+    block = block_of(width)
+    block.answer.finish = "length"
+    block.grow()
+    lines = [[word.text for word in placed(block.small, block._footer_width, words)] for words in block._footer()]
+    told = [text.strip() for text, _, _ in footer_words(block.answer, "", "", "")]
+    assert [word for line in lines for word in line] == told and "same with any drafter" in told
+    assert block.footer_top + block.foot < block.height, "what follows stands below them"
+    assert block.foot > block.line or len(lines) == 1
+    tops = [block.line / 2, *(block.line + (place + 0.5) * block._line_step for place in range(len(lines) - 1))]
+    found = [{block.figure_at(float(x), top) for x in range(int(width))} - {""} for top in tops]
+    assert found == [{"invariant" if "same" in word else "answer" for word in (line[0], line[-1])} for line in lines]
 
 
 @pytest.mark.usefixtures("fonts", "qapp")

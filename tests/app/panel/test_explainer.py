@@ -55,7 +55,7 @@ def test_the_summary_below_an_answer_opens_all_its_figures(qtbot: QtBot, open_wi
     transcript = window.transcript
     block = transcript.answer_block(0)
     assert block is not None
-    left = next(x for x in range(600) if block.figure_at(float(x)) == "answer")
+    left = next(x for x in range(600) if block.figure_at(float(x), block.line / 2) == "answer")
     y = round(block.top + block.footer_top + block.line / 2 - transcript.verticalScrollBar().value())
     qtbot.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(transcript.column.left() + left + 2, y))
     assert window.explainer.popover.isVisible()
@@ -63,7 +63,8 @@ def test_the_summary_below_an_answer_opens_all_its_figures(qtbot: QtBot, open_wi
     for key, tile in window.panel.figures.tiles.items():
         assert f"{NAMES[key]} {tile.value.text()}" in here
     window.explainer.popover.close()
-    assert {block.figure_at(float(x)) for x in range(600)} == {"", "answer", "invariant"}
+    lines = (block.line / 2, block.foot - 1)
+    assert {block.figure_at(float(x), y) for y in lines for x in range(600)} == {"", "answer", "invariant"}
 
 
 def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
