@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -46,12 +46,17 @@ def split(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
         DraftlightError: there is too little text for both.
     """
     groups = {example.group for example in examples}
+    require_several(groups)
+    limit = max(HELD_OUT_SHARE * 2**32, min(groups) + 1)
+    return [one for one in examples if one.group >= limit], [one for one in examples if one.group < limit]
+
+
+def require_several(groups: Collection[int]) -> None:
+    """Raises DraftlightError unless some of these different groups of text can be held out from the others."""
     if len(groups) < 2:
         raise DraftlightError(
             "There is too little text to hold some out for measuring. Give at least two different documents or chats."
         )
-    limit = max(HELD_OUT_SHARE * 2**32, min(groups) + 1)
-    return [one for one in examples if one.group >= limit], [one for one in examples if one.group < limit]
 
 
 def common_opening(examples: Sequence[Example]) -> int:

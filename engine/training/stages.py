@@ -36,7 +36,7 @@ from engine.training.first_weights import (
     fresh_head,
     mask_token,
 )
-from engine.training.lessons import split
+from engine.training.lessons import require_several, split
 from engine.training.reading import Reader, default_taps, reader_for
 from engine.training.work import Work
 from engine.training.writing import SelfplayWriter
@@ -210,6 +210,7 @@ class _Run:
         work = self.work
         work.settle("features", {"target": self.target.sha256, "taps": list(self.config.taps)})
         records = self._records()
+        require_several({record.group for record in records})  # reading the features may take hours
         total = _count(records)
         missing = max(0, total * self._bytes_per_token() - _held(work.features))
         self.tell(work.require_space(missing, "The rest of the features"))

@@ -68,7 +68,8 @@ class Work:
             return
         changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
         if changed:
-            told = "; ".join(f"{name} was {_short(before.get(name))} and is now {_short(now.get(name))}" for name in changed)
+            apart = {name: _apart(before.get(name), now.get(name)) for name in changed}
+            told = "; ".join(f"{name} was {_short(was)} and is now {_short(is_now)}" for name, (was, is_now) in apart.items())
             raise DraftlightError(
                 f"The stage {stage} in {self.folder} was started with other settings: {told}. Use the same settings to continue, "
                 f"or another --work to start again, or remove the folder {self.folder / stage} and the entry "
@@ -111,6 +112,14 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
 def _damaged(path: Path, error: Exception) -> DraftlightError:
     reason = getattr(error, "strerror", None) or error
     return DraftlightError(f"{path} cannot be read ({reason}). Remove it and the folders next to it to start again.")
+
+
+def _apart(before: object, now: object) -> tuple[object, object]:
+    """Both values; of two lists of several entries, such as files of text, those entries alone that only one of them has."""
+    if isinstance(before, list) and isinstance(now, list) and any(isinstance(each, list) for each in (*before, *now)):
+        alone = [each for each in before if each not in now], [each for each in now if each not in before]
+        return alone if any(alone) else (before, now)  # the order alone differs
+    return before, now
 
 
 def _short(value: object) -> str:

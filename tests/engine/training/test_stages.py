@@ -208,6 +208,16 @@ def test_a_changed_setting_is_named(target: LoadedModel, request_for: Callable[.
             train(target, request_for(**changed))
 
 
+def test_text_that_leaves_none_to_hold_out_is_told_before_its_features_are_read(
+    target: LoadedModel, request_for: Callable[..., TrainRequest], tmp_path: Path
+) -> None:
+    (tmp_path / "alone.txt").write_text("hello world, hello world, hello world")
+    request, told = request_for(text=(tmp_path / "alone.txt",)), Told()
+    with pytest.raises(DraftlightError, match="at least two different documents"):
+        told.train(target, request)
+    assert not any("reading features" in step for step in told.steps)
+
+
 def test_another_target_and_other_text_are_named(
     target: LoadedModel, request_for: Callable[..., TrainRequest], tmp_path: Path
 ) -> None:

@@ -30,6 +30,13 @@ def test_settings_are_compared_with_what_was_kept(tmp_path: Path) -> None:
     assert work.sources() == [("\ufffd.txt", "00")]
     with pytest.raises(DraftlightError, match="seed was 2 and is now 3"):
         work.settle("text", {**settings, "seed": 3})
+    files = [(f"{name}.txt", name * 64) for name in "abcd"]
+    (tmp_path / "settings.json").unlink()
+    work.settle("text", {"sources": files})
+    with pytest.raises(DraftlightError, match=r'sources was \[\["c.txt", "c+\.\.\. and is now \[\["c.txt", "e+\.\.\.'):
+        work.settle("text", {"sources": [*files[:2], ("c.txt", "e" * 64), files[3]]})
+    with pytest.raises(DraftlightError, match=r'sources was \[\] and is now \[\["new.txt", "f"\]\]'):
+        work.settle("text", {"sources": [*files, ("new.txt", "f")]})
     for damaged in (5, [5], ["abc"]):
         (tmp_path / "settings.json").unlink()
         work.settle("text", {"sources": damaged})
