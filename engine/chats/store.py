@@ -288,8 +288,15 @@ class ChatStore:
         self._change(conversation, deleted=self._clock())
 
     def restore(self, conversation: int) -> None:
-        """Brings a deleted one back."""
-        self._change(conversation, deleted=None)
+        """Brings a deleted one back, and if all its messages were deleted, too, what was last deleted of them."""
+        with self._database.writing() as rows:
+            self._change(conversation, deleted=None)
+            rows.execute(
+                "UPDATE messages SET deleted = NULL, deleted_with = NULL WHERE deleted_with = "
+                "(SELECT deleted_with FROM messages WHERE conversation = ? AND parent IS NULL ORDER BY deleted DESC LIMIT 1) "
+                "AND NOT EXISTS (SELECT 1 FROM messages WHERE conversation = ? AND deleted IS NULL)",
+                (conversation, conversation),
+            )
 
     def _change(self, conversation: int, **values: object) -> None:
         with self._database.writing() as rows:

@@ -366,6 +366,10 @@ def test_what_is_deleted_comes_back_with_undo(qtbot: QtBot, open_kept: Kept, hom
     assert window.session.turns == []
     settled(qtbot, window)
     assert stored(home) == []
+    with ChatStore(home) as other:
+        (deleted,) = other.conversations(deleted=True)
+        other.restore(deleted.id)
+        assert len(other.open(deleted.id).messages) == 4, "as from the list of deleted chats"
     window.banner.action.click()
     settled(qtbot, window)
     assert len(stored(home)[0].messages) == 4

@@ -244,6 +244,22 @@ def test_what_is_due_goes_a_day_after_it_was_found_due_whenever_starts_are(tmp_p
             assert len(found) == 2 or found[-2] < found[0] + DAY + DAY / 24
 
 
+def test_a_chat_that_was_emptied_and_deleted_comes_back_with_what_emptied_it(store: ChatStore, clock: Clock) -> None:
+    """As the window deletes a chat with its last message."""
+    conversation, (first, _) = held(store, "Why?", "So.")
+    asked_else = store.add_message(conversation, None, "user", "How?")
+    for message in (asked_else, first):
+        store.delete_message(message)
+        clock.now += 1
+    store.delete(conversation)
+    store.restore(conversation)
+    assert texts(store.open(conversation)) == ["Why?", "So."]
+    store.restore(conversation)
+    assert texts(store.open(conversation)) == ["Why?", "So."], "the others were deleted before"
+    store.restore_message(asked_else)
+    assert len(store.open(conversation).messages) == 3
+
+
 def test_a_chat_that_goes_on_in_another_window_is_no_longer_deleted(store: ChatStore, tmp_path: Path, clock: Clock) -> None:
     conversation, (_, answer) = held(store, "Why?", "So.")
     store.delete(conversation)
