@@ -146,6 +146,11 @@ class Column:
         return self.session.turns[0].answer
 
     @property
+    def failed(self) -> bool:
+        """Whether an error came instead of the answer, or in the middle of it."""
+        return self.answer.state == "failed"
+
+    @property
     def prompt(self) -> str:
         """What this column was asked, which differs between columns if they have prompts of their own."""
         return self.session.turns[0].prompt
@@ -337,6 +342,11 @@ class Comparison:
             return "near-tie", f"Near-tie{precision}: {what}, and passes of different widths differ in their last bits."
         known = "" if gap is None else f", and a {gap.of} of {gap.told} is not a near-tie"
         return "unexpected", f"Unexpected: these two texts should be identical{known}. Please report this with both traces."
+
+    @property
+    def lacks_answers(self) -> bool:
+        """Whether an error came in place of one."""
+        return any(column.failed for column in self.columns)
 
     @property
     def divergence(self) -> int | None:

@@ -12,6 +12,8 @@ from app.look.wording import RULE_TITLES
 from engine.lens.rule_comparison import share
 from engine.types import Rule
 
+MISSING = "Not every answer has come, so nothing is concluded."
+
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
@@ -39,7 +41,7 @@ def _finding(comparison: Comparison, rule: Rule, columns: tuple[int, ...]) -> Ru
     title = RULE_TITLES[rule]
     order: tuple[Kind, ...] = ("failed", "unexpected", "near-tie", "expected", "waiting", "same")
     kind = min((relation.kind for relation in relations), key=order.index)
-    if any(comparison.columns[index].answer.state == "failed" for index in columns):
+    if any(comparison.columns[index].failed for index in columns):
         return RuleFinding(rule, columns, "failed", f"{title}: an answer is missing.")
     if kind == "waiting":
         return RuleFinding(rule, columns, kind, f"{title}: waiting for the first tokens.")
@@ -68,14 +70,20 @@ def waiting_for(comparison: Comparison) -> str:
     """What stands where the closing words will."""
     if comparison.running:
         return f"The result appears here when all {len(comparison.columns)} answers are done."
-    return "Not every answer has come, so nothing is concluded."
+    return MISSING
 
 
 def agreeing(comparison: Comparison) -> str:
     """What stands where a difference would, while there is none; empty where no texts are held against each other."""
-    if all(comparison.relation(index) is None for index in range(len(comparison.columns))):
+    relations = [relation for index in range(len(comparison.columns)) if (relation := comparison.relation(index)) is not None]
+    if not relations:
         return ""
-    return "No difference so far." if comparison.running else "The texts are the same."
+    if comparison.running:
+        return "No difference so far."
+    if comparison.lacks_answers or any(relation.kind == "waiting" for relation in relations):
+        return MISSING
+    lengths = {len(column.tokens) for column in comparison.columns}
+    return "The texts are the same." if len(lengths) == 1 else "The texts are the same as far as they go."
 
 
 def _texts(comparison: Comparison, findings: tuple[RuleFinding, ...]) -> str:

@@ -135,6 +135,8 @@ class CompareView(QWidget):
             return f"Comparing {len(self.comparison.columns)} answers, one round each in turn"
         if self.outdated:
             return "Changed since this comparison. Start compares again"
+        if self.comparison is not None and self.comparison.lacks_answers:
+            return "Comparison ended with an error"
         shown = self.comparison is not None or self.tallies
         return "Comparison done" if shown else "Ready to compare"
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from app.compare.comparison import ColumnSetup, Comparison, Setup
-from app.compare.finding import CONTRARY, closing, rule_findings
-from engine.types import Expected
+from app.compare.finding import CONTRARY, MISSING, agreeing, closing, rule_findings
+from engine.types import Expected, RunFailed
 from tests.app.compare.test_comparison import TEXT, compared, end, grow, rounds_of
 from tests.app.fakes import make_round
 
@@ -128,3 +128,17 @@ def test_no_difference_is_claimed_that_cannot_be_told_from_chance() -> None:
 def test_nothing_is_concluded_from_texts_that_should_not_have_parted() -> None:
     headline, _ = closing(ended(TEXT, [*TEXT[:3], " was", " lit"], TEXT, TEXT))
     assert headline == ""
+
+
+def test_texts_are_the_same_only_where_all_have_come_to_their_end() -> None:
+    for second, said in ((TEXT, "The texts are the same."), (TEXT[:2], "The texts are the same as far as they go.")):
+        comparison = compared(*FOUR[:2])
+        for run, text in enumerate((TEXT, second), 1):
+            grow(comparison, run, rounds_of(text))
+            assert agreeing(comparison) == "No difference so far."
+            end(comparison, run, "length" if text == TEXT else "cancelled")
+        assert agreeing(comparison) == said
+    comparison = compared(*FOUR[:2])
+    for run in (1, 2):
+        comparison.apply(RunFailed(run, "The model is damaged."))
+    assert agreeing(comparison) == MISSING, "two answers without text are not the same text"

@@ -414,10 +414,12 @@ def test_stop_ends_every_column_and_keeps_what_is_there(qtbot: QtBot, open_compa
 
 
 def test_one_failure_is_told_in_its_column_and_the_others_go_on(qtbot: QtBot, open_compare: Open) -> None:
-    _, view, engine = open_compare()
+    window, view, engine = open_compare(preset="with-without")
     engine.failing = {0}
     run(qtbot, view)
     assert view.columns[0].text.words == "This drafter does not fit. Choose another."
+    assert view.parting.words.text() == "Not every answer has come, so nothing is concluded."
+    assert window.status.line.text() == "Comparison ended with an error"
     assert view.columns[1].text.plain_text() == STORY
 
 
