@@ -100,5 +100,5 @@ def parting_words(comparison: Comparison) -> str:
         shown = visible(token.text, token.bytes, running=True)
         known = [] if token.margin is None else [f"margin {near_ties.words(token.margin, run.answer.options.temperature, 3)}"]
         known += [] if token.border is None else [f"border {token.border:.3g}"]
-        parts.append(f"{letter} “{shown}” ({', '.join(known) or 'margin not recorded'})")
+        parts.append(f"{letter} “{shown}”" + (f" ({', '.join(known)})" if known else ""))
     return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."

@@ -154,7 +154,7 @@ PRESETS: tuple[Preset, ...] = (
     Preset(
         "with-without",
         "With and without a drafter",
-        "Under Gumbel the drafter must not change a single token, only the time the answer takes.",
+        "Under Gumbel the drafter does not change a single token, only how long the answer takes.",
         _with_without,
     ),
     Preset(

@@ -451,6 +451,8 @@ class Window(QMainWindow):
         """The conversation and the comparison take turns; each has the keyboard while it is shown."""
         if self.pages.comparing is not None and self.tour.isVisible():
             self.tour.end()  # it speaks of the conversation
+        if self.pages.comparing is None:
+            self.sidebar.read()  # comparisons have left traces, whose size stands there
         if self.pages.comparing is None and self.pages.isVisible():
             (self.replay_controller.bar if self.session.replaying else self.composer.edit).setFocus()
         self._show_settings()

@@ -136,7 +136,7 @@ def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_
     assert view.comparison is not None and view.comparison.divergence == position
     assert (
         view.parting.words.accessibleDescription()
-        == f"First difference at token {position + 1}:  A “ ship” (margin not recorded),  B “ years” (margin 0.2)."
+        == f"First difference at token {position + 1}:  A “ ship”,  B “ years” (margin 0.2)."
     )
     assert f"Differs from A from token {position + 1} on. Expected: Rejection" in view.columns[1].relation.text()
     assert view.columns[1].text.plain_text() == STORY

@@ -256,6 +256,16 @@ def test_chats_go_into_folders_by_menu_and_drag_and_a_folder_lists_its_own(
     qtbot.waitUntil(lambda: "Kitchen" in titles(window))
 
 
+def test_the_traces_of_a_comparison_count_as_soon_as_the_chat_is_shown_again(qtbot: QtBot, window: Window, home: Path) -> None:
+    window.sidebar.read()
+    qtbot.waitUntil(lambda: window.sidebar.traces.text().endswith("kB"))
+    window.pages.open_compare()
+    with ChatStore(home) as store:
+        store.traces.new_path().write_bytes(b"x" * 3_000_000)
+    window.pages.toggle()
+    qtbot.waitUntil(lambda: window.sidebar.traces.text() == "Traces: 3.0 MB")
+
+
 def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbot: QtBot, window: Window, home: Path) -> None:
     with ChatStore(home) as store:
         about = store.conversations()[0]
