@@ -9,7 +9,8 @@ import time
 from engine.types import Event, LoadProgress, TaskProgress
 from engine.wording import duration
 
-_BAR = 30
+_BAR, _STEP = 30, 5
+"""Signs of the bar at most, and by how many it is shorter where the words need the room."""
 _KNOWN_AFTER = 2.0
 """Seconds before a time left is told: earlier it would be a guess."""
 _LINE_EVERY = 30.0
@@ -66,11 +67,13 @@ class ProgressBar(StatusLine):
                 print(step if fraction is None else f"{fraction:4.0%}  {step}{left}", file=sys.stderr, flush=True)
                 self._step, self._told = kind, now
             return
-        text = step
+        text, room = step, shutil.get_terminal_size().columns - 1
         if fraction is not None:
-            full = round(fraction * _BAR)
-            text = f"[{'#' * full}{'.' * (_BAR - full)}] {fraction:4.0%}  {step}{left}"
-        self.show(text[: shutil.get_terminal_size().columns - 1])  # what wraps cannot be taken away again
+            text = f"{fraction:4.0%}  {step}{left}"
+            long = min(_BAR, (room - len(text) - 3) // _STEP * _STEP)
+            full = round(fraction * long)
+            text = f"[{'#' * full}{'.' * (long - full)}] {text}" if long > 0 else text
+        self.show(text[:room])  # what wraps cannot be taken away again
 
     def _left(self, fraction: float) -> str:
         """The time left if the rest goes on like what was done since the first report, or since the fraction began anew."""

@@ -84,6 +84,7 @@ def cache(reader: Reader, files: Sequence[Path], features: Path, vocabulary: int
     for file in files:
         for folder, records in with_feature_files(file, features):
             if not folder.exists():
+                tick(done)  # the first pass may take long
                 _write(_read(reader, records, functools.partial(_ahead, tick, done)), folder, vocabulary)
             done += sum(len(record.tokens) for record in records)
             tick(done)

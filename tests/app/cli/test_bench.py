@@ -376,6 +376,19 @@ def test_drafters_that_fit_are_the_default(
     assert len(requests[0].prompts) > 5
 
 
+@pytest.mark.parametrize(("columns", "bar"), [(120, 30), (80, 5), (75, 0), (40, 0)])
+def test_the_bar_makes_room_for_the_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int, bar: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("app.cli.progress.sys.stderr.isatty", lambda: True)
+    words = "training, step 120, loss 10.622, best overlap 0.113, an hour left"
+    ProgressBar().take(TaskProgress(1, words, 0.2))
+    (shown,) = capsys.readouterr().err.split("\r")[1:]
+    drawn, _, told = shown.rpartition("] ")
+    assert (len(drawn.lstrip("[")), told) == (bar, f" 20%  {words}"[: columns - 1])
+
+
 def test_the_time_left_follows_from_what_was_done(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     now = 100.0
     monkeypatch.setattr("app.cli.progress.time.perf_counter", lambda: now)

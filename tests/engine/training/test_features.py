@@ -106,7 +106,7 @@ def test_features_on_disk_are_those_of_their_record(model: nn.Module, tmp_path: 
     features.cache(reader, texts.files(tmp_path), tmp_path, VOCAB, done.append)
     found = features.examples(texts.files(tmp_path), tmp_path)
     assert [one.prompt_length for one in found] == [2, 2, 2] and done[-1] == sum(map(len, TEXTS)) == sum(done[-1:])
-    assert done == sorted(done)
+    assert done == sorted(done) and done[0] == 0, "the first pass may take long"
     for text, example in zip(TEXTS, found, strict=True):
         np.testing.assert_array_equal(example.tokens, text)
         kept, ids, _ = features.load(example)
