@@ -15,7 +15,7 @@ from engine.files.foreign import content_of
 MOST_BYTES = 1_000_000
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_HEAD = re.compile(r"(?:\A|\n\n)File: ([^\n]+)\n(`{3,})([\w+#-]*)\n")
+_HEAD = re.compile(r"(?:\A|(?<=[\s\S])\n\n)File: ([^\n]+)\n(`{3,})([\w+#-]*)\n")
 _MODELS = (".gguf", ".safetensors")
 
 
@@ -81,23 +81,29 @@ def joined(text: str, attachments: Iterable[Attachment]) -> str:
 
 
 def taken_apart(prompt: str) -> tuple[str, list[Attachment]]:
-    """What `joined` made a prompt of."""
+    """What `joined` made a prompt of. Text that only resembles a file stays text, to the letter."""
+    tried: set[int] = set()
     for head in _HEAD.finditer(prompt):
-        if (found := _files(prompt, head.start())) is not None:
+        if (found := _files(prompt, head.start(), tried)) is not None:
             return prompt[: head.start()], found
     return prompt, []
 
 
-def _files(prompt: str, at: int) -> list[Attachment] | None:
-    """The files that a prompt consists of from a place on; None where something else stands there."""
+def _files(prompt: str, at: int, tried: set[int]) -> list[Attachment] | None:
+    """The files that a prompt consists of from a place on; None where something else stands there, as it does behind all places
+    that have been `tried`."""
     found = []
     while at < len(prompt):
-        head = _HEAD.match(prompt, at)
+        head = None if at in tried else _HEAD.match(prompt, at)
+        tried.add(at)
         end = -1 if head is None else prompt.find(f"\n{head[2]}", head.end())
         if head is None or end < 0:
             return None
-        found.append(Attachment(head[1], prompt[head.end() : end]))
-        at = end + 1 + len(head[2])
+        file, behind = Attachment(head[1], prompt[head.end() : end]), end + 1 + len(head[2])
+        if prompt[at:behind].removeprefix("\n\n") != file.block:
+            return None
+        found.append(file)
+        at = behind
     return found
 
 

@@ -88,6 +88,14 @@ def test_a_prompt_gives_back_text_and_files_whatever_they_hold() -> None:
         assert taken_apart(plain) == (plain, [])
 
 
+@pytest.mark.parametrize("block", ["File: a\n```python\nx\n```", "File: a.py\n````py\nx\n````", "\n\nFile: a.py\n```py\nx\n```"])
+def test_what_was_typed_like_a_file_but_otherwise_than_here_stays_text(block: str) -> None:
+    file = Attachment("b.py", "y")
+    for plain in (block, f"Look:\n\n{block}", f"{file.block}\n\n{block}"):
+        assert joined(*taken_apart(plain)) == plain
+    assert taken_apart(joined(block, [file])) == (block, [file])
+
+
 def test_a_prompt_is_shown_with_its_files_in_short() -> None:
     prompt = joined("What does this do?", [Attachment("a.py", "x = 1\ny = 2"), Attachment("b.txt", "one")])
     assert prompt == "What does this do?\n\nFile: a.py\n```py\nx = 1\ny = 2\n```\n\nFile: b.txt\n```txt\none\n```"
