@@ -261,6 +261,7 @@ class _Run:
                 caches.mark(self.cache)
                 if self.drafter is not None:
                     self.drafter.finish()
+            mx.clear_cache()  # nobody may ask for the next answer for long
 
     def _prefill(self) -> bool:
         """Reads all but the last prompt token; the first round verifies from there. A few that are new after a kept cache are
