@@ -163,7 +163,7 @@ class Unsent(QObject):
         if keeper.in_trouble and not self._stopped:
             return
         for each, text in texts:
-            if each.differs(text):
+            if each.differs(text) and (text or not keeper.in_trouble):
                 each.keep(text, store)
 
     @property

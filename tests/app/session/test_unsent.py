@@ -16,6 +16,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.session.attachments import Attachment, put_together
+from app.window.unsaved_question import UnsavedQuestion
 from app.window.window import Window
 from engine.chats import ChatsNotSaved, ChatStore
 from engine.types import RunFailed
@@ -264,8 +265,9 @@ def test_a_full_disk_is_said_once_and_holds_up_nothing(
     qtbot.waitUntil(lambda: on_disk(home) == ["Half a message"])
 
 
+@pytest.mark.parametrize("closed", [False, True])
 def test_what_is_sent_is_removed_only_once_the_message_is_written(
-    qtbot: QtBot, open_kept: Opened, home: Path, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, open_kept: Opened, home: Path, monkeypatch: pytest.MonkeyPatch, closed: bool
 ) -> None:
     window = open_kept()
     full = True
@@ -284,9 +286,15 @@ def test_what_is_sent_is_removed_only_once_the_message_is_written(
     qtbot.waitUntil(window.banner.isVisible)
     settled(qtbot, window)
     assert on_disk(home) == ["One"]
-    full = False
-    window.banner.action.click()
-    qtbot.waitUntil(lambda: on_disk(home) == [])
+    if closed:
+        window.close()
+        window.findChild(UnsavedQuestion).given_up.emit()
+        qtbot.waitUntil(lambda: not window.isVisible())
+        assert on_disk(home) == ["One"], "nothing else has it"
+    else:
+        full = False
+        window.banner.action.click()
+        qtbot.waitUntil(lambda: on_disk(home) == [])
 
 
 def test_a_window_that_keeps_no_chats_keeps_nothing_of_it(qtbot: QtBot, open_window: Open, home: Path) -> None:
