@@ -110,10 +110,11 @@ class Editing:
         self._unsent.forget()
         self._shown = self._chat.kept
         self.show(None)
-        if along or self._chat.keeper is None:
+        taken = along or self._chat.keeper is None
+        if taken:
             self._unsent.join(self._here, [message, *rewritten])
-        if self._composer.text != self._here.text:
-            self._composer.show_text(self._here.text)
+        if self._composer.text != self._here.text or not (taken or self._here is message):
+            self._composer.show_text(self._here.text)  # an equal one, too: undo is not to bring what was typed for another chat
         self._unsent.keep()
         if not goes_on:  # who is typing goes on in the same text
             self.take_up()

@@ -311,3 +311,15 @@ def test_texts_with_files_are_put_together_with_all_files_behind() -> None:
         ("first", "second", one.block, other.block)
     )
     assert put_together([" as it stands\n"]) == " as it stands\n"
+
+
+def test_what_was_typed_in_another_chat_cannot_be_brought_into_this_one_by_undo(qtbot: QtBot, open_kept: Opened) -> None:
+    window = open_kept()
+    first = begin(qtbot, window, "One")
+    begin(qtbot, window, "Two")
+    qtbot.keyClicks(window.composer.edit, "Ha")
+    for _ in "Ha":
+        qtbot.keyClick(window.composer.edit, Qt.Key.Key_Backspace)
+    assert shown(qtbot, window, first) == (None, "")
+    window.composer.edit.undo()
+    assert window.composer.text == ""
