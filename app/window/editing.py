@@ -23,6 +23,7 @@ class Editing:
         self._composer, self._chat, self._session, self._unsent = composer, chat, chat.session, chat.unsent
         self._shown = chat.kept
         self._here = self._unsent.of(self._shown)
+        self._prompt = ""
         self._empty = True
         self.at: int | None = None
         self._unsent.wanted.connect(self._note)
@@ -32,7 +33,9 @@ class Editing:
         self.leave()
         self._note()
         self.show(at)
-        self._composer.set_text(self._here.text or self._session.turns[at].prompt)
+        prompt, rewritten = self._session.turns[at].prompt, self._here.text
+        self._composer.set_text(rewritten or prompt)
+        self._prompt = prompt if rewritten else self._composer.text  # the field has no blanks that do not break, for one
 
     def show(self, at: int | None) -> None:
         """What is in the message field is to stand in place of a turn, or behind all."""
@@ -45,6 +48,7 @@ class Editing:
         """Puts a text that could not be sent into the empty message field again, in place of a turn if it was meant to be."""
         self._note()
         self.show(at)
+        self._prompt = "" if at is None else self._session.turns[at].prompt
         self._composer.set_text(text)
 
     def end(self) -> None:
@@ -73,8 +77,8 @@ class Editing:
 
     def _note(self) -> None:
         """Takes down what is in the message field. A prompt that is as it was is nothing."""
-        text, turn = self._composer.text, self._here.turn
-        self._here.text = "" if text.strip() in ("", "" if turn is None else turn.prompt.strip()) else text
+        text = self._composer.text
+        self._here.text = "" if text.strip() in ("", "" if self.at is None else self._prompt.strip()) else text
 
     def follow(self) -> None:
         """Other turns may be shown, and the one that is being edited not among them."""

@@ -323,3 +323,19 @@ def test_what_was_typed_in_another_chat_cannot_be_brought_into_this_one_by_undo(
     assert shown(qtbot, window, first) == (None, "")
     window.composer.edit.undo()
     assert window.composer.text == ""
+
+
+@pytest.mark.parametrize("prompt", ["10\u00a0km", "one\u2028two", "half a pair \ud83d"])
+def test_a_prompt_that_is_edited_and_left_as_it_is_does_not_wait_as_rewritten(
+    qtbot: QtBot, open_kept: Opened, prompt: str
+) -> None:
+    window = open_kept()
+    other, number = begin(qtbot, window, "One"), begin(qtbot, window, "Two")
+    window.chat.send(prompt)  # as a prompt from elsewhere may be
+    wait_for_answer(qtbot, window)
+    window.messages.edit_last()
+    shown(qtbot, window, other)
+    assert shown(qtbot, window, number) == (None, "")
+    window.messages.edit_last()
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
+    assert not window.banner.isVisible(), "nothing was discarded"
