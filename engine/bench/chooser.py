@@ -18,7 +18,7 @@ from engine.bench.statistics import COVERAGE, FEWEST, Floats, Interval, mean_int
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, default_drafter, single_drafter
 from engine.lens.shared_wording import drafter_title
 from engine.requests.bench import BenchRow, BenchSetting
-from engine.wording import capitalised, listed
+from engine.wording import listed
 
 FALSE_WINNERS = 0.05
 """The share of benchmarks of equally fast settings in which one of them is called the fastest, at most."""
@@ -150,13 +150,10 @@ class Advice:
 def advice(decision: Decision, titles: bool = False) -> Advice:
     """The decision in plain words. `titles`: drafters are called as in the window, not as on the command line."""
     rules = len({entry.setting.rule for entry in decision.contenders} - {None}) > 1
-    many = f"{len(decision.prompts)} prompt{'s' * (len(decision.prompts) != 1)}"
     if decision.verdict == "too few":
-        measured = (
-            f"every setting was measured on {many} only" if decision.prompts else "no prompt was measured with every setting"
-        )
         return Advice(
-            "Too little was measured to choose a drafter.", (f"{capitalised(measured)}; at least {FEWEST} are needed.",)
+            "Too little was measured to choose a drafter.",
+            (f"At least {FEWEST} prompts have to be measured with every setting.",),
         )
     first = decision.best[0]
     known = _resolution(decision)

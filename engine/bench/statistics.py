@@ -74,15 +74,18 @@ def repeated(tokens: Sequence[int]) -> tuple[int, int]:
 
 
 def summarise(rows: Iterable[BenchRow]) -> tuple[BenchFigures, ...]:
-    """Figures by category in the order the categories come, then over all; settings in the order they come."""
+    """Figures by category in the order the categories come, then over all; settings in the same order in each, whatever the order
+    in which they were measured on its prompts."""
     known = list(rows)
+    settings = dict.fromkeys(row.setting for row in known)
     groups = grouped(known, lambda row: row.category)
     if len(groups) > 1:
         groups[ALL] = known
     return tuple(
         _figures(category, setting, own)
         for category, rows_of in groups.items()
-        for setting, own in grouped(rows_of, lambda row: row.setting).items()
+        for setting in settings
+        if (own := [row for row in rows_of if row.setting == setting])
     )
 
 

@@ -444,6 +444,14 @@ def test_two_prompts_have_no_interval_and_categories_come_before_all() -> None:
     assert figures[0].speedup_interval is None and figures[2].speedup_interval is not None
 
 
+def test_settings_stand_in_one_order_in_every_category() -> None:
+    shorter = replace(SETTING, gamma=2)
+    measured = [("a", "chat", SETTING), ("a", "chat", shorter), ("b", "code", shorter), ("b", "code", SETTING)]
+    plain = ([answer()], [answer()])
+    rows = [row_of(setting, BenchPrompt(name, kind, ("x",)), 1, [answer()], plain, None) for name, kind, setting in measured]
+    assert [entry.setting for entry in summarise(rows)] == 3 * [SETTING, shorter]
+
+
 def test_intervals_equal_scipys() -> None:
     generator = np.random.default_rng(1)
     speeds = np.exp(generator.normal(0.3, 0.4, size=25))
