@@ -514,10 +514,12 @@ class ChatStore:
         Args:
             prompt: number of the message that it is to be sent in place of; None for a new one.
         """
-        with self._database.writing() as rows:
-            if not text:
+        if not text:
+            with self._database.writing() as rows:
                 rows.execute("DELETE FROM unsent WHERE id = ?", [number])
-                return None
+            self._database.tidy()  # leaves nothing of it in the WAL
+            return None
+        with self._database.writing() as rows:
             if conversation is not None:
                 self._row(rows, conversation)
             if prompt is not None:

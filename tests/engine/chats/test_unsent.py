@@ -91,6 +91,13 @@ def test_it_goes_and_comes_with_its_chat(store: ChatStore, tmp_path: Path) -> No
     assert store.keep_unsent(None, other, None, "elsewhere") != kept, "no number means two texts"
 
 
+def test_what_is_cleared_leaves_nothing_on_the_disk(store: ChatStore, tmp_path: Path) -> None:
+    number = store.keep_unsent(None, None, None, "a secret half")
+    assert b"a secret" in kept_bytes(tmp_path)
+    store.keep_unsent(number, None, None, "")
+    assert b"a secret" not in kept_bytes(tmp_path)
+
+
 def test_it_is_no_part_of_what_was_said(store: ChatStore) -> None:
     number, prompt = chat(store)
     store.keep_unsent(None, number, None, "half")
