@@ -90,7 +90,7 @@ class Database:
             with self.writing() as rows:
                 (schema.make_index if can else schema.drop_index)(rows)
         if not complete:
-            with self.writing() as rows:
+            with contextlib.suppress(ChatsBusy, ChatsNotSaved), self.writing() as rows:  # chats are shown without it, too
                 schema.make_unsent(rows)
         self.indexed = can
 

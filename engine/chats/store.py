@@ -22,6 +22,7 @@ from engine.chats.database import MOST, ChatsBusy, ChatsDamaged, ChatsNotSaved, 
 from engine.chats.exchange.own import own_origin
 from engine.chats.presence import Presence
 from engine.chats.repair import finish, repair
+from engine.chats.schema import make_unsent
 from engine.chats.trace_files import TraceFiles
 from engine.chats.values import (
     UNTITLED,
@@ -520,6 +521,7 @@ class ChatStore:
             self._database.tidy()  # leaves nothing of it in the WAL
             return None
         with self._database.writing() as rows:
+            make_unsent(rows)  # it is not there yet where the disk was full when an earlier version's file was opened
             if conversation is not None:
                 self._row(rows, conversation)
             if prompt is not None:

@@ -124,6 +124,19 @@ def test_a_file_of_an_earlier_version_gets_the_place_for_it_and_stays_one_that_i
         assert rows.execute("SELECT count(*) FROM unsent").fetchone()[0] == 0
 
 
+def test_a_file_of_an_earlier_version_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with ChatStore(tmp_path) as store:
+        number, _ = chat(store)
+    with contextlib.closing(sqlite3.connect(tmp_path / "chats" / "chats.db", isolation_level=None)) as rows:
+        rows.execute("DROP TABLE unsent")
+        rows.execute("BEGIN IMMEDIATE")
+        with ChatStore(tmp_path, wait=0.05) as store:
+            assert [each.text for each in store.open(number).messages] == ["said"]
+            rows.execute("ROLLBACK")
+            store.keep_unsent(None, number, None, "half")
+            assert unsent(store, number) == [(None, "half")]
+
+
 @pytest.mark.parametrize("earlier", [False, True])
 def test_a_damaged_file_is_rebuilt_with_it(tmp_path: Path, earlier: bool, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "chats" / "chats.db"
