@@ -14,8 +14,10 @@ from engine.drafter_kinds import BLOCK, LoadedDrafter
 from engine.drafters.alignment import doubts
 from engine.drafters.base import DraftPen, Proposals
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
+from engine.host import on_host
 from engine.models.block_model import BUILTIN_BLOCK, Attend, BlockModel, load_block
 from engine.models.loaded import LoadedModel
+from engine.target.distribution import onto_target_ids
 
 STEADY = 0.85
 """Weight of the rounds so far in the mean of accepted tokens that says how many slots a free draft gets."""
@@ -85,6 +87,9 @@ class BlockDrafter(FeatureDrafter):
                     break
                 logits, columns, state = self._block.walk(slot, logits, hidden, before, state)
                 if copied is not None:
+                    if columns is not None and columns is not self._block.target_ids and on_host(columns) is None:
+                        # Chosen in the lazy graph: to look which they are would be a synchronisation.
+                        logits, columns = onto_target_ids(logits[None], pen.vocab_size, columns)[0], None
                     logits, columns = self._with_copy(logits, columns, copied, share, pen.inverse_temperature)
                 before = pen.draw(logits, columns)
             else:

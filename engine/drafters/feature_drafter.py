@@ -227,6 +227,8 @@ class FeatureDrafter:
         """Where a token stands among these columns; the model's own are found without a look at all of them."""
         if columns is self._model.target_ids:
             return self._model.column_of(token)
+        if columns is None:  # all of the target's
+            return token
         found = np.flatnonzero(np.asarray(columns) == token)
         return int(found[0]) if len(found) else None
 

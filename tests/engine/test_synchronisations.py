@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -22,7 +23,7 @@ from engine.drafters.feature_head import FeatureHead
 from engine.drafters.ngram import NGram
 from engine.target import prompt_cache
 from engine.types import DecodingOptions, Round
-from tests.engine.block_files import random_block
+from tests.engine.block_files import PACKAGED, random_block, written
 from tests.engine.drafters.test_feature_head import CONFIG, random_head
 from tests.engine.small_models import PROMPT, tiny_llama
 from tests.synchronisations import counted
@@ -69,6 +70,13 @@ def test_a_round_of_a_fixed_gamma_waits_once(name: str) -> None:
     for rule, temperature, analyse in SETTINGS:
         found = rounds_and_waits(drafter(name), rule=rule, temperature=temperature, gamma=4, analyse=analyse)
         assert {waits for _, waits in found} == {1}
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_a_copy_among_the_candidates_of_a_selector_is_no_further_wait(tmp_path: Path) -> None:
+    written(tmp_path, PACKAGED["dflash 2"])
+    found = rounds_and_waits(BlockDrafter(tmp_path, TARGET), rule="gumbel", temperature=0.8, gamma=4)
+    assert {waits for _, waits in found} == {1}
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
