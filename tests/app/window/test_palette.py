@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
+from app.look.command import native_keys
 from app.window.palette import Entry, Palette, found, rank
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore
@@ -76,7 +77,8 @@ def test_commands_chats_and_models_are_found_and_chosen_by_keys(
     open_palette("regenerate")
     entry, index = palette.model.entries[0], palette.model.index(0)
     assert entry.reason == "There is no answer yet."
-    assert index.data(Qt.ItemDataRole.AccessibleTextRole) == "Regenerate, Ctrl+R, not available now: There is no answer yet."
+    spoken = f"Regenerate, {native_keys('Ctrl+R')}, not available now: There is no answer yet."
+    assert index.data(Qt.ItemDataRole.AccessibleTextRole) == spoken
     qtbot.keyClick(field, Qt.Key.Key_Return)
     assert palette.isVisible() and not engine.requests, "it says why, and stays"
     field.setText("no such thing at all")
