@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QKeyCombination
+from PySide6.QtCore import QEvent, QKeyCombination, QObject
 from PySide6.QtGui import QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -37,13 +37,25 @@ def window_menu() -> list[Command]:
     ]
 
 
+class _OwnKeys(QObject):
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Qt asks whoever gets a key whether it is to be taken for a command; here it is not."""
+        if event.type() != QEvent.Type.ShortcutOverride:
+            return False
+        event.accept()
+        return True
+
+
 def _pressing(keys: str) -> Callable[[], None]:
     def press() -> None:
-        """Straight to the widget, so that the key is not taken for the command again."""
+        """Straight to the widget: taken for the command, the key would come back here without end."""
         if (widget := QApplication.focusWidget()) is not None:
             pressed: QKeyCombination = QKeySequence(keys)[0]  # type: ignore[index]  # the stubs do not know it
             event = QKeyEvent(QEvent.Type.KeyPress, pressed.key(), pressed.keyboardModifiers())
+            own_keys = _OwnKeys()
+            widget.installEventFilter(own_keys)
             QApplication.sendEvent(widget, event)
+            widget.removeEventFilter(own_keys)
 
     return press
 

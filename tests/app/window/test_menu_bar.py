@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 import app.window.window
 from app.window.window import Window
-from tests.app.driving import Open
+from tests.app.driving import Open, ask, wait_for_answer
 
 
 def menus(window: Window) -> dict[str, list[QAction]]:
@@ -52,6 +53,18 @@ def test_a_mac_has_its_menus_in_the_bar_with_edit_and_window_and_others_have_non
     assert edit.toPlainText() == "keep the lamp"
     window.actions_by_id["undoAction"].trigger()
     assert edit.toPlainText() == ""
+
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    monkeypatch.setattr(QApplication, "focusWidget", lambda: window.transcript)
+    for by_key in (True, False):
+        QGuiApplication.clipboard().clear()
+        for key, name in ((Qt.Key.Key_A, "selectAll"), (Qt.Key.Key_C, "copy")):
+            if by_key:
+                qtbot.keyClick(window.transcript, key, Qt.KeyboardModifier.ControlModifier)
+            else:
+                window.actions_by_id[f"{name}Action"].trigger()
+        assert QGuiApplication.clipboard().text().startswith("Tell me a story."), "what is no field takes its keys itself"
 
     other = QWidget()
     qtbot.addWidget(other)
