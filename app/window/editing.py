@@ -9,6 +9,7 @@ from app.conversation.composer import Composer
 from app.session.chat import Chat
 from app.session.session import Turn
 from app.session.stored_chat import KeptChat
+from app.session.unsent import Written
 
 
 class Editing:
@@ -72,7 +73,11 @@ class Editing:
         return partial(self._bring_back, self._shown, turn, text) if text else None
 
     def _bring_back(self, chat: KeptChat, turn: Turn | None, text: str) -> None:
-        self._unsent.of(chat, turn).text = text
+        self._note()
+        written = self._unsent.of(chat, turn)
+        self._unsent.join(written, [Written(chat, turn, text)])  # it may have been begun again
+        if written is self._here:
+            self._composer.set_text(written.text)
         self.take_up()
 
     def _note(self) -> None:

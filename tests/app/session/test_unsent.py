@@ -339,3 +339,16 @@ def test_a_prompt_that_is_edited_and_left_as_it_is_does_not_wait_as_rewritten(
     window.messages.edit_last()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
     assert not window.banner.isVisible(), "nothing was discarded"
+
+
+def test_undo_brings_changes_to_a_prompt_back_also_where_it_is_being_edited_again(qtbot: QtBot, open_kept: Opened) -> None:
+    window = open_kept()
+    begin(qtbot, window, "One")
+    for again, found in (("One", "Uno"), ("Eins", "Eins\n\nUno")):
+        window.messages.edit_last()
+        window.composer.set_text("Uno")
+        qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
+        window.messages.edit_last()
+        window.composer.set_text(again)
+        window.banner.action.click()
+        assert (window.messages.editing.at, window.composer.text) == (0, found)
