@@ -226,7 +226,7 @@ class CompareText(AnswerView):
         return place is not None and place < answer.folded
 
     def sizeHint(self) -> QSize:
-        return QSize(240, round(150 * self.scale))
+        return QSize(240, round(110 * self.scale))
 
     def plain_text(self) -> str:
         """The answer in words, as a screen reader gets it."""

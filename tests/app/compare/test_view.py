@@ -267,6 +267,16 @@ def test_a_prompt_shows_whole_lines(qtbot: QtBot, open_compare: Open) -> None:
     assert heights[1].bottom() <= field.viewport().height() + 1 and heights[2].top() >= field.viewport().height() - 4
 
 
+@pytest.mark.usefixtures("fonts")
+def test_the_four_rules_and_their_times_are_seen_whole_on_a_small_screen(qtbot: QtBot, open_compare: Open) -> None:
+    window, view, _ = open_compare([story_rounds(), story_rounds(), other_story(), other_story()], preset="four-rules")
+    window.resize(1278, 675)  # 1280 x 720 without a title and a frame
+    run(qtbot, view)
+    QApplication.processEvents()
+    assert view.columns[2].relation.text().startswith("Differs from A")
+    assert view._area.verticalScrollBar().maximum() == 0, "nothing has to be scrolled"
+
+
 def test_samples_stand_at_one_height_after_a_comparison_of_texts(qtbot: QtBot, open_compare: Open) -> None:
     _, view, _ = open_compare([story_rounds()] * 4, preset="rejection-gumbel")
     run(qtbot, view)
