@@ -335,14 +335,23 @@ class TargetReader:
         return [read for start in range(0, len(texts), rows) for read in self._read(texts[start : start + rows], tokens[start:])]
 
     def _read(self, texts: Sequence[np.ndarray], tokens: np.ndarray) -> list[Read]:
-        logits = self._model(mx.array(tokens[: len(texts)])).astype(mx.float32)
+        logits = self._model(mx.array(tokens[: len(texts)]))
         features = mx.clip(self._taps.take_batch().astype(mx.float32), -LARGEST, LARGEST).astype(mx.float16)
+        mx.eval(logits, features)
+        # What is made of them, a sort above all, takes several times their memory: of one long text not all at once either.
+        stretch = max(1, _LOGITS // (self._width * len(texts)))
+        parts = [self._labels(logits[:, start : start + stretch]) for start in range(0, tokens.shape[1], stretch)]
+        arrays = [np.array(features), *(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))]
+        return [Read(*(array[row, : len(text)] for array in arrays)) for row, text in enumerate(texts)]
+
+    def _labels(self, logits: mx.array) -> tuple[np.ndarray, np.ndarray]:
+        """Ids and log-probabilities of the likeliest tokens, (texts, positions, LABELS) each."""
+        logits = logits.astype(mx.float32)
         labels = min(LABELS, int(logits.shape[-1]))
         ids = mx.argpartition(logits, kth=-labels, axis=-1)[..., -labels:]
         logs = mx.take_along_axis(logits, ids, axis=-1) - mx.logsumexp(logits, axis=-1, keepdims=True)
-        mx.eval(features, ids, logs)
-        arrays = [np.array(array) for array in (features, ids.astype(mx.int32), logs.astype(mx.float16))]
-        return [Read(*(array[row, : len(text)] for array in arrays)) for row, text in enumerate(texts)]
+        mx.eval(ids, logs)
+        return np.array(ids.astype(mx.int32)), np.array(logs.astype(mx.float16))
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> Batch:
         """As in `Reader`."""

@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import DraftlightError
 from engine.target.layer_taps import embedding_of, tap
-from engine.training import features, texts
+from engine.training import features, reading, texts
 from engine.training.drafter_training import unroll
 from engine.training.first_weights import config_for, fresh_head
 from engine.training.reading import LABELS, CpuLlama, Read, TargetReader, default_taps
@@ -43,6 +43,20 @@ def test_labels_are_the_likeliest_tokens_with_their_probabilities(model: nn.Modu
         np.testing.assert_allclose(np.take_along_axis(logs, ids, axis=-1), kept, atol=2e-2)
         left_out = np.sort(logs, axis=-1)[:, -LABELS - 1]
         assert (kept.min(axis=-1) >= left_out - 2e-2).all()
+
+
+def test_labels_take_little_memory_beside_the_logits_of_one_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    length, width = 256, 10_000
+    reader, texts = TargetReader(tiny_llama(4, vocab=width), (0, 1)), [np.arange(length) % 90]
+    (whole,) = reader.read(texts)
+    monkeypatch.setattr(reading, "_LOGITS", 16 * width)
+    mx.clear_cache()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    (read,) = reader.read(texts)
+    assert mx.get_peak_memory() - before < 1.5 * 4 * length * width
+    for ours, expected in zip(in_order(read), in_order(whole), strict=True):
+        np.testing.assert_array_equal(ours, expected)
 
 
 def test_a_text_reads_the_same_alone_and_beside_longer_ones(model: nn.Module) -> None:
