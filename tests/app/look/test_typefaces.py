@@ -63,6 +63,7 @@ def test_figures_do_not_wander_as_their_digits_change(qapp: object) -> None:
 
 def test_code_has_no_ligatures(qapp: object) -> None:
     """The twin: the same face as its makers set it joins an arrow into one sign."""
+    assert CODE in bundled(), "it is loaded here, since a Mac, which has a face of its own, has not done so"
     ours, theirs = themes.mono_font(1.0), themes.mono_font(1.0)
     for font in (ours, theirs):
         font.setFamilies([CODE])
