@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Slot
 from PySide6.QtGui import QShowEvent
@@ -48,6 +49,7 @@ class ModelsDialog(QDialog):
         self.tabs.currentChanged.connect(self._turn)
         self.machine.fetch_wanted.connect(self.fetch)
         self.machine.read_again.connect(self.hub.refresh)
+        self.machine.added_nothing.connect(self._say_nothing_added)
 
     @Slot(int)
     def _turn(self, at: int) -> None:
@@ -56,6 +58,17 @@ class ModelsDialog(QDialog):
             self.hub.read()
         elif self.pages.currentWidget() is self.hosts:
             self.hosts.read()
+
+    @Slot(str)
+    def _say_nothing_added(self, folder: str) -> None:
+        """Beside it the only way back: a folder is else removed with one of its models chosen."""
+        what = "A model is a .gguf file, or a folder with a config.json and .safetensors files."
+        self.banner.show_message(f"No other models were found in {folder}. {what}")
+        self.banner.offer("Remove folder", partial(self._remove, folder))
+
+    def _remove(self, folder: str) -> None:
+        self.banner.hide()
+        self.machine.remove_folder(folder)
 
     @Slot(str)
     def fetch(self, repository: str) -> None:

@@ -55,6 +55,7 @@ class MachinePage(QWidget):
     fetch_wanted: (repository, target) a draft model for a target is to be looked up on the Hub.
     check_wanted: (path) a model is to be checked as a drafter for the target in use.
     read_again: what there is has been read.
+    added_nothing: (folder) one was added, and no model was found in it that was not listed before.
     """
 
     used = Signal(str, str)
@@ -62,6 +63,7 @@ class MachinePage(QWidget):
     fetch_wanted = Signal(str, str)
     check_wanted = Signal(str)
     read_again = Signal()
+    added_nothing = Signal(str)
 
     def __init__(self, background: Background, settings: Callable[[], Settings]) -> None:
         super().__init__()
@@ -70,6 +72,7 @@ class MachinePage(QWidget):
         self._free: int | None = None
         self._folders: tuple[str, ...] = ()
         self._asked = 0
+        self._added = ""
         self._checked: dict[tuple[str, str], DrafterChecked] = {}
         self._asked_for: set[tuple[str, str]] = set()
         self._moved = QTimer(self, singleShot=True, interval=MOVED_MS)
@@ -136,6 +139,9 @@ class MachinePage(QWidget):
             self.models = {model.target: model for model in models}
             self.refresh()
             self.read_again.emit()
+            added, self._added = self._added, ""
+            if added and not any(Path(model.target).is_relative_to(added) for model in models):
+                self.added_nothing.emit(added)
 
     def _failed(self, asked: int, error: DraftlightError) -> None:
         if asked == self._asked:
@@ -293,11 +299,20 @@ class MachinePage(QWidget):
     def _forget_folder(self) -> None:
         model = self.models.get(self.list.key)
         if model is not None:
-            self._change_folders(model.source, remove=True)
+            self.remove_folder(model.source)
+
+    def remove_folder(self, folder: str) -> None:
+        """Has a folder looked through no longer."""
+        self._change_folders(folder, remove=True)
 
     def _change_folders(self, folder: str, remove: bool = False) -> None:
+        def changed(_: object) -> None:
+            """Reads what there is now; what was asked for before does not count."""
+            self._added = "" if remove else folder
+            self._reread()
+
         work = partial(change_folders, folder, remove)
-        self._background.do(work, lambda _: self._reread(), lambda error: self._reread(str(error)), "keeping the folders")
+        self._background.do(work, changed, lambda error: self._reread(str(error)), "keeping the folders")
 
     def _ask_to_delete(self, key: str = "") -> None:
         model = self.models.get(key or self.list.key)

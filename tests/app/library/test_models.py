@@ -76,6 +76,28 @@ def drop(window: Any, path: Path) -> bool:
     return over.isAccepted()
 
 
+def test_a_folder_without_models_says_so_and_can_be_removed_again(
+    qtbot: QtBot, open_window: Open, models: Path, tmp_path: Path
+) -> None:
+    for name in ("empty", "full"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "empty" / "config.json").write_text("{}")  # but no weights
+    tiny_models.write_gguf(tmp_path / "full" / "tiny.gguf", "Q8_0", general__file_type=7)
+    window, _ = open_window()
+    window.models.open()
+    dialog = window.models.dialog
+    assert dialog is not None
+    dialog.machine.add_folder(str(tmp_path / "full"))
+    qtbot.waitUntil(lambda: titles(dialog.machine.list) == ["tiny"])
+    assert dialog.banner.isHidden()
+    dialog.machine.add_folder(str(tmp_path / "empty"))
+    qtbot.waitUntil(dialog.banner.isVisible)
+    assert f"No other models were found in {tmp_path / 'empty'}. A model is a .gguf file" in dialog.banner.words.text()
+    qtbot.mouseClick(dialog.banner.action, Qt.MouseButton.LeftButton)
+    assert dialog.banner.isHidden()
+    qtbot.waitUntil(lambda: added_folders() == (str(tmp_path / "full"),))
+
+
 def test_a_model_that_cannot_be_loaded_is_told_where_it_was_chosen(qtbot: QtBot, open_window: Open, models: Path) -> None:
     tiny_models.write_gguf(models / "tiny.gguf", "Q8_0", general__file_type=7)
     window, engine = open_window()
