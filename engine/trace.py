@@ -34,6 +34,7 @@ from typing import Any
 from engine.codec import plain, round_from_json, round_to_json
 from engine.errors import DraftlightError
 from engine.files.foreign import content_of, entries, require_shallow, table, text
+from engine.files.whole_file import force
 from engine.garbage import without_collecting
 from engine.types import Round
 
@@ -174,7 +175,7 @@ class Writer:
         if self._descriptor is None or self.failure is not None:
             return
         try:
-            os.fsync(self._descriptor)
+            force(self._descriptor)
         except OSError as error:
             self._fail(error)
 

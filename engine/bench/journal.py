@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +20,7 @@ from engine import provenance
 from engine.codec import plain
 from engine.files import lock
 from engine.files.foreign import json_of, number, whole
+from engine.files.whole_file import force
 from engine.requests.bench import BenchRequest, BenchRow, BenchSetup
 from engine.wording import listed
 
@@ -109,7 +109,7 @@ class Journal:
         with self._path.open("ab") as file:
             file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
             file.flush()
-            os.fsync(file.fileno())
+            force(file.fileno())
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from engine.files.hub import HubFile, Offer, Offline, authorisation, explained, 
 from engine.files.library import own_place
 from engine.files.lock import alone
 from engine.files.paths import models_folder
-from engine.files.whole_file import DISK_FULL
+from engine.files.whole_file import DISK_FULL, force
 from engine.wording import duration, size
 
 RESERVE = 200_000_000
@@ -247,7 +247,7 @@ class Download:
                     digest = _hasher(file)
                     self._read_into(digest, part)
                     self._wait(self._waits[attempts - 1])
-            os.fsync(part.fileno())
+            force(part.fileno())
         if have != file.size or (file.digest and digest.hexdigest() != file.digest):
             path.unlink()
             raise DraftlightError(

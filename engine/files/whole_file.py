@@ -11,6 +11,7 @@ import errno
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -31,6 +32,18 @@ class NotWritten(DraftlightError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+def force(descriptor: int) -> None:
+    """Have the disk itself hold what was written to a file, so that a power failure loses none of it. Raises OSError."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        # There fsync leaves it in the disk's own memory. Other disks, such as network drives, may know no more than that.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
 
 
 def write_whole(path: Path, content: Content, private: bool = False) -> None:
@@ -111,4 +124,4 @@ def _write(path: Path, content: Content, permissions: int | None) -> None:
         if permissions is not None:
             os.fchmod(file.fileno(), permissions)
         file.flush()
-        os.fsync(file.fileno())
+        force(file.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import stat
@@ -30,6 +31,26 @@ def test_content_is_text_bytes_or_a_function_that_writes(content: whole_file.Con
     assert names(path.parent) == ["file"]
 
 
+@pytest.mark.parametrize("knows", [True, False])
+def test_on_a_mac_the_disk_empties_its_own_memory_too(knows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it knows how; a network drive may not."""
+    forced: list[str] = []
+
+    def ask(descriptor: int, command: int) -> int:
+        if not knows:
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+        forced.append("F_FULLFSYNC" if command == fcntl.F_FULLFSYNC else str(command))
+        return 0
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", ask)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: forced.append("fsync"))
+    with (tmp_path / "file").open("wb") as file:
+        whole_file.force(file.fileno())
+    assert forced == ["F_FULLFSYNC" if knows else "fsync"]
+
+
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -38,12 +59,12 @@ from engine.files import whole_file
 def kill(*_):
     os._exit(9)
 
-setattr(whole_file.os, sys.argv[2], kill)
+setattr(whole_file if sys.argv[2] == "force" else whole_file.os, sys.argv[2], kill)
 whole_file.write_whole(Path(sys.argv[1]), "half of the new " * 10_000)
 """
 
 
-@pytest.mark.parametrize("moment", ["fsync", "replace", "fchmod"])
+@pytest.mark.parametrize("moment", ["force", "replace", "fchmod"])
 def test_whoever_is_killed_on_the_way_leaves_the_old_file(moment: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
@@ -66,7 +87,7 @@ def test_a_function_that_fails_leaves_the_old_files_and_nothing_else(tmp_path: P
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("call", ["fsync", "write"])
+@pytest.mark.parametrize("call", ["force", "write"])
 def test_a_full_disk_leaves_the_old_file_and_says_to_make_room(
     number: int, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,8 +97,8 @@ def test_a_full_disk_leaves_the_old_file_and_says_to_make_room(
     def full(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    if call == "fsync":
-        monkeypatch.setattr(whole_file.os, "fsync", full)
+    if call == "force":
+        monkeypatch.setattr(whole_file, "force", full)
     with pytest.raises(NotWritten, match="Free some disk space") as caught:
         write_whole(path, full if call == "write" else "new")
     assert isinstance(caught.value, DraftlightError) and isinstance(caught.value, OSError)
@@ -169,7 +190,7 @@ def test_hashes_are_recorded_again_where_the_record_could_not_be_written(tmp_pat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as context:
-        context.setattr(whole_file.os, "fsync", full)
+        context.setattr(whole_file, "force", full)
         digest = hashes.file_sha256(tmp_path / "weights")
     assert names(tmp_path / "data") == []
     assert hashes.file_sha256(tmp_path / "weights") == digest
