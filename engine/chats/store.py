@@ -517,7 +517,8 @@ class ChatStore:
         """
         if not text:
             with self._database.writing() as rows:
-                rows.execute("DELETE FROM unsent WHERE id = ?", [number])
+                if self._has_unsent(rows, number):
+                    rows.execute("DELETE FROM unsent WHERE id = ?", [number])
             self._database.tidy()  # leaves nothing of it in the WAL
             return None
         with self._database.writing() as rows:
@@ -527,12 +528,18 @@ class ChatStore:
             if prompt is not None:
                 self._conversation_of(rows, prompt, deleted=True)
             values = (conversation, prompt, _clean(text), self._presence.name, self._clock())
-            changed = "UPDATE unsent SET conversation = ?, prompt = ?, text = ?, writer = ?, changed = ? WHERE id = ?"
-            if rows.execute(changed, (*values, number)).rowcount:
+            if self._has_unsent(rows, number):
+                changed = "UPDATE unsent SET conversation = ?, prompt = ?, text = ?, writer = ?, changed = ? WHERE id = ?"
+                rows.execute(changed, (*values, number))
                 return number
             return _number(
                 rows.execute("INSERT INTO unsent (conversation, prompt, text, writer, changed) VALUES (?, ?, ?, ?, ?)", values)
             )
+
+    def _has_unsent(self, rows: sqlite3.Connection, number: int | None) -> bool:
+        """Whether a text is there and is no other one's, which may have taken it while this one was closed and opened anew."""
+        row = rows.execute("SELECT writer FROM unsent WHERE id = ?", [number]).fetchone()
+        return row is not None and row["writer"] not in self._presence.others()
 
     # What is kept, and for how long
 

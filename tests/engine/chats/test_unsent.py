@@ -64,6 +64,22 @@ def test_what_another_one_that_is_open_has_written_is_left_to_that(tmp_path: Pat
             assert unsent(late, number) == [], "the third has taken them"
 
 
+def test_what_another_one_has_taken_is_left_to_that_also_by_the_one_that_wrote_it(tmp_path: Path) -> None:
+    """As a window does whose store was damaged and is opened anew."""
+    with ChatStore(tmp_path) as one:
+        number, _ = chat(one)
+        kept, cleared = one.keep_unsent(None, number, None, "first"), one.keep_unsent(None, number, None, "second")
+    with ChatStore(tmp_path) as again:
+        assert again.keep_unsent(kept, number, None, "first, longer") == kept, "nobody else has it"
+    with ChatStore(tmp_path) as other:
+        taken = unsent(other, number)
+        assert taken == [(None, "second"), (None, "first, longer")]
+        with ChatStore(tmp_path) as again:
+            assert again.keep_unsent(kept, number, None, "first, otherwise") != kept
+            again.keep_unsent(cleared, number, None, "")
+        assert unsent(other, number) == [*taken, (None, "first, otherwise")]
+
+
 def test_it_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         number, _ = chat(store)
