@@ -12,7 +12,7 @@ from app.look.wording import RULE_TITLES
 from engine.lens.rule_comparison import share
 from engine.types import Rule
 
-MISSING = "Not every answer has come, so nothing is concluded."
+MISSING = "Some answers are missing, so nothing can be concluded."
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ MENU_ROLES = {
 }
 """Commands that stand in the application's own menu on a Mac."""
 EDIT_MENU = "Edit"
-"""A Mac knows its Cut, Copy, Paste and Select All by their words. Known ones also act on the name that is typed in a dialog for
-files, which is the system's own; others keep their keys from it."""
+"""Qt recognises these titles on a Mac and makes native items of them, which also work in the system's own file dialogs."""
 
 
 @dataclass(frozen=True, slots=True)

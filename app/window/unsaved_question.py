@@ -58,7 +58,8 @@ class UnsavedQuestion(Question):
     given_up = Signal()
 
     def __init__(self, reason: str, parent: QWidget) -> None:
-        more = f"{reason}\n\nIf you close the window now, they are lost."
+        lost = "If you close the window now, the answers are lost. What you wrote may be in the message field again next time."
+        more = f"{reason}\n\n{lost}"
         super().__init__(parent, "unsavedQuestion", "Your last messages are not saved.", more)
         self.setIcon(QMessageBox.Icon.Warning)
         self.tries = self.addButton("Try again", QMessageBox.ButtonRole.AcceptRole)

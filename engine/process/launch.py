@@ -36,7 +36,8 @@ def is_python() -> bool:
 def own_python(module: str) -> tuple[str, ...]:
     """The command that runs `main` of a module by this Python and this very code; what is added to it are arguments.
 
-    In the application for macOS `--engine-process` is for its own start (`packaging/macos/draftlight/__main__.py`).
+    In the application for macOS `--engine-process` is handled by its own start-up code
+    (`packaging/macos/draftlight/__main__.py`).
     """
     if not is_python():
         return (sys.executable, "--engine-process", module)

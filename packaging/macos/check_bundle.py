@@ -91,7 +91,8 @@ def _of_the_plist(app: Path) -> Iterator[str]:
     if str(plist.get("CFBundleShortVersionString", "0")) == "0":
         yield "there is no version"
     if not plist.get("NSLocalNetworkUsageDescription"):
-        yield "there is no NSLocalNetworkUsageDescription, without which macOS may keep other machines of a split target from it"
+        without = "without which macOS may not let it reach the other machines of a split target"
+        yield f"there is no NSLocalNetworkUsageDescription, {without}"
     oldest = ".".join(map(str, OLDEST_SYSTEM))
     if plist.get("LSMinimumSystemVersion") != oldest:
         yield f"LSMinimumSystemVersion is {plist.get('LSMinimumSystemVersion')} instead of {oldest}"

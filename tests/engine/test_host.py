@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
 from engine.host import FREED_BYTES, computes_on_host
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(not computes_on_host(), reason="a GPU compiles")
@@ -27,7 +30,6 @@ def test_on_the_cpu_mlx_compiles_nothing() -> None:
 @pytest.mark.parametrize(("device", "is_limited"), [("gpu", True), ("cpu", False)])
 def test_on_a_gpu_mlx_keeps_little_of_what_was_freed(device: str, is_limited: bool) -> None:
     program = f"import mlx.core as mx; mx.default_device = lambda: mx.Device(mx.{device}); import engine.host"
-    asked = subprocess.run(
-        [sys.executable, "-c", f"{program}; print(mx.set_cache_limit(0))"], capture_output=True, text=True, check=True
-    )
+    program += "; print(mx.set_cache_limit(0))"
+    asked = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert (int(asked.stdout) == FREED_BYTES) == is_limited

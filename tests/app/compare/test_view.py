@@ -428,7 +428,7 @@ def test_one_failure_is_told_in_its_column_and_the_others_go_on(qtbot: QtBot, op
     engine.failing = {0}
     run(qtbot, view)
     assert view.columns[0].text.words == "This drafter does not fit. Choose another."
-    assert view.parting.words.text() == "Not every answer has come, so nothing is concluded."
+    assert view.parting.words.text() == "Some answers are missing, so nothing can be concluded."
     assert window.status.line.text() == "Comparison ended with an error"
     assert view.columns[1].text.plain_text() == STORY
 

@@ -74,6 +74,7 @@ def test_no_words_name_keys_that_a_mac_has_not(qtbot: QtBot, open_window: Open, 
     assert any("⌘K" in words for words in told)
 
 
+@pytest.mark.usefixtures("fonts")
 def test_long_menus_are_divided_and_fit_a_small_screen(open_window: Open) -> None:
     window, _ = open_window()
     menus = [entry.menu() for entry in window.header.menu.menu().actions()]
