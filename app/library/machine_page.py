@@ -55,7 +55,7 @@ class MachinePage(QWidget):
     fetch_wanted: (repository, target) a draft model for a target is to be looked up on the Hub.
     check_wanted: (path) a model is to be checked as a drafter for the target in use.
     read_again: what there is has been read.
-    added_nothing: (folder) one was added, and no model was found in it that was not listed before.
+    added_nothing: (folder) one was added, and no model is listed with it as the source.
     """
 
     used = Signal(str, str)
@@ -140,7 +140,7 @@ class MachinePage(QWidget):
             self.refresh()
             self.read_again.emit()
             added, self._added = self._added, ""
-            if added and not any(Path(model.target).is_relative_to(added) for model in models):
+            if added and not any(model.source == added for model in models):
                 self.added_nothing.emit(added)
 
     def _failed(self, asked: int, error: DraftlightError) -> None:

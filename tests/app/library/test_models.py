@@ -76,23 +76,26 @@ def drop(window: Any, path: Path) -> bool:
     return over.isAccepted()
 
 
-def test_a_folder_without_models_says_so_and_can_be_removed_again(
-    qtbot: QtBot, open_window: Open, models: Path, tmp_path: Path
+@pytest.mark.parametrize("folder", ["empty", "nobody/.lmstudio"])
+def test_a_folder_without_other_models_says_so_and_can_be_removed_again(
+    qtbot: QtBot, open_window: Open, models: Path, tmp_path: Path, folder: str
 ) -> None:
-    for name in ("empty", "full"):
-        (tmp_path / name).mkdir()
+    of_lm_studio = tmp_path / "nobody" / ".lmstudio" / "models"
+    for made in (tmp_path / "empty", tmp_path / "full", of_lm_studio):
+        made.mkdir(parents=True)
     (tmp_path / "empty" / "config.json").write_text("{}")  # but no weights
     tiny_models.write_gguf(tmp_path / "full" / "tiny.gguf", "Q8_0", general__file_type=7)
+    tiny_models.write_gguf(of_lm_studio / "other.gguf", "Q8_0", general__file_type=7)  # listed anyway
     window, _ = open_window()
     window.models.open()
     dialog = window.models.dialog
     assert dialog is not None
     dialog.machine.add_folder(str(tmp_path / "full"))
-    qtbot.waitUntil(lambda: titles(dialog.machine.list) == ["tiny"])
+    qtbot.waitUntil(lambda: sorted(titles(dialog.machine.list)) == ["other", "tiny"])
     assert dialog.banner.isHidden()
-    dialog.machine.add_folder(str(tmp_path / "empty"))
+    dialog.machine.add_folder(str(tmp_path / folder))
     qtbot.waitUntil(dialog.banner.isVisible)
-    assert f"No other models were found in {tmp_path / 'empty'}. A model is a .gguf file" in dialog.banner.words.text()
+    assert f"No other models were found in {tmp_path / folder}. A model is a .gguf file" in dialog.banner.words.text()
     qtbot.mouseClick(dialog.banner.action, Qt.MouseButton.LeftButton)
     assert dialog.banner.isHidden()
     qtbot.waitUntil(lambda: added_folders() == (str(tmp_path / "full"),))
