@@ -27,8 +27,9 @@ LAST_SECONDS = 10.0
 class _Job:
     work: Work
     then: Then | None
-    writes: bool
     failed: Then | None = None
+    once: str = ""
+    """Of what is tried only once, what it is told as where it goes wrong. Other jobs wait until they can be done."""
 
 
 class ChatKeeper(QObject):
@@ -70,19 +71,19 @@ class ChatKeeper(QObject):
     def write(self, work: Work, then: Then | None = None, failed: Then | None = None) -> None:
         """Has something written, sooner or later and in this order, and calls `then` with what `work` returned; `failed` with a
         sentence for the user if it can never be, because what it is about is gone."""
-        self._add(_Job(work, then, writes=True, failed=failed))
+        self._add(_Job(work, then, failed))
 
     def read(self, work: Work, then: Then, failed: Then | None = None) -> None:
         """Has something read and calls `then` with it; `failed` with a sentence for the user if that cannot be."""
-        self._add(_Job(work, then, writes=False, failed=failed))
+        self._add(_Job(work, then, failed, once="reading the chats"))
 
     def attempt(self, work: Work, then: Then, failed: Then) -> None:
         """Has something written that does not wait where it cannot be: then `failed` has a sentence for the user."""
-        self._add(_Job(work, then, writes=False, failed=failed))
+        self._add(_Job(work, then, failed, once="writing the chats"))
 
     def try_again(self) -> None:
         """Tries at once what waits to be written."""
-        self._add(_Job(lambda store: None, None, writes=True))
+        self._add(_Job(lambda store: None, None))
 
     def tidy(self, then: Then | None = None, *, wished: bool = False) -> None:
         """Has the store tidied up (`ChatStore.tidy`) beside whatever else it does, and calls `then` when that is done."""
@@ -140,8 +141,8 @@ class ChatKeeper(QObject):
                 job = self._jobs.popleft() if self._jobs else None
                 ending = self._closing and job is None
                 self._busy = True
-            if job is not None and not job.writes:
-                self._read(job)
+            if job is not None and job.once:
+                self._try(job)
             else:
                 if job is not None:
                     self._owed.append(job)
@@ -155,13 +156,13 @@ class ChatKeeper(QObject):
             with contextlib.suppress(DraftlightError):
                 self._store.close()
 
-    def _read(self, job: _Job) -> None:
+    def _try(self, job: _Job) -> None:
         try:
             result = job.work(self._opened())
         except Exception as error:
             self._forget(error)
             if job.failed is not None:
-                self._hand(job.failed, explain(error, "reading the chats"))
+                self._hand(job.failed, explain(error, job.once))
             return
         if job.then is not None:
             self._hand(job.then, result)

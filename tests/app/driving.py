@@ -35,6 +35,14 @@ def wait_for_answer(qtbot: QtBot, window: Window) -> None:
     qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
 
 
+def settled(qtbot: QtBot, window: Window) -> None:
+    """Everything asked of the store so far is done."""
+    done: list[object] = []
+    assert window.chat.keeper is not None
+    window.chat.keeper.read(lambda store: True, done.append)
+    qtbot.waitUntil(lambda: bool(done))
+
+
 def status(window: Window) -> str:
     return window.status.line.text()
 

@@ -20,7 +20,7 @@ from app.window.unsaved_question import UnsavedQuestion
 from app.window.window import Window
 from engine.chats import ChatsNotSaved, ChatStore
 from engine.types import RunFailed
-from tests.app.driving import Open, ask, wait_for_answer
+from tests.app.driving import Open, ask, settled, wait_for_answer
 from tests.app.fakes import FakeEngine
 
 ROOT = Path(__file__).parents[3]
@@ -39,14 +39,6 @@ def open_kept(show_window: Callable[..., Any], qtbot: QtBot) -> Opened:
         return window
 
     return opened
-
-
-def settled(qtbot: QtBot, window: Window) -> None:
-    """Everything asked of the store so far is done."""
-    done: list[object] = []
-    assert window.chat.keeper is not None
-    window.chat.keeper.read(lambda store: True, done.append)
-    qtbot.waitUntil(lambda: bool(done))
 
 
 def begin(qtbot: QtBot, window: Window, prompt: str) -> int:
@@ -263,6 +255,20 @@ def test_a_full_disk_is_said_once_and_holds_up_nothing(
     assert not window.banner.isVisible() and window.composer.text == "Half a message"
     full = False
     qtbot.waitUntil(lambda: on_disk(home) == ["Half a message"])
+
+
+def test_what_nobody_foresaw_is_told_as_gone_wrong_in_writing(
+    qtbot: QtBot, open_kept: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: Any) -> None:
+        raise RuntimeError("odd")
+
+    window = open_kept()
+    monkeypatch.setattr(ChatStore, "keep_unsent", fails)
+    qtbot.keyClicks(window.composer.edit, "Half")
+    qtbot.waitUntil(window.banner.isVisible)
+    assert "Something went wrong while writing the chats (RuntimeError: odd)." in window.banner.words.text()
+    assert "Failed while writing the chats" in caplog.text
 
 
 @pytest.mark.parametrize("closed", [False, True])

@@ -25,7 +25,7 @@ from engine.chats import ChatSettings, ChatsNotSaved, ChatStore, Conversation, F
 from engine.codec import options_to_json
 from engine.trace import Writer
 from engine.types import DecodingOptions, RunFinished
-from tests.app.driving import ask, wait_for_answer
+from tests.app.driving import ask, settled, wait_for_answer
 from tests.app.fakes import STORY, FakeEngine
 
 Kept = Callable[..., tuple[Window, "TracingEngine"]]
@@ -67,14 +67,6 @@ def open_kept(show_window: Callable[..., Any], home: Path) -> Kept:
         return show_window(engine, store=partial(ChatStore, wait=0.2), **settings), engine
 
     return opened
-
-
-def settled(qtbot: QtBot, window: Window) -> None:
-    """Everything asked of the store so far is done."""
-    done: list[object] = []
-    assert window.chat.keeper is not None
-    window.chat.keeper.read(lambda store: True, done.append)
-    qtbot.waitUntil(lambda: bool(done))
 
 
 def stored(home: Path) -> list[Conversation]:
