@@ -237,9 +237,15 @@ class _Run:
 
         Whatever ends it but an error, the drafter's cache is left exact. After an error both caches are of unknown content.
         """
-        if not self._prefill():
-            return
-        self.started = self.clock()
+        try:
+            if self._prefill():
+                self.started = self.clock()
+                yield from self._decoded()
+        finally:
+            mx.clear_cache()  # nobody may ask for the next answer for long
+
+    def _decoded(self) -> Generator[Round, None, None]:
+        """The rounds behind the prompt."""
         sound = False
         try:
             # Text that was held back can only be shown by a round, so a stop that finds some is served by one more.
@@ -261,7 +267,6 @@ class _Run:
                 caches.mark(self.cache)
                 if self.drafter is not None:
                     self.drafter.finish()
-            mx.clear_cache()  # nobody may ask for the next answer for long
 
     def _prefill(self) -> bool:
         """Reads all but the last prompt token; the first round verifies from there. A few that are new after a kept cache are

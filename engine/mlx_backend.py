@@ -108,7 +108,6 @@ class MlxBackend:
             if known is None:
                 require_drafter(name)
                 known = self._models.load(name, progress, target=target, make_room=make_room)
-                self._models.keep_resident()
                 if loaded is target:
                     self._draft_models[name] = known
             return known
@@ -116,7 +115,8 @@ class MlxBackend:
         return self._noted(kind.builder()(name, target, load), target)
 
     def _noted(self, made: LoadedDrafter, target: Any) -> LoadedDrafter:
-        """The drafter; what was measured of another model under its name counts no longer."""
+        """The drafter, which stays resident; what was measured of another model under its name counts no longer."""
+        self._models.keep_resident()
         if made.sha256 is not None:
             self._costs_of(target).now_drafts(made.name, made.sha256)
         return made

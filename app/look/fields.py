@@ -41,7 +41,15 @@ class GammaBox(QSpinBox):
         return 0 if text.strip().lower() == AUTO else super().valueFromText(text)
 
 
-class TemperatureBox(QDoubleSpinBox):
+class DecimalBox(QDoubleSpinBox):
+    """A number with decimals, written with a full stop as everywhere in the window; a comma that is typed becomes one."""
+
+    def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
+        """Takes the comma of most keypads, too."""
+        return super().validate(text.replace(",", "."), position)
+
+
+class TemperatureBox(DecimalBox):
     """A temperature, in steps of a tenth."""
 
     def __init__(self) -> None:

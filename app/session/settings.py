@@ -230,7 +230,7 @@ def save(path: Path, settings: Settings, before: Mapping[str, Any] | None = None
         theirs = {} if before is None else _as_table(_from_table(table_of(path))[0])
         known = {**_as_table(Settings()), **(before or {})}
         kept = {name: value for name, value in theirs.items() if own[name] == known[name]}
-        write_whole(path, json.dumps(own | kept, indent=2, ensure_ascii=False) + "\n", private=True)
+        write_whole(path, json.dumps(own | kept, indent=2, ensure_ascii=False) + "\n", private=True, lasting=False)
     return own
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QSignalBlocker
-from PySide6.QtWidgets import QDoubleSpinBox, QPlainTextEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QSpinBox, QWidget
 
-from app.look.fields import GammaBox, SeedField, keep_from_wheel
+from app.look.fields import DecimalBox, GammaBox, SeedField, keep_from_wheel
 from app.look.widgets import choice_box, push_button
 from app.session.setting_table import Choice, Described, GammaNumber, Number, Seed, Switch, Text
 
@@ -69,9 +69,9 @@ def _silently(widget: QWidget, show: Callable[[Any], None]) -> Callable[[Any], N
 
 
 def _number(form: Number, changed: Callable[[float], object]) -> SettingField:
-    box: QSpinBox | QDoubleSpinBox
+    box: QSpinBox | DecimalBox
     if form.decimals:
-        box = QDoubleSpinBox(decimals=form.decimals)
+        box = DecimalBox(decimals=form.decimals)
         box.setRange(form.lowest, form.highest)
         box.setSingleStep(form.step)
         box.valueChanged.connect(lambda value: changed(round(value, 4)))

@@ -69,8 +69,7 @@ class Database:
         execute("PRAGMA secure_delete = ON")  # what is deleted for good is overwritten
         execute("PRAGMA temp_store = MEMORY")  # no text in files elsewhere
         is_wal = execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal"
-        execute("PRAGMA fullfsync = ON")  # on macOS, where else what is written stays in the disk's own memory
-        execute("PRAGMA checkpoint_fullfsync = ON")
+        execute("PRAGMA fullfsync = ON")  # on macOS, where else what is written may stay in the disk's write cache
         execute(f"PRAGMA synchronous = {'NORMAL' if is_wal else 'FULL'}")  # some network drives have no WAL
 
     def _bring_up_to_date(self) -> None:

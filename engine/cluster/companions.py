@@ -261,7 +261,7 @@ class Ranks:
             "began": time.time(),
             "cluster": plain(self._cluster),
         }
-        write_whole(path, json.dumps(entry), private=True)
+        write_whole(path, json.dumps(entry), private=True, lasting=False)
 
 
 def launch_for(cluster: Cluster, measures: bool = False, silent: float = SILENT) -> Launch:

@@ -31,7 +31,7 @@ def file_sha256(path: Path, trust_record: bool = True) -> str:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     kept = {other: value for other, value in record.items() if not other.startswith(f"{path.resolve()}|")}
     with contextlib.suppress(NotWritten):  # then the next start hashes again
-        write_whole(_record_path(), json.dumps(kept | {key: digest}, indent=1))
+        write_whole(_record_path(), json.dumps(kept | {key: digest}, indent=1), lasting=False)
     return digest
 
 

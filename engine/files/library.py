@@ -132,7 +132,7 @@ def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
             models.append(model)
     if found != known:
         with contextlib.suppress(NotWritten, OSError):  # it is only faster with it
-            write_whole(_record(), json.dumps({"version": _VERSION, "models": found}))
+            write_whole(_record(), json.dumps({"version": _VERSION, "models": found}), lasting=False)
     return sorted(models, key=lambda model: (model.source, model.name.lower()))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -22,6 +23,8 @@ Content = str | bytes | Callable[[BinaryIO], object]
 """What is to stand in a file: text (UTF-8), bytes, or a function that writes them to the open file."""
 PRIVATE = 0o600
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+UNKNOWN = (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY)
+"""What is asked for is nothing that this disk knows."""
 
 
 class NotWritten(DraftlightError, OSError):
@@ -37,25 +40,28 @@ class NotWritten(DraftlightError, OSError):
 def force(descriptor: int) -> None:
     """Have the disk itself hold what was written to a file, so that a power failure loses none of it. Raises OSError."""
     if sys.platform == "darwin":
-        import fcntl
-
-        # There fsync leaves it in the disk's own memory. Other disks, such as network drives, may know no more than that.
-        with contextlib.suppress(OSError):
+        # There fsync leaves it in the disk's write cache. Network drives, for one, may know no more than that.
+        try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
             return
+        except OSError as error:
+            if error.errno not in UNKNOWN:
+                raise
     os.fsync(descriptor)
 
 
-def write_whole(path: Path, content: Content, private: bool = False) -> None:
-    """Put the whole file in place in one step, or leave what was there. `private`: as in `write_together`. Raises NotWritten."""
-    write_together({path: content}, private)
+def write_whole(path: Path, content: Content, private: bool = False, lasting: bool = True) -> None:
+    """Put the whole file in place in one step, or leave what was there. Arguments and errors as in `write_together`."""
+    write_together({path: content}, private, lasting)
 
 
-def write_together(files: Mapping[Path, Content], private: bool = False) -> None:
+def write_together(files: Mapping[Path, Content], private: bool = False, lasting: bool = True) -> None:
     """Put files in place that belong together: none is touched before all of them are on the disk.
 
     A link stays a link: what it leads to is replaced, in its own folder. A file keeps its permissions. What is neither a file nor
     new, as a device, is refused. Folders on the way are made. Private files can be read by the user alone, whatever they were.
+    What is not `lasting`, since it is written often and is no great loss, is left in the write cache of a Mac's disk: to empty
+    that can take long, and a window would wait for it.
 
     Raises:
         NotWritten: one cannot be written, because of a full disk, say; then nothing has changed and nothing is left behind.
@@ -67,7 +73,7 @@ def write_together(files: Mapping[Path, Content], private: bool = False) -> None
             place = _place(path)
             temporary = place.with_name(f".{place.name[:50]}-{secrets.token_hex(4)}")
             staged.append((temporary, place))
-            _write(temporary, content, PRIVATE if private else _permissions(place))
+            _write(temporary, content, PRIVATE if private else _permissions(place), force if lasting else os.fsync)
         while staged:
             temporary, place = staged[0]
             path = place  # that is what fails, if anything does
@@ -111,8 +117,8 @@ def _permissions(place: Path) -> int | None:
         return None
 
 
-def _write(path: Path, content: Content, permissions: int | None) -> None:
-    """A new file, forced to the disk. Half a surrogate pair, which UTF-8 cannot hold, becomes an escape."""
+def _write(path: Path, content: Content, permissions: int | None, forced: Callable[[int], None]) -> None:
+    """A new file, forced to the disk in this way. Half a surrogate pair, which UTF-8 cannot hold, becomes an escape."""
     if isinstance(content, str):
         content = content.encode("utf-8", errors="backslashreplace")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -124,4 +130,4 @@ def _write(path: Path, content: Content, permissions: int | None) -> None:
         if permissions is not None:
             os.fchmod(file.fileno(), permissions)
         file.flush()
-        force(file.fileno())
+        forced(file.fileno())

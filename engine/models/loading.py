@@ -252,6 +252,7 @@ def keep_resident() -> None:
     """
     if (most := recommended_memory()) is not None:
         mx.synchronize()
+        mx.clear_cache()  # what was freed would have a share in it
         mx.set_wired_limit(min(most, mx.get_active_memory()))
 
 

@@ -196,7 +196,7 @@ class KeptCosts:
             if costs.rows or costs.alphas
         }
         try:
-            write_whole(self._path, json.dumps(table, indent=1) + "\n")
+            write_whole(self._path, json.dumps(table, indent=1) + "\n", lasting=False)
         except DraftlightError:
             return
 

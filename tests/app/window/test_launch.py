@@ -62,7 +62,8 @@ sys.exit(make_application().windowIcon().isNull() is {has})"""
     assert subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY).returncode == 0
 
 
-def test_numbers_are_typed_as_they_are_written_where_a_comma_parts_decimals(qtbot: QtBot) -> None:
+@pytest.mark.parametrize(("typed", "value"), [("0.7", 0.7), ("0,7", 0.7), ("1,25", 1.25), (",5", 0.5)])
+def test_numbers_are_typed_as_they_are_written_where_a_comma_parts_decimals(typed: str, value: float, qtbot: QtBot) -> None:
     before = QLocale()
     try:
         QLocale.setDefault(QLocale(QLocale.Language.German, QLocale.Country.Germany))
@@ -73,8 +74,8 @@ def test_numbers_are_typed_as_they_are_written_where_a_comma_parts_decimals(qtbo
     qtbot.addWidget(box)
     box.show()
     box.selectAll()
-    qtbot.keyClicks(box, "0.7")
-    assert (box.value(), box.text()) == (0.7, "0.7")
+    qtbot.keyClicks(box, typed)
+    assert (box.value(), box.text()) == (value, typed.replace(",", "."))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_content_is_text_bytes_or_a_function_that_writes(content: whole_file.Con
 
 
 @pytest.mark.parametrize("knows", [True, False])
-def test_on_a_mac_the_disk_empties_its_own_memory_too(knows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_mac_the_disk_empties_its_write_cache_too(knows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it knows how; a network drive may not."""
     forced: list[str] = []
 
@@ -46,9 +46,9 @@ def test_on_a_mac_the_disk_empties_its_own_memory_too(knows: bool, tmp_path: Pat
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
     monkeypatch.setattr(fcntl, "fcntl", ask)
     monkeypatch.setattr(os, "fsync", lambda descriptor: forced.append("fsync"))
-    with (tmp_path / "file").open("wb") as file:
-        whole_file.force(file.fileno())
-    assert forced == ["F_FULLFSYNC" if knows else "fsync"]
+    write_whole(tmp_path / "file", "text")
+    write_whole(tmp_path / "often", "text", lasting=False)
+    assert forced == ["F_FULLFSYNC" if knows else "fsync", "fsync"]
 
 
 KILLED = """
@@ -190,7 +190,7 @@ def test_hashes_are_recorded_again_where_the_record_could_not_be_written(tmp_pat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as context:
-        context.setattr(whole_file, "force", full)
+        context.setattr(os, "fsync", full)
         digest = hashes.file_sha256(tmp_path / "weights")
     assert names(tmp_path / "data") == []
     assert hashes.file_sha256(tmp_path / "weights") == digest
