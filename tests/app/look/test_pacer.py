@@ -55,7 +55,7 @@ def test_a_dear_frame_puts_the_next_one_off(monkeypatch: pytest.MonkeyPatch) -> 
 def test_news_that_had_to_wait_are_shown_by_one_frame(qtbot: QtBot) -> None:
     frames = []
     parent = QObject()
-    pacer = Pacer(lambda: frames.append(True), 1.0, 0.01, 0.01, parent)
+    pacer = Pacer(lambda: frames.append(True), 1.0, 0.5, 0.5, parent)
     for _ in range(5):
         pacer.touch()
     assert len(frames) == 1
