@@ -12,6 +12,7 @@ from engine.errors import DraftlightError
 from engine.files.paths import data_folder
 
 _BYTES = 1_000_000
+LESS_MEMORY = "Close other programs, or choose a smaller model."
 _OF_MEMORY = ("[malloc", "[metal::malloc]", "Insufficient Memory")
 """What MLX's own errors say where memory runs out: when it is asked for, or on the GPU when a pass begins."""
 _log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ def explain(error: BaseException, doing: str) -> str:
         return str(error)
     _log.error("Failed while %s", doing, exc_info=error)
     if isinstance(error, MemoryError) or lacks_memory(str(error)):
-        return f"Out of memory while {doing}. Close other programs, or choose a smaller model."
+        return f"Out of memory while {doing}. {LESS_MEMORY}"
     kind = type(error).__name__
     detail = f"{kind}: {error}" if str(error) else kind
     return f"Something went wrong while {doing} ({detail}). Details are in {log_path()}."

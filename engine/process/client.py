@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
-from engine.files.logs import explain, lacks_memory, log_path
+from engine.files.logs import LESS_MEMORY, explain, lacks_memory, log_path
 from engine.interface import EventQueue
 from engine.process.launch import Child, Companions, Launch
 from engine.process.wire import packed, unpacked
@@ -459,7 +459,7 @@ class _Life:
 
 def _end_in_words(status: int, said: str) -> str:
     if status == -signal.SIGABRT and lacks_memory(said):  # as MLX ends where a pass fails that nobody waits for
-        return "The process that runs models ran out of the GPU's memory. Close other programs, or choose a smaller model."
+        return f"The process that runs models ran out of the GPU's memory. {LESS_MEMORY}"
     if status == -signal.SIGKILL:
         return "The process that runs models was killed, as the system does when memory runs out."
     if status < 0:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QComboBox
 from pytestqt.qtbot import QtBot
 
 from app.window.window import Window
+from engine.chats import ChatsNotSaved, ChatStore
 from tests.app.fakes import FakeEngine
 
 Measured = TypeVar("Measured")
@@ -41,6 +43,21 @@ def settled(qtbot: QtBot, window: Window) -> None:
     assert window.chat.keeper is not None
     window.chat.keeper.read(lambda store: True, done.append)
     qtbot.waitUntil(lambda: bool(done))
+
+
+class FullDisk:
+    """No new chat can be written while it is `full`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = True
+        create = ChatStore.create
+
+        def fails(store: ChatStore, *arguments: Any, **more: Any) -> int:
+            if self.full:
+                raise ChatsNotSaved("The disk is full.")
+            return create(store, *arguments, **more)
+
+        monkeypatch.setattr(ChatStore, "create", fails)
 
 
 def status(window: Window) -> str:

@@ -20,7 +20,7 @@ from app.window.unsaved_question import UnsavedQuestion
 from app.window.window import Window
 from engine.chats import ChatsNotSaved, ChatStore
 from engine.types import RunFailed
-from tests.app.driving import Open, ask, settled, wait_for_answer
+from tests.app.driving import FullDisk, Open, ask, settled, wait_for_answer
 from tests.app.fakes import FakeEngine
 
 ROOT = Path(__file__).parents[3]
@@ -276,15 +276,7 @@ def test_what_is_sent_is_removed_only_once_the_message_is_written(
     qtbot: QtBot, open_kept: Opened, home: Path, monkeypatch: pytest.MonkeyPatch, closed: bool
 ) -> None:
     window = open_kept()
-    full = True
-    create = ChatStore.create
-
-    def fails(self: ChatStore, *arguments: Any, **more: Any) -> int:
-        if full:
-            raise ChatsNotSaved("The disk is full.")
-        return create(self, *arguments, **more)
-
-    monkeypatch.setattr(ChatStore, "create", fails)
+    disk = FullDisk(monkeypatch)
     qtbot.keyClicks(window.composer.edit, "One")
     qtbot.waitUntil(lambda: on_disk(home) == ["One"])
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
@@ -298,7 +290,7 @@ def test_what_is_sent_is_removed_only_once_the_message_is_written(
         qtbot.waitUntil(lambda: not window.isVisible())
         assert on_disk(home) == ["One"], "nothing else has it"
     else:
-        full = False
+        disk.full = False
         window.banner.action.click()
         qtbot.waitUntil(lambda: on_disk(home) == [])
 

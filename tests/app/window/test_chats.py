@@ -21,11 +21,11 @@ from app.look.widgets import DiscardQuestion
 from app.session.settings import load
 from app.window.unsaved_question import UnsavedQuestion
 from app.window.window import Window
-from engine.chats import ChatSettings, ChatsNotSaved, ChatStore, Conversation, Figures, Listed
+from engine.chats import ChatSettings, ChatStore, Conversation, Figures, Listed
 from engine.codec import options_to_json
 from engine.trace import Writer
 from engine.types import DecodingOptions, RunFinished
-from tests.app.driving import ask, settled, wait_for_answer
+from tests.app.driving import FullDisk, ask, settled, wait_for_answer
 from tests.app.fakes import STORY, FakeEngine
 
 Kept = Callable[..., tuple[Window, "TracingEngine"]]
@@ -397,21 +397,13 @@ def test_what_cannot_be_written_is_said_and_written_later(
 ) -> None:
     window, _ = open_kept()
     settled(qtbot, window)
-    full = True
-    create = ChatStore.create
-
-    def fails(self: ChatStore, *arguments: Any, **more: Any) -> int:
-        if full:
-            raise ChatsNotSaved("The disk is full.")
-        return create(self, *arguments, **more)
-
-    monkeypatch.setattr(ChatStore, "create", fails)
+    disk = FullDisk(monkeypatch)
     ask(qtbot, window, "One")
     wait_for_answer(qtbot, window)
     qtbot.waitUntil(window.banner.isVisible)
     assert "The disk is full. Until then" in window.banner.words.text()
     assert window.session.turns[0].answer.text.text == STORY
-    full = False
+    disk.full = False
     window.banner.action.click()
     qtbot.waitUntil(lambda: "saved again" in window.banner.words.text())
     settled(qtbot, window)
@@ -422,15 +414,7 @@ def test_closing_asks_while_something_is_not_saved(
     qtbot: QtBot, open_kept: Kept, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window, _ = open_kept()
-    full = True
-    create = ChatStore.create
-
-    def fails(self: ChatStore, *arguments: Any, **more: Any) -> int:
-        if full:
-            raise ChatsNotSaved("The disk is full. Make room and try again.")
-        return create(self, *arguments, **more)
-
-    monkeypatch.setattr(ChatStore, "create", fails)
+    disk = FullDisk(monkeypatch)
     ask(qtbot, window, "One")
     wait_for_answer(qtbot, window)
 
@@ -450,12 +434,12 @@ def test_closing_asks_while_something_is_not_saved(
     window.close()
     asked(window).tries.click()
     again = asked(window)
-    full = False
+    disk.full = False
     again.tries.click()
     qtbot.waitUntil(lambda: not window.isVisible())
     assert [message.text for message in stored(home)[0].messages] == ["One", STORY]
     other, _ = open_kept()
-    full = True
+    disk.full = True
     ask(qtbot, other, "Two")
     wait_for_answer(qtbot, other)
     other.close()
