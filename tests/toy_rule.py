@@ -24,5 +24,10 @@ def cautious(
     verdict = match(p, q, proposals, noise)
     assert verdict.draws is not None
     accepted = mx.minimum(verdict.accepted, 1)
-    judged = mx.arange(verdict.draws.shape[0] - 1) == 0
-    return Judgement(accepted, verdict.draws[accepted], lambda: verdict.acceptance * judged, draws=verdict.draws)
+
+    def chances(count: int) -> mx.array:
+        """Of the first so many at least: only the first may be kept."""
+        matching = verdict.first_chances(count)
+        return matching * (mx.arange(matching.shape[0]) == 0)
+
+    return Judgement(accepted, verdict.draws[accepted], chances, draws=verdict.draws)
