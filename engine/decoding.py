@@ -39,6 +39,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource, check_drawn
 from engine.noise_reference import Stream
+from engine.rounds.device_sums import DeviceSums
 from engine.rounds.draft_length import AutoGamma, FixedGamma
 from engine.rounds.drafter_choice import DrafterChoice
 from engine.rounds.machine_costs import MachineCosts
@@ -404,7 +405,8 @@ class _Run:
         judgement = self._judge(p, proposals, noise)
         margins = self._margins(p, proposals, judgement, noise)
         others = self._other_draws(p, proposals, judgement, noise)
-        arrays = self._looked_at(p, proposals, judgement, margins, others)
+        sums = self._sums(p, proposals, judgement)
+        arrays = self._looked_at(p, proposals, judgement, margins, others, sums)
         self._queue_plain(judgement, arrays)
         self.control.on_wait()
         mx.eval(*arrays)  # the one synchronisation
@@ -412,7 +414,7 @@ class _Run:
         stages = _Stages(began, self.clock(), drafted, verified, communication)
 
         later = others or self._later_draws(proposals, judgement, noise)
-        verdict = self._verdict(position, p, proposals, judgement, margins, later)
+        verdict = self._verdict(position, p, proposals, judgement, margins, later, sums)
         finish, kept, text = self._end_of(verdict)
         self._commit(kept, finish, features)
         emitted, described = bare(verdict, kept, self.text)
@@ -580,6 +582,12 @@ class _Run:
             return None
         return later_draws(self.options.rule, proposals, judgement, noise, self.shaper.greedy)
 
+    def _sums(self, p: Distribution, proposals: Proposals | None, judgement: Judgement) -> DeviceSums | None:
+        """What a device works out for the analysis; None without it, and where that is left to numpy."""
+        if not self.options.analyse or computes_on_host():
+            return None
+        return DeviceSums.of(p, proposals, judgement, self.options, self.shaper.greedy)
+
     def _looked_at(
         self,
         p: Distribution,
@@ -587,6 +595,7 @@ class _Run:
         judgement: Judgement,
         margins: mx.array | Floats | Sequence[Stream] | None,
         others: OtherDraws | None,
+        sums: DeviceSums | None,
     ) -> list[mx.array]:
         """Everything that the host will look at."""
         arrays = [judgement.accepted, judgement.token]
@@ -602,6 +611,8 @@ class _Run:
             arrays.append(proposals.q.logits)
         if others is not None:
             arrays += others.arrays
+        if sums is not None:
+            arrays += sums.arrays.values()
         return arrays
 
     def _verdict(
@@ -612,11 +623,13 @@ class _Run:
         judgement: Judgement,
         margins: mx.array | Floats | Sequence[Stream] | None,
         others: OtherDraws | HostDraws | None,
+        sums: DeviceSums | None,
     ) -> EvaluatedRound:
         accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]
         drafted = [] if proposals is None else _integers(proposals.tokens)
         check_drawn([*drafted, token])
-        return EvaluatedRound(position, self.options.rule, drafted, accepted, token, p, proposals, judgement, margins, others)
+        rule = self.options.rule
+        return EvaluatedRound(position, rule, drafted, accepted, token, p, proposals, judgement, margins, others, sums)
 
     def _end_of(self, verdict: EvaluatedRound) -> tuple[Finish | None, list[int], str]:
         """Why the answer ends with this round, which of its tokens count, and what text it adds."""

@@ -35,6 +35,13 @@ _BITS = (4, 7, 9)
 """Of a ratio, after the leading one, within a group: more where fewer leave too much open."""
 _TOTAL_TOLERANCE = 1e-3
 
+DROPPED_BITS = 16
+"""Of a positive float32 ratio p / q, as an integer: what is left numbers a group, 128 to an octave (`gumbel_bounds`)."""
+FIRST_GROUP, LAST_GROUP = (117 << 7, 137 << 7)
+"""Ratios from 2^-10 to 2^10; the first group is all below it, too, and the last one all above."""
+NO_MASS = 2.0**-60
+"""Added to both sides of a ratio, so that it is a number."""
+
 
 def match_probability(p: ArrayLike, q: ArrayLike) -> float:
     """Probability that two independent draws, one from each side, are equal: sum_i p_i q_i.
@@ -122,6 +129,26 @@ def expected_of_weights(
         if upper - lower <= EXPECTED_TOLERANCE:
             return match, upper, rejection
     return match, _agreement((p / np.float64(p_total), q / np.float64(q_total))), rejection
+
+
+def gumbel_bounds(p_known: Floats, q_known: Floats, p_groups: Floats, q_groups: Floats) -> tuple[float, float]:
+    """What `gumbel_probability` is between, of some tokens and of the masses of all others, gathered by p / q.
+
+    Args:
+        p_known, q_known: (tokens,) probabilities.
+        p_groups, q_groups: (LAST_GROUP - FIRST_GROUP + 1,), of the other tokens whose float32 (p + NO_MASS) / (q + NO_MASS), read
+            as an integer, is that group's number without DROPPED_BITS. What all masses lack of 1 may stand anywhere.
+    """
+    p_lost = max(0.0, 1.0 - float(p_known.sum() + p_groups.sum()))
+    q_lost = max(0.0, 1.0 - float(q_known.sum() + q_groups.sum()))
+    single = np.append(p_known, p_lost), np.append(q_known, q_lost)
+    used = np.flatnonzero(p_groups + q_groups)
+    groups = p_groups[used], q_groups[used]
+    lower_border, upper_border = _borders(used + FIRST_GROUP, DROPPED_BITS)
+    lower_border[used == 0] = 0.0
+    upper_border[used == LAST_GROUP - FIRST_GROUP] = np.inf
+    lower, upper = _between(_joined(single, groups), _joined(single, _moved_out(groups, lower_border, upper_border)))
+    return lower - 2 * min(p_lost, q_lost), upper
 
 
 Sides = tuple[Floats, Floats]
@@ -304,13 +331,12 @@ def _in_groups(
     alone = np.flatnonzero(np.maximum(p_row, q_row) > _ALONE)
     single = p.take(alone) / np.float64(p_total), q.take(alone) / np.float64(q_total)
     p_row[alone] = q_row[alone] = 0
-    p_groups, q_groups, p_inner, q_inner = _gathered(p_row, q_row, bits)
-    moved = np.concatenate([p_groups - p_inner, p_inner]), np.concatenate([q_groups - q_inner, q_inner])
-    return _joined(single, (p_groups, q_groups)), _joined(single, moved)
+    gathered, moved = _gathered(p_row, q_row, bits)
+    return _joined(single, gathered), _joined(single, moved)
 
 
-def _gathered(p: NDArray[np.float32], q: NDArray[np.float32], bits: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Masses of the groups on both sides, and of each what stands at its upper border once it is moved out."""
+def _gathered(p: NDArray[np.float32], q: NDArray[np.float32], bits: int) -> tuple[Sides, Sides]:
+    """Masses of the groups, and of each what stands at its borders once it is moved out."""
     # The leading bits of a positive float32, as an integer, number its octave and the part of the octave.
     dropped_bits = 23 - bits
     smallest = np.finfo(np.float32).tiny
@@ -319,12 +345,24 @@ def _gathered(p: NDArray[np.float32], q: NDArray[np.float32], bits: int) -> tupl
     index = np.subtract(numbers, first, dtype=np.intp)
     p_groups, q_groups = (np.bincount(index, weights).astype(np.float64) for weights in (p, q))
     used = np.flatnonzero(p_groups + q_groups)
-    p_groups, q_groups = p_groups[used], q_groups[used]
-    lower_border, upper_border = (
-        ((used + first + step).astype(np.int32) << dropped_bits).view(np.float32).astype(np.float64) for step in (0, 1)
-    )
-    q_upper = np.clip((p_groups - lower_border * q_groups) / (upper_border - lower_border), 0.0, q_groups)
-    return p_groups, q_groups, np.minimum(upper_border * q_upper, p_groups), q_upper
+    groups = p_groups[used], q_groups[used]
+    return groups, _moved_out(groups, *_borders(used + first, dropped_bits))
+
+
+def _borders(numbers: NDArray[np.intp], dropped_bits: int) -> tuple[Floats, Floats]:
+    """The smallest ratio of each group, and the smallest one above it."""
+    lower, upper = (((numbers + step).astype(np.int32) << dropped_bits).view(np.float32).astype(np.float64) for step in (0, 1))
+    return lower, upper
+
+
+def _moved_out(groups: Sides, lower_border: Floats, upper_border: Floats) -> Sides:
+    """The masses of groups, each divided between both borders of its ratio so that its mean stays; the upper may be infinite."""
+    p, q = groups
+    is_open = np.isinf(upper_border)
+    upper_border = np.where(is_open, 2 * lower_border, upper_border)
+    q_upper = np.where(is_open, 0.0, np.clip((p - lower_border * q) / (upper_border - lower_border), 0.0, q))
+    p_upper = np.where(is_open, np.clip(p - lower_border * q, 0.0, p), np.minimum(upper_border * q_upper, p))
+    return np.concatenate([p - p_upper, p_upper]), np.concatenate([q - q_upper, q_upper])
 
 
 def _inner(p: NDArray[np.floating], q: NDArray[np.floating]) -> float:

@@ -7,6 +7,7 @@ the next token.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import repeat
@@ -29,7 +30,36 @@ PART = 256
 Floats = NDArray[np.float32]
 
 
-class Row:
+class Shown(ABC):
+    """What is shown of one position's distribution.
+
+    Attributes:
+        only: the token that has all of the probability, where it is known beforehand that one has.
+    """
+
+    only: int | None = None
+
+    @property
+    @abstractmethod
+    def top(self) -> tuple[int, ...]:
+        """Ids of the likeliest tokens, likeliest first."""
+
+    @property
+    @abstractmethod
+    def entropy(self) -> float:
+        """In nats, within 1e-5: sums are float32."""
+
+    @abstractmethod
+    def of(self, token: int) -> float:
+        """The probability of one token id."""
+
+    def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
+        """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
+        chances = ((token, self.of(token)) for token in self.top)
+        return tuple(Candidate(token, text_of(token), chance) for token, chance in chances if chance > 0)
+
+
+class Row(Shown):
     """One position's distribution on the host: weights and their total. What is only sometimes asked for is made then.
 
     Attributes:
@@ -60,7 +90,6 @@ class Row:
 
     @cached_property
     def top(self) -> tuple[int, ...]:
-        """Ids of the likeliest tokens, likeliest first."""
         if self.only is not None:
             return (self.only,)
         if len(self.likely) < TOP:
@@ -73,12 +102,10 @@ class Row:
         return theory.likely_ids(self.weights, self.total)
 
     def of(self, token: int) -> float:
-        """The probability of one token id."""
         return float(self.weights[token]) / self.total if self.only is None else float(token == self.only)
 
     @property
     def entropy(self) -> float:
-        """In nats, within 1e-5: sums are float32."""
         if self._logits is None:
             return 0.0
         scores = self._logits - self._logits.max()
@@ -87,11 +114,6 @@ class Row:
         if math.isnan(mean):  # -inf times a probability of 0
             mean = _inner(np.maximum(scores, np.float32(LEAST / self._inverse_temperature)), self.weights) / self.total
         return max(0.0, math.log(self.total) - mean * self._inverse_temperature)
-
-    def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
-        """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
-        chances = ((token, self.of(token)) for token in self.top)
-        return tuple(Candidate(token, text_of(token), chance) for token, chance in chances if chance > 0)
 
 
 LEAST = -200.0
@@ -214,25 +236,32 @@ def border(logits: Floats, token: int, options: DecodingOptions) -> float | None
     Returns:
         The smallest such difference over the filters that are on; None if it is `near_ties.RANGE` or more.
     """
-    own = float(logits[token])
-    others = np.delete(logits, token)
+    return border_among(float(logits[token]), np.delete(logits, token), options)
+
+
+def border_among(own: float, others: Floats, options: DecodingOptions, log_total: float | None = None) -> float | None:
+    """As `border`, of a token's own logit and those of the others; or of as many of them as top-k looks at and as are above it or
+    within `near_ties.RANGE` below it, and then with the logarithm of the sum of the exponentials of all."""
     gaps = [near_ties.RANGE]
     if 0 < options.top_k <= len(others):  # it falls when that many others have overtaken it
         gaps.append(own - float(np.partition(others, -options.top_k)[-options.top_k]))
     if options.min_p and len(others):  # it falls when it is below that fraction of the best other one
         gaps.append(own - float(others.max()) - math.log(options.min_p))
     if 0 < options.top_p < 1:
-        gaps.append(_top_p_border(own, others, options.top_p))
+        gaps.append(_top_p_border(own, others, options.top_p, log_total))
     nearest = max(0.0, min(gaps))
     return nearest if nearest < near_ties.RANGE else None
 
 
-def _top_p_border(own: float, others: Floats, top_p: float) -> float:
+def _top_p_border(own: float, others: Floats, top_p: float, log_total: float | None) -> float:
     """As `border` for top-p, which keeps a token while those above it have less than `top_p` of the mass (mlx-lm's
     `apply_top_p`). Every token that could overtake it within the gap counts as being above."""
     highest = others.max(initial=np.float32(own))
     weights = np.exp(others - highest)
-    total = weights.sum(dtype=np.float64) + math.exp(own - float(highest))
+    if log_total is None:
+        total = weights.sum(dtype=np.float64) + math.exp(own - float(highest))
+    else:
+        total = math.exp(log_total - float(highest))
     above = others > own
     overtaking = np.flatnonzero(~above & (others > own - near_ties.RANGE))
     overtaking = overtaking[np.argsort(-others[overtaking])]
@@ -244,10 +273,16 @@ def _top_p_border(own: float, others: Floats, top_p: float) -> float:
     return float(np.maximum(overtaken, shift).min())
 
 
-def expected(p: Sequence[Row], q: Sequence[Row], greedy: bool) -> tuple[Expected, ...]:
-    """The closed forms of each position. At temperature 0 both sides are their arg-max, and every rule agrees on it."""
+def expected(
+    p: Sequence[Shown], q: Sequence[Shown], greedy: bool, closed_forms: Callable[[int], Expected]
+) -> tuple[Expected, ...]:
+    """The closed forms of each position. At temperature 0 both sides are their arg-max, and every rule agrees on it.
+
+    Args:
+        closed_forms: those of a position, where rules may differ.
+    """
     results = []
-    for p_row, q_row in zip(p, q, strict=True):
+    for index, (p_row, q_row) in enumerate(zip(p, q, strict=True)):
         if greedy:
             agree = float(p_row.top[0] == q_row.top[0])
             results.append(Expected(agree, agree, agree))
@@ -255,8 +290,11 @@ def expected(p: Sequence[Row], q: Sequence[Row], greedy: bool) -> tuple[Expected
             chance = p_row.of(q_row.only)
             results.append(Expected(chance, chance, chance))
         else:
-            match, gumbel, rejection = theory.expected_of_weights(
-                p_row.weights, q_row.weights, p_row.total, q_row.total, p_row.likely, q_row.likely
-            )
-            results.append(Expected(match, gumbel, rejection))
+            results.append(closed_forms(index))
     return tuple(results)
+
+
+def closed_forms(p: Row, q: Row) -> Expected:
+    """How often each rule accepts what was drawn from q."""
+    match, gumbel, rejection = theory.expected_of_weights(p.weights, q.weights, p.total, q.total, p.likely, q.likely)
+    return Expected(match, gumbel, rejection)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import mlx.core as mx
 import numpy as np
@@ -20,10 +21,11 @@ from engine.acceptance import Judgement
 from engine.drafters.base import Proposals
 from engine.noise_reference import Stream
 from engine.rounds import analysis
+from engine.rounds.device_sums import DeviceSums, Sums
 from engine.rounds.other_draws import HostDraws, OtherDraws
 from engine.rounds.text_stream import AnswerText
 from engine.target.distribution import Distribution, Weighed
-from engine.types import DecodingOptions, Draw, Emitted, Origin, Proposal, Round, Rule, Status
+from engine.types import DecodingOptions, Draw, Emitted, Expected, Origin, Proposal, Round, Rule, Status
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class EvaluatedRound:
         token: the correction, bonus or plain token after them.
         margins: (rows,) of the target's draws, or the noise that they were made with; None where its tokens are no such draws.
         others: what other rules would compare; None without proposals or analysis.
+        sums: what a device has worked out of it; None where numpy does.
     """
 
     position: int
@@ -49,6 +52,7 @@ class EvaluatedRound:
     judgement: Judgement
     margins: mx.array | analysis.Floats | Sequence[Stream] | None
     others: OtherDraws | HostDraws | None
+    sums: DeviceSums | None
 
     @property
     def emitted(self) -> list[int]:
@@ -107,6 +111,7 @@ class Sight:
         draws: ids that were compared, (gamma + 1,) or as many as were judged.
         others: what other rules would compare; None without proposals.
         greedy: whether p was made at temperature 0.
+        sums: what a device has worked out of these rows, None where it has not; the rows are then hardly looked at.
     """
 
     p: analysis.Floats
@@ -122,6 +127,7 @@ class Sight:
     draws: list[int] | None
     others: HostDraws | None
     greedy: bool
+    sums: Sums | None
 
     @classmethod
     def of(cls, verdict: EvaluatedRound, greedy: bool) -> Sight:
@@ -130,8 +136,13 @@ class Sight:
         drawn = q if isinstance(q, Distribution) else None
         coins = judgement.coins
         shown = len(verdict.drafted) if verdict.rule == "block" else min(verdict.accepted + 1, len(verdict.drafted))
-        left = coins is None or (verdict.rule == "block" and callable(judgement.chances))
-        chances = None if left else np.asarray(judgement.first_chances(shown))
+        sums = None if verdict.sums is None else verdict.sums.on_host()
+        if sums is not None:
+            acceptance = sums.acceptance
+        elif coins is None or (verdict.rule == "block" and callable(judgement.chances)):
+            acceptance = None
+        else:
+            acceptance = [min(1.0, float(value)) for value in np.asarray(judgement.first_chances(shown))]
         return cls(
             p=np.asarray(verdict.p.logits),
             p_scale=verdict.p.inverse_temperature,
@@ -142,11 +153,21 @@ class Sight:
             q_weighed=[] if drawn is None else _weighed(drawn),
             margins=np.asarray(verdict.margins) if isinstance(verdict.margins, mx.array) else verdict.margins,
             coins=None if coins is None else [float(value) for value in np.asarray(coins)],
-            acceptance=None if chances is None else [min(1.0, float(value)) for value in chances],
+            acceptance=acceptance,
             draws=None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)],
             others=verdict.others.on_host() if isinstance(verdict.others, OtherDraws) else verdict.others,
             greedy=greedy,
+            sums=sums,
         )
+
+    def p_row(self, index: int) -> analysis.Row:
+        """The target's distribution at a position, of all tokens."""
+        return analysis.row(self.p[index], self.p_scale, self.p_weighed[index])
+
+    def q_row(self, index: int) -> analysis.Row:
+        """The same of a drafter that drew."""
+        assert self.q is not None
+        return analysis.row(self.q[index], self.q_scale, self.q_weighed[index])
 
 
 def _weighed(rows: Distribution) -> list[Weighed | None]:
@@ -161,13 +182,9 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
         options: those that p was made with.
         text_of: a token alone.
     """
-    judged = min(round.accepted + 1, len(round.proposals))
-    p = analysis.rows(sight.p[: max(len(round.emitted), len(round.proposals))], sight.p_scale, sight.p_weighed)
-    q = _draft_rows(round, sight)
-    if sight.acceptance is None and sight.coins is not None:
-        sight = replace(sight, acceptance=analysis.block_acceptance(p, q, [proposal.id for proposal in round.proposals]))
-    margins = _margins(sight, len(round.emitted))
-    borders = _borders(sight, round, options)
+    seen = _of_rows(round, sight, options) if sight.sums is None else _of_sums(round, sight, sight.sums, options)
+    p, q = seen.p, seen.q
+    margins = _margins(sight, len(round.emitted), seen.gap)
     emitted = tuple(
         replace(
             token,
@@ -175,69 +192,126 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
             entropy=p[index].entropy,
             margin=margins[index],
             target_top=p[index].candidates(text_of) if index == len(round.proposals) else (),
-            border=borders[index],
+            border=None if sight.unfiltered is None else seen.border(index),
         )
         for index, token in enumerate(round.emitted)
     )
     drawn = None if sight.others is None else sight.others.drawn(sight.p, sight.p_scale, sight.q, sight.q_scale)
     proposals = []
     for index, proposal in enumerate(round.proposals):
-        if index < judged:
-            found = _judged(round.rule, sight, index, proposal, p[index], q[index], text_of)
+        if index < seen.judged:
+            found = _judged(sight, index, proposal, seen, text_of)
         else:
-            found = _unjudged(round.rule, sight, index, proposal, p[index], q[index])
+            found = _unjudged(round.rule, sight, index, proposal, seen)
         if drawn is not None:
             target, coupled, independent = (
                 None if (token := ids[index]) is None else Draw(token, text_of(token)) for ids in drawn
             )
             found = replace(found, target_draw=target, coupled_draw=coupled, independent_draw=independent)
         proposals.append(found)
-    expected = analysis.expected(p[:judged], q[:judged], sight.greedy)
+    expected = analysis.expected(p[: seen.judged], q[: seen.judged], sight.greedy, seen.closed_forms)
     return replace(round, emitted=emitted, proposals=tuple(proposals), expected=expected)
 
 
-def _draft_rows(round: Round, sight: Sight) -> Sequence[analysis.Row]:
-    if sight.q is None:
-        return [analysis.certain(proposal.id) for proposal in round.proposals]
-    return analysis.rows(sight.q, sight.q_scale, sight.q_weighed)
+@dataclass(frozen=True)
+class _Seen:
+    """What there is to tell of a round's vocabularies, position by position, whoever has worked it out.
+
+    Attributes:
+        judged: how many proposals were.
+        p, q: of each position that is told, and of each proposal.
+        acceptance: under the rule in force, of each proposal that was judged at least.
+        gap: between the two largest logits of the target. border: of the token emitted there, where there are filters.
+        closed_forms: where the rules may differ.
+    """
+
+    judged: int
+    p: Sequence[analysis.Shown]
+    q: Sequence[analysis.Shown]
+    acceptance: Sequence[float]
+    gap: Callable[[int], float]
+    border: Callable[[int], float | None]
+    closed_forms: Callable[[int], Expected]
 
 
-def _margins(sight: Sight, count: int) -> list[float | None]:
+def _of_rows(round: Round, sight: Sight, options: DecodingOptions) -> _Seen:
+    """By numpy, of the logits."""
+    proposed = [proposal.id for proposal in round.proposals]
+    judged = min(round.accepted + 1, len(proposed))
+    p = [sight.p_row(index) for index in range(max(len(round.emitted), len(proposed)))]
+    q = [analysis.certain(token) if sight.q is None else sight.q_row(index) for index, token in enumerate(proposed)]
+    if sight.acceptance is not None:
+        acceptance = sight.acceptance
+    elif sight.coins is not None:
+        acceptance = analysis.block_acceptance(p, q, proposed)
+    elif sight.greedy:
+        acceptance = [float(sight.draws is not None and sight.draws[index] == proposed[index]) for index in range(judged)]
+    elif round.rule == "match":
+        acceptance = [p[index].of(proposed[index]) for index in range(judged)]
+    else:
+        acceptance = [analysis.coupled_acceptance(p[index], q[index], proposed[index]) for index in range(judged)]
+    return _Seen(
+        judged=judged,
+        p=p,
+        q=q,
+        acceptance=acceptance,
+        gap=lambda index: analysis.margin(sight.p[index]),
+        border=partial(_border, round, sight, options),
+        closed_forms=lambda index: analysis.closed_forms(p[index], q[index]),
+    )
+
+
+def _of_sums(round: Round, sight: Sight, sums: Sums, options: DecodingOptions) -> _Seen:
+    """Of what a device has worked out, and of the logits where that leaves something open."""
+    proposed = [proposal.id for proposal in round.proposals]
+    p = [sums.p_row(index, round, partial(sight.p_row, index)) for index in range(max(len(round.emitted), len(proposed)))]
+    q = [
+        analysis.certain(token) if sight.q is None else sums.q_row(index, round, partial(sight.q_row, index))
+        for index, token in enumerate(proposed)
+    ]
+
+    def whole(index: int) -> Expected:
+        """The closed forms, of all logits."""
+        return analysis.closed_forms(sight.p_row(index), sight.q_row(index))
+
+    return _Seen(
+        judged=min(round.accepted + 1, len(proposed)),
+        p=p,
+        q=q,
+        acceptance=sums.acceptance,
+        gap=sums.margin,
+        border=lambda index: sums.border(index, round, options, partial(_border, round, sight, options, index)),
+        closed_forms=lambda index: sums.expected(index, partial(whole, index)),
+    )
+
+
+def _border(round: Round, sight: Sight, options: DecodingOptions, index: int) -> float | None:
+    """How near an emitted token was to being filtered out."""
+    assert sight.unfiltered is not None
+    return analysis.border(sight.unfiltered[index], round.emitted[index].id, options)
+
+
+def _margins(sight: Sight, count: int, gap: Callable[[int], float]) -> list[float | None]:
     """Gap of the two best scores at each emitted position, where the target's token is an arg-max."""
     if sight.greedy:
-        gaps = [analysis.margin(row) for row in sight.p[:count]]
+        gaps = [gap(index) for index in range(count)]
     elif sight.margins is None:
         return [None] * count
     else:
         known, reach = sight.margins, near_ties.RANGE * sight.p_scale
         if not isinstance(known, np.ndarray):
             known = reference.draw(sight.p[:count], sight.p_scale, known[:count], reach)[1]
-        gaps = [float(gap) if math.isinf(gap) else min(float(gap), reach) for gap in known[:count]]
-    return [gap if math.isfinite(gap) else None for gap in gaps]
+        gaps = [float(told) if math.isinf(told) else min(float(told), reach) for told in known[:count]]
+    return [told if math.isfinite(told) else None for told in gaps]
 
 
-def _borders(sight: Sight, round: Round, options: DecodingOptions) -> list[float | None]:
-    """How near each emitted token was to being filtered out."""
-    if sight.unfiltered is None:
-        return [None] * len(round.emitted)
-    return [analysis.border(sight.unfiltered[index], token.id, options) for index, token in enumerate(round.emitted)]
-
-
-def _judged(
-    rule: Rule, sight: Sight, index: int, proposal: Proposal, p: analysis.Row, q: analysis.Row, text_of: Callable[[int], str]
-) -> Proposal:
-    token = proposal.id
-    if sight.acceptance is not None:
-        acceptance = sight.acceptance[index]
-    elif sight.greedy:
-        acceptance = float(sight.draws is not None and sight.draws[index] == token)
-    else:
-        acceptance = p.of(token) if rule == "match" else analysis.coupled_acceptance(p, q, token)
+def _judged(sight: Sight, index: int, proposal: Proposal, seen: _Seen, text_of: Callable[[int], str]) -> Proposal:
+    token, p, q = proposal.id, seen.p[index], seen.q[index]
     return replace(
         proposal,
         q=q.of(token),
         p=p.of(token),
-        acceptance=acceptance,
+        acceptance=seen.acceptance[index],
         coin=None if sight.coins is None else sight.coins[index],
         draft_argmax=None if sight.draws is None else token,
         target_argmax=None if sight.draws is None else sight.draws[index],
@@ -246,14 +320,15 @@ def _judged(
     )
 
 
-def _unjudged(rule: Rule, sight: Sight, index: int, proposal: Proposal, p: analysis.Row, q: analysis.Row) -> Proposal:
+def _unjudged(rule: Rule, sight: Sight, index: int, proposal: Proposal, seen: _Seen) -> Proposal:
     """A proposal after the rejected one. Of its row only its own p is told: it is conditional on text that was not kept."""
     # Under `block` the coins and chances of all positions decide together, so all are shown.
-    shown = rule == "block"
+    shown = rule == "block" and not sight.greedy
+    chance = seen.p[index].of(proposal.id)
     return replace(
         proposal,
-        q=q.of(proposal.id),
-        p=chance if math.isfinite(chance := p.of(proposal.id)) else None,
-        acceptance=sight.acceptance[index] if shown and sight.acceptance is not None else None,
+        q=seen.q[index].of(proposal.id),
+        p=chance if math.isfinite(chance) else None,
+        acceptance=seen.acceptance[index] if shown else None,
         coin=sight.coins[index] if shown and sight.coins is not None else None,
     )

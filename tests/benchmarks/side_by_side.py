@@ -16,10 +16,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import mlx.core as mx
 from mlx_lm.generate import GenerationResponse, stream_generate
@@ -28,10 +26,8 @@ from mlx_lm.sample_utils import make_sampler
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from transformers import PreTrainedTokenizerFast
 
-from engine import acceptance, decoding, host
 from engine.bench.peers import OnTargetIds
 from engine.decoding import decode
-from engine.drafters import base
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
@@ -51,6 +47,7 @@ from engine.types import (
 )
 from engine.worker import Engine
 from tests.exactness import make_drafter, prompt_tokens, read_prompts
+from tests.lazy_graph import as_on_a_gpu
 from tests.synchronisations import counted
 
 HISTORY, NEW = 2000, 60
@@ -113,9 +110,7 @@ def compare(title: str, contenders: dict[str, Callable[[], float]], repeats: int
 
 def print_waits(model: LoadedModel, draft: Any, ids: list[int], gamma: int) -> None:
     """How often the host waits, for each round of a loop."""
-    with ExitStack() as stack:
-        for module in (host, base, acceptance, decoding):
-            stack.enter_context(patch.object(module, "computes_on_host", lambda: False))
+    with as_on_a_gpu():
         print("Waits for the device, the graph kept lazy:")
         for name in ("none", "ngram", "builtin-draft", "head"):
             drafter = None if name == "none" else make_drafter(name, model)

@@ -6,9 +6,10 @@ Target and drafter are tables of logits shaped like a language model's, so what 
 judging and analysing. For each vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature), for one
 with the log-probabilities that its loop makes for it, and for a token of its own loop on the same table; and what the look-ups in
 the tables take that a round makes. Then for each rule the milliseconds of a round, bare and analysed, what analysing adds, and
-the bare round, less its look-ups, for each of its draws beside both of mlx-lm's; last what analysing adds where the target's pass
+the bare round, less its look-ups, for each of its draws beside both of mlx-lm's; what analysing adds where the target's pass
 holds a matrix product beside which it can run. That needs a core that nobody else uses; what the decoding thread itself computes
-for it, or waits for it, is told apart. Times are the fastest of interleaved repeats, which a busy machine disturbs least; with
+for it, or waits for it, is told apart. Last comes what the host takes to tell of a round what it shows: of the rows by itself,
+and of what a GPU has summed up. Times are the fastest of interleaved repeats, which a busy machine disturbs least; with
 --work they are processor time of all threads instead, which it hardly disturbs, and what overlaps is counted in full.
 """
 
@@ -32,6 +33,7 @@ from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.run_control import Control
 from engine.serving.beside import Beside
 from engine.types import RULES, Round, Rule
+from tests.lazy_graph import as_on_a_gpu
 
 VOCABULARIES = (32_768, 49_152, 131_072, 151_936, 262_144)
 CONTEXTS = 8
@@ -186,6 +188,14 @@ def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, cou
     return milliseconds(some, count), own * 1e3 / count
 
 
+def telling(model: Table, drafter: TableDrafter, rule: Rule, rounds: int) -> float:
+    """Milliseconds that the host takes, on one thread, to complete a bare round: the fastest."""
+    incomplete: list[Callable[[], Round]] = []
+    options = DecodingOptions(rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, phase_every=0)
+    answer = decode(model, PROMPT, drafter, options, hand_over=incomplete.append)
+    return min(milliseconds(incomplete.pop(), 1) for _ in islice(answer, rounds))
+
+
 def factor_of(wanted: float) -> mx.array:
     """A matrix whose square takes so many milliseconds."""
     size = 512
@@ -233,12 +243,15 @@ def main(arguments: list[str] | None = None) -> None:
         for rule in chosen.rules:
             draws = GAMMA + (GAMMA + 1 if rule in ("match", "gumbel") else 1)
             bare, added, _ = pairs(free, drafter, rule, chosen.rounds, chosen.repeats)
+            of_rows = telling(free, drafter, rule, chosen.rounds)
+            with as_on_a_gpu():
+                of_sums = telling(free, drafter, rule, chosen.rounds)
             whole, left, own = pairs(paid, drafter, rule, max(4, chosen.rounds // 4), chosen.repeats)
             print(
                 f"  {rule:<10}bare {bare:6.2f} ms, {(bare - looking) / draws / draw:.2f} and "
                 f"{(bare - looking) / draws / whole_draw:.2f} of mlx-lm's draws for each of {draws}; "
                 f"analysing adds {added:6.2f} ms, and {left:6.2f} ms to a round of {whole:.0f} ms "
-                f"({own:.2f} ms of the decoding thread)",
+                f"({own:.2f} ms of the decoding thread); to tell it takes {of_rows:.2f} ms of rows, {of_sums:.2f} ms of sums",
                 flush=True,
             )
 

@@ -13,9 +13,8 @@ import pytest
 from mlx_lm.generate import generate_step, speculative_generate_step
 from mlx_lm.sample_utils import make_sampler
 
-from engine import acceptance, decoding, host
+from engine import decoding
 from engine.decoding import decode
-from engine.drafters import base
 from engine.drafters.base import Drafter, DraftPen, Proposals
 from engine.drafters.block import BlockDrafter
 from engine.drafters.draft_model import DraftModel
@@ -26,15 +25,16 @@ from engine.types import DecodingOptions, Round
 from tests.engine.block_files import PACKAGED, random_block, written
 from tests.engine.drafters.test_feature_head import CONFIG, random_head
 from tests.engine.small_models import PROMPT, tiny_llama
+from tests.lazy_graph import as_on_a_gpu
 from tests.synchronisations import counted
 
 TARGET, DRAFT = tiny_llama(0, layers=4), tiny_llama(1)
 
 
-@pytest.fixture
-def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (host, base, acceptance, decoding):
-        monkeypatch.setattr(module, "computes_on_host", lambda: False)
+@pytest.fixture(name="as_on_a_gpu")
+def _as_on_a_gpu() -> Iterator[None]:
+    with as_on_a_gpu():
+        yield
 
 
 def drafter(name: str) -> Drafter | None:

@@ -1,0 +1,273 @@
+"""What the analysis of a round takes of whole vocabularies, summed up and picked out by the device in the round's own graph.
+
+On a GPU the next token would otherwise wait for what the host's processor works out of rows of hundreds of thousands of logits,
+which can take longer than the pass of a small model. So the host gets the likeliest tokens, sums, and the masses of groups of
+tokens by p / q: some thousand numbers, whatever the vocabulary. What they leave open (a border of top-p among hundreds of tokens
+that are equally likely, say) is worked out of the rows, as all of it is where numpy does it faster (`engine.host`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from engine import near_ties, theory
+from engine.acceptance import Judgement
+from engine.drafters.base import Proposals
+from engine.rounds import analysis
+from engine.rounds.analysis import Floats
+from engine.target.distribution import Distribution
+from engine.types import DecodingOptions, Expected, Round
+
+LIKELIEST = 16
+"""Tokens of each row that the host gets: more than are shown, so that ties show and the heaviest stand alone in closed forms."""
+LIKELIEST_UNFILTERED = 128
+"""The same before filters: as many as a border of the filters may lie among."""
+MOST_UNFILTERED = 512
+"""Where top-k lets so many pass, its border is left to the host."""
+PART = 64
+"""Tokens of which the likeliest is found before the likeliest of all are."""
+COUNTERS = 16
+"""Each group is summed up in so many places, so that threads of a GPU seldom add to one at the same time."""
+MASS_UNIT = 2.0**-31
+"""Masses of groups are whole multiples of it: integers have one sum, in whatever order a GPU adds them."""
+
+GROUPS = theory.LAST_GROUP - theory.FIRST_GROUP + 1
+
+Ids = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class DeviceSums:
+    """Arrays of the round's lazy graph, by name, as `Sums` describes them."""
+
+    arrays: dict[str, mx.array]
+
+    @classmethod
+    def of(
+        cls, p: Distribution, proposals: Proposals | None, judgement: Judgement, options: DecodingOptions, greedy: bool
+    ) -> DeviceSums:
+        """Of a round that has been judged.
+
+        Args:
+            p: (gamma + 1, vocab), each given the proposals before it.
+            options: those that p was made with. greedy: at temperature 0 there are no closed forms.
+        """
+        accepted, token = judgement.accepted, judgement.token
+        chances = mx.softmax(p.scores, axis=-1)
+        best, values = likeliest(p.logits, LIKELIEST)
+        arrays = {
+            "p_best": best,
+            "p_values": values,
+            "p_chances": mx.take_along_axis(chances, best, axis=-1),
+            "p_token": _of_one(chances, accepted, token),
+            "entropy": _entropy(chances),
+        }
+        if p.unfiltered is not None:
+            count = max(LIKELIEST_UNFILTERED, min(options.top_k, MOST_UNFILTERED) + 1)
+            _, arrays["unfiltered_values"] = likeliest(p.unfiltered, count)
+            arrays["unfiltered_total"] = mx.logsumexp(p.unfiltered, axis=-1)
+            arrays["unfiltered_token"] = _of_one(p.unfiltered, accepted, token)
+        if proposals is None:
+            return cls(arrays)
+        drafted = proposals.tokens
+        arrays["acceptance"] = judgement.first_chances(proposals.gamma)
+        arrays["p_drafted"] = _of_each(chances, drafted)
+        if p.unfiltered is not None:
+            arrays["unfiltered_drafted"] = _of_each(p.unfiltered, drafted)
+        if isinstance(proposals.q, Distribution):
+            others = mx.softmax(proposals.q.scores, axis=-1)
+            arrays["q_best"], arrays["q_values"] = likeliest(proposals.q.logits, LIKELIEST)
+            arrays["q_chances"] = mx.take_along_axis(others, arrays["q_best"], axis=-1)
+            arrays["q_drafted"] = _of_each(others, drafted)
+            if not greedy:
+                arrays |= _together(chances[:-1], others, mx.concatenate([best[:-1], arrays["q_best"]], axis=-1))
+        return cls(arrays)
+
+    def on_host(self) -> Sums:
+        """Once the arrays have been evaluated."""
+        return Sums({name: np.asarray(array) for name, array in self.arrays.items()})
+
+
+def likeliest(logits: mx.array, count: int) -> tuple[mx.array, mx.array]:
+    """Ids and values of the largest of each of (rows, vocab) logits, largest first: (rows, at most count) each.
+
+    They lie in as many parts, those with the largest maxima, so that a few thousand values are sorted, whatever the vocabulary.
+    """
+    rows, width = logits.shape
+    count = min(count, width)
+    parts = width // PART
+    ids = mx.broadcast_to(mx.arange(width, dtype=mx.int32)[None], logits.shape)
+    if parts > count:
+        maxima = logits[:, : parts * PART].reshape(rows, parts, PART).max(axis=-1)
+        chosen = mx.argpartition(-maxima, kth=count - 1, axis=-1)[:, :count].astype(mx.int32)
+        inside = (chosen[:, :, None] * PART + mx.arange(PART, dtype=mx.int32)).reshape(rows, -1)
+        ids = mx.concatenate([inside, ids[:, parts * PART :]], axis=-1)
+    values = mx.take_along_axis(logits, ids, axis=-1)
+    order = mx.argsort(-values, axis=-1)[:, :count]
+    return mx.take_along_axis(ids, order, axis=-1), mx.take_along_axis(values, order, axis=-1)
+
+
+def _of_each(values: mx.array, tokens: mx.array) -> mx.array:
+    """(tokens,) the value of one token in each of the first rows."""
+    return mx.take_along_axis(values[: tokens.shape[0]], tokens[:, None], axis=-1)[:, 0]
+
+
+def _of_one(values: mx.array, row: mx.array, token: mx.array) -> mx.array:
+    """() the value of a token in a row."""
+    return mx.take(mx.take(values, row, axis=0), token)
+
+
+@mx.compile
+def _entropy(chances: mx.array) -> mx.array:
+    """(rows,) in nats, of (rows, vocab) probabilities."""
+    return -mx.where(chances == 0, 0.0, chances * mx.log(chances)).sum(axis=-1)
+
+
+@mx.compile
+def _together(p: mx.array, q: mx.array, known: mx.array) -> dict[str, mx.array]:
+    """What closed forms take of both sides of each proposal.
+
+    Args:
+        p, q: (gamma, vocab) probabilities.
+        known: (gamma, tokens) ids that stand alone, some twice; the others are gathered.
+    """
+    rows, width = q.shape
+    p_rest, q_rest = (mx.put_along_axis(side, known, mx.array(0.0), axis=-1) for side in (p, q))
+    ratio = (p_rest + theory.NO_MASS) / (q_rest + theory.NO_MASS)
+    group = mx.clip(ratio.view(mx.int32) >> theory.DROPPED_BITS, theory.FIRST_GROUP, theory.LAST_GROUP) - theory.FIRST_GROUP
+    counter = mx.arange(rows, dtype=mx.int32)[:, None] * COUNTERS + mx.arange(width, dtype=mx.int32)[None] % COUNTERS
+    place = (counter * GROUPS + group).reshape(-1)
+
+    def gathered(rest: mx.array) -> mx.array:
+        """(gamma, GROUPS) uint32."""
+        mass = (rest * (1 / MASS_UNIT) + 0.5).astype(mx.uint32).reshape(-1)
+        held = mx.zeros((rows * COUNTERS * GROUPS,), mx.uint32).at[place].add(mass)
+        return held.reshape(rows, COUNTERS, GROUPS).sum(axis=1)
+
+    return {
+        "known": known,
+        "p_known": mx.take_along_axis(p, known, axis=-1),
+        "q_known": mx.take_along_axis(q, known, axis=-1),
+        "p_groups": gathered(p_rest),
+        "q_groups": gathered(q_rest),
+        "match": (p * q).sum(axis=-1),
+        "rejection": mx.minimum(p, q).sum(axis=-1),
+    }
+
+
+class SummedRow(analysis.Shown):
+    """One position's distribution, of which some probabilities are known; what they leave open is worked out of the row.
+
+    Args:
+        best: ids of the likeliest tokens, in any order among equal ones. values: their logits, largest first.
+        chances: the probabilities of these tokens and of some more.
+        entropy: None where nobody asks for it.
+        whole: makes the row.
+    """
+
+    def __init__(
+        self, best: Ids, values: Floats, chances: dict[int, float], entropy: float | None, whole: Callable[[], analysis.Row]
+    ) -> None:
+        self._best = best
+        self._values = values
+        self._chances = chances
+        self._entropy = entropy
+        self._make_whole = whole
+
+    @cached_property
+    def whole(self) -> analysis.Row:
+        """The same of all tokens."""
+        return self._make_whole()
+
+    @cached_property
+    def top(self) -> tuple[int, ...]:
+        count = min(analysis.TOP, len(self._best))
+        if self._values[-1] == self._values[count - 1] > -math.inf:  # more tokens may be as likely as the last one
+            return self.whole.top
+        return tuple(self._best[np.lexsort((self._best, -self._values))][:count].tolist())
+
+    @property
+    def entropy(self) -> float:
+        return self.whole.entropy if self._entropy is None else max(0.0, self._entropy)
+
+    def of(self, token: int) -> float:
+        known = self._chances.get(token)
+        return self.whole.of(token) if known is None else known
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What the host got of a round's vocabularies.
+
+    Attributes:
+        arrays: by name. Of each of the target's rows, (gamma + 1, ...): `p_best`, `p_values`, `p_chances`, the likeliest tokens,
+            their logits and probabilities; `entropy` in nats. `p_token`: () the probability of the token after those accepted.
+
+            With proposals, (gamma, ...): `p_drafted`, their probabilities; `acceptance` under the rule in force. With a drafter
+            that has a distribution `q_best`, `q_values`, `q_chances`, `q_drafted`. At temperatures above 0 also `known`,
+            `p_known`, `q_known`, the likeliest tokens of both sides, some twice; `p_groups`, `q_groups`, all others, as
+            `theory.gumbel_bounds` has them, in MASS_UNIT; `match` and `rejection`, the probabilities of these rules.
+
+            With filters, of the logits before them: `unfiltered_values`, the largest; `unfiltered_token`, `unfiltered_drafted`;
+            `unfiltered_total`, the logarithm of the sum of their exponentials.
+    """
+
+    arrays: Mapping[str, NDArray[Any]]
+
+    @property
+    def acceptance(self) -> list[float]:
+        """(gamma,) the probability that the rule in force accepts a proposal."""
+        return [min(1.0, float(chance)) for chance in self.arrays.get("acceptance", ())]
+
+    def p_row(self, index: int, round: Round, whole: Callable[[], analysis.Row]) -> SummedRow:
+        """The target's distribution at a position of a round, of which `whole` makes the row."""
+        arrays = self.arrays
+        chances = {}
+        if index < len(round.proposals):
+            chances[round.proposals[index].id] = float(arrays["p_drafted"][index])
+        if index == round.accepted < len(round.emitted):
+            chances[round.emitted[index].id] = float(arrays["p_token"])
+        return self._row("p", index, chances, float(arrays["entropy"][index]), whole)
+
+    def q_row(self, index: int, round: Round, whole: Callable[[], analysis.Row]) -> SummedRow:
+        """The same of the drafter."""
+        return self._row("q", index, {round.proposals[index].id: float(self.arrays["q_drafted"][index])}, None, whole)
+
+    def _row(
+        self, side: str, index: int, chances: dict[int, float], entropy: float | None, whole: Callable[[], analysis.Row]
+    ) -> SummedRow:
+        best, values, some = (self.arrays[f"{side}_{name}"][index] for name in ("best", "values", "chances"))
+        return SummedRow(best, values, dict(zip(best.tolist(), some.tolist(), strict=True)) | chances, entropy, whole)
+
+    def expected(self, index: int, whole: Callable[[], Expected]) -> Expected:
+        """The closed forms of a position; where groups leave more open than `theory.EXPECTED_TOLERANCE`, those of `whole`."""
+        first = np.unique(self.arrays["known"][index], return_index=True)[1]
+        p_known, q_known = (self.arrays[name][index][first].astype(np.float64) for name in ("p_known", "q_known"))
+        p_groups, q_groups = (self.arrays[name][index] * MASS_UNIT for name in ("p_groups", "q_groups"))
+        lower, upper = theory.gumbel_bounds(p_known, q_known, p_groups, q_groups)
+        if not upper - lower <= theory.EXPECTED_TOLERANCE:
+            return whole()
+        match, rejection = (min(1.0, float(self.arrays[name][index])) for name in ("match", "rejection"))
+        return Expected(match, upper, rejection)
+
+    def margin(self, index: int) -> float:
+        """Gap between the two largest logits of the target at a position; infinite if only one token is possible."""
+        values = self.arrays["p_values"][index]
+        return float(values[0] - values[1]) if len(values) > 1 else math.inf
+
+    def border(self, index: int, round: Round, options: DecodingOptions, whole: Callable[[], float | None]) -> float | None:
+        """As `analysis.border` of the token emitted at a position; that of `whole` where the host did not get enough for it."""
+        own = float(self.arrays["unfiltered_token"] if index == round.accepted else self.arrays["unfiltered_drafted"][index])
+        values = self.arrays["unfiltered_values"][index]
+        if not values[-1] < own - near_ties.RANGE or options.top_k >= len(values):
+            return whole()
+        others = np.delete(values, np.flatnonzero(values == own)[0])
+        return analysis.border_among(own, others, options, float(self.arrays["unfiltered_total"][index]))

@@ -1,0 +1,19 @@
+"""Decoding as on a GPU: everything of a round stays in one lazy graph, and nothing is left to numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
+
+from engine import acceptance, decoding, host
+from engine.drafters import base
+
+
+@contextmanager
+def as_on_a_gpu() -> Iterator[None]:
+    """Within this context, on whatever device MLX computes."""
+    with ExitStack() as stack:
+        for module in (host, base, acceptance, decoding):
+            stack.enter_context(patch.object(module, "computes_on_host", lambda: False))
+        yield
