@@ -40,7 +40,7 @@ DROPPED_BITS = 16
 FIRST_GROUP, LAST_GROUP = (117 << 7, 137 << 7)
 """Ratios from 2^-10 to 2^10; the first group is all below it, too, and the last one all above."""
 NO_MASS = 2.0**-60
-"""Added to both sides of a ratio, so that it is a number."""
+"""Added to both sides of a ratio, so that it is a number: a GPU's fast division need not know infinity."""
 
 
 def match_probability(p: ArrayLike, q: ArrayLike) -> float:

@@ -23,6 +23,7 @@ from engine.acceptance import Judgement
 from engine.drafters.base import Proposals
 from engine.rounds import analysis
 from engine.rounds.analysis import Floats
+from engine.rounds.group_kernel import MASS_UNIT, gathered
 from engine.target.distribution import Distribution
 from engine.types import DecodingOptions, Expected, Round
 
@@ -34,12 +35,6 @@ MOST_UNFILTERED = 512
 """Where top-k lets so many pass, its border is left to the host."""
 PART = 64
 """Tokens of which the likeliest is found before the likeliest of all are."""
-COUNTERS = 16
-"""Each group is summed up in so many places, so that threads of a GPU seldom add to one at the same time."""
-MASS_UNIT = 2.0**-31
-"""Masses of groups are whole multiples of it: integers have one sum, in whatever order a GPU adds them."""
-
-GROUPS = theory.LAST_GROUP - theory.FIRST_GROUP + 1
 
 Ids = NDArray[np.int32]
 
@@ -131,7 +126,6 @@ def _entropy(chances: mx.array) -> mx.array:
     return -mx.where(chances == 0, 0.0, chances * mx.log(chances)).sum(axis=-1)
 
 
-@mx.compile
 def _together(p: mx.array, q: mx.array, known: mx.array) -> dict[str, mx.array]:
     """What closed forms take of both sides of each proposal.
 
@@ -139,28 +133,24 @@ def _together(p: mx.array, q: mx.array, known: mx.array) -> dict[str, mx.array]:
         p, q: (gamma, vocab) probabilities.
         known: (gamma, tokens) ids that stand alone, some twice; the others are gathered.
     """
-    rows, width = q.shape
-    p_rest, q_rest = (mx.put_along_axis(side, known, mx.array(0.0), axis=-1) for side in (p, q))
-    ratio = (p_rest + theory.NO_MASS) / (q_rest + theory.NO_MASS)
-    group = mx.clip(ratio.view(mx.int32) >> theory.DROPPED_BITS, theory.FIRST_GROUP, theory.LAST_GROUP) - theory.FIRST_GROUP
-    counter = mx.arange(rows, dtype=mx.int32)[:, None] * COUNTERS + mx.arange(width, dtype=mx.int32)[None] % COUNTERS
-    place = (counter * GROUPS + group).reshape(-1)
-
-    def gathered(rest: mx.array) -> mx.array:
-        """(gamma, GROUPS) uint32."""
-        mass = (rest * (1 / MASS_UNIT) + 0.5).astype(mx.uint32).reshape(-1)
-        held = mx.zeros((rows * COUNTERS * GROUPS,), mx.uint32).at[place].add(mass)
-        return held.reshape(rows, COUNTERS, GROUPS).sum(axis=1)
-
+    nothing = mx.array(0.0)
+    p_groups, q_groups = gathered(*(mx.put_along_axis(side, known, nothing, axis=-1) for side in (p, q)))
+    match, rejection = _overlaps(p, q)
     return {
         "known": known,
         "p_known": mx.take_along_axis(p, known, axis=-1),
         "q_known": mx.take_along_axis(q, known, axis=-1),
-        "p_groups": gathered(p_rest),
-        "q_groups": gathered(q_rest),
-        "match": (p * q).sum(axis=-1),
-        "rejection": mx.minimum(p, q).sum(axis=-1),
+        "p_groups": p_groups,
+        "q_groups": q_groups,
+        "match": match,
+        "rejection": rejection,
     }
+
+
+@mx.compile
+def _overlaps(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array]:
+    """(rows,) how often match and rejection accept."""
+    return (p * q).sum(axis=-1), mx.minimum(p, q).sum(axis=-1)
 
 
 class SummedRow(analysis.Shown):

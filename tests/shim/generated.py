@@ -18,6 +18,7 @@ import mlx.core as mx
 import pytest
 
 from engine import noise_kernel
+from engine.rounds import group_kernel
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,41 @@ def _recording(original: Any, inputs: list[str], outputs: list[str], calls: list
 
 def generated_calls(rows: int, vocab_size: int, dtype: Any, splits: int | None = None) -> list[Call]:
     """The two calls of `engine.noise_kernel.gumbel_argmax` on logits of this shape and type."""
-    calls: list[Call] = []
     split_kernel, row_kernel = noise_kernel._kernels()
+    kernels = [
+        (split_kernel, noise_kernel.SPLIT_INPUTS, noise_kernel.SPLIT_OUTPUTS),
+        (row_kernel, noise_kernel.ROW_INPUTS, noise_kernel.ROW_OUTPUTS),
+    ]
+
+    def draw(logits: mx.array, positions: mx.array, stream: mx.array) -> list[mx.array]:
+        return list(noise_kernel.gumbel_argmax(logits, 1.0, positions, stream, splits))
+
+    arguments = [mx.zeros((rows, vocab_size), dtype), mx.zeros((rows,), mx.uint32), mx.zeros((5,), mx.uint32)]
+    return _recorded(kernels, lambda recorded: (noise_kernel, "_kernels", lambda: recorded), draw, arguments)
+
+
+def generated_group_call(rows: int, vocab_size: int, splits: int | None = None) -> Call:
+    """The call of `engine.rounds.group_kernel.by_kernel` on rows of this shape."""
+
+    def gather(p: mx.array, q: mx.array) -> list[mx.array]:
+        return list(group_kernel.by_kernel(p, q, splits))
+
+    kernels = [(group_kernel._kernel(), group_kernel.INPUTS, group_kernel.OUTPUTS)]
+    arguments = [mx.zeros((rows, vocab_size))] * 2
+    (call,) = _recorded(kernels, lambda recorded: (group_kernel, "_kernel", lambda: recorded[0]), gather, arguments)
+    return call
+
+
+def _recorded(
+    kernels: list[tuple[Any, list[str], list[str]]],
+    place: Callable[[tuple[Any, ...]], tuple[Any, str, Any]],
+    work: Callable[..., list[mx.array]],
+    arguments: list[mx.array],
+) -> list[Call]:
+    """The calls that `work` makes of kernels, each with its names of inputs and outputs; `place` puts in those that record."""
+    calls: list[Call] = []
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         scratch = Path(folder)
-        recorded = (
-            _recording(split_kernel, noise_kernel.SPLIT_INPUTS, noise_kernel.SPLIT_OUTPUTS, calls, scratch),
-            _recording(row_kernel, noise_kernel.ROW_INPUTS, noise_kernel.ROW_OUTPUTS, calls, scratch),
-        )
-        patch.setattr(noise_kernel, "_kernels", lambda: recorded)
-
-        def draw(logits: mx.array, positions: mx.array, stream: mx.array) -> list[mx.array]:
-            return list(noise_kernel.gumbel_argmax(logits, 1.0, positions, stream, splits))
-
-        arguments = [mx.zeros((rows, vocab_size), dtype), mx.zeros((rows,), mx.uint32), mx.zeros((5,), mx.uint32)]
-        mx.export_function(str(scratch / "draw.mlxfn"), draw, *arguments)
+        patch.setattr(*place(tuple(_recording(kernel, *names, calls, scratch) for kernel, *names in kernels)))
+        mx.export_function(str(scratch / "work.mlxfn"), work, *arguments)
     return calls

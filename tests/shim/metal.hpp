@@ -1,4 +1,4 @@
-// Enough of the Metal language to run `shaders/gumbel_argmax.metal` as C++20, one threadgroup at a time, on one core.
+// Enough of the Metal language to run the kernels of `shaders/` as C++20, one threadgroup at a time, on one core.
 //
 // Every thread of a threadgroup is a fiber that runs until it waits: at a threadgroup barrier for all the others, at a shuffle for
 // its simdgroup. The order in which fibers get their turn is chosen by the caller, so a missing barrier fails every time and not
@@ -159,6 +159,18 @@ template <typename T>
 T max(T a, T b) { return a > b ? a : b; }
 template <typename T>
 T min(T a, T b) { return a < b ? a : b; }
+
+// One fiber runs at a time, so plain memory is atomic. A class of its own: what is only read or added to cannot be used otherwise.
+struct atomic_uint {
+  uint value;
+};
+enum memory_order { memory_order_relaxed };
+template <typename Atomic>
+void atomic_store_explicit(Atomic* at, uint value, memory_order) { at->value = value; }
+template <typename Atomic>
+uint atomic_load_explicit(Atomic* at, memory_order) { return at->value; }
+template <typename Atomic>
+uint atomic_fetch_add_explicit(Atomic* at, uint value, memory_order) { return (at->value += value) - value; }
 
 // Slots alternate, so that a fast lane's next shuffle cannot overwrite what a slow lane still has to read.
 template <typename T>
