@@ -39,6 +39,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource, check_drawn
 from engine.noise_reference import Stream
+from engine.rounds import device_sums
 from engine.rounds.device_sums import DeviceSums
 from engine.rounds.draft_length import AutoGamma, FixedGamma
 from engine.rounds.drafter_choice import DrafterChoice
@@ -197,6 +198,8 @@ class _Run:
         self.shaper = Shaper(self.options, _known_ids(loaded, self.vocab_size))
         assert self.options.seed is not None
         self.noise = NoiseSource(self.options.seed, self.vocab_size)
+        if self.options.analyse and not computes_on_host():
+            device_sums.prepare()
         self.text = AnswerText(self.tokenizer, self.options.stop, self.eos_ids)
         self.text.begin(self.committed[self.answer_start :])
         self.index = 0

@@ -18,9 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+Sides = tuple[Floats, Floats]
+"""Probabilities of some tokens, or masses of some groups, in p and in q."""
 
 EXPECTED_TOLERANCE = 2e-5
 """How far the gumbel value of `expected` may be above the exact one."""
+
+GATHERED_TOLERANCE = 1e-4
+"""The same where all but a few tokens have been gathered (`gumbel_bounds`)."""
 
 _SHORT = 4096
 """Up to so many tokens are sorted as they are."""
@@ -35,9 +40,10 @@ _BITS = (4, 7, 9)
 """Of a ratio, after the leading one, within a group: more where fewer leave too much open."""
 _TOTAL_TOLERANCE = 1e-3
 
-DROPPED_BITS = 16
-"""Of a positive float32 ratio p / q, as an integer: what is left numbers a group, 128 to an octave (`gumbel_bounds`)."""
-FIRST_GROUP, LAST_GROUP = (117 << 7, 137 << 7)
+DROPPED_BITS = 17
+"""Of a positive float32 ratio p / q, as an integer: what is left numbers a group, 64 to an octave (`gumbel_bounds`)."""
+LARGEST_OCTAVE = 10
+FIRST_GROUP, LAST_GROUP = ((127 + octave) << (23 - DROPPED_BITS) for octave in (-LARGEST_OCTAVE, LARGEST_OCTAVE))
 """Ratios from 2^-10 to 2^10; the first group is all below it, too, and the last one all above."""
 NO_MASS = 2.0**-60
 """Added to both sides of a ratio, so that it is a number: a GPU's fast division need not know infinity."""
@@ -131,28 +137,37 @@ def expected_of_weights(
     return match, _agreement((p / np.float64(p_total), q / np.float64(q_total))), rejection
 
 
-def gumbel_bounds(p_known: Floats, q_known: Floats, p_groups: Floats, q_groups: Floats) -> tuple[float, float]:
-    """What `gumbel_probability` is between, of some tokens and of the masses of all others, gathered by p / q.
+def gumbel_bounds(
+    known: Sides, rest: tuple[float, float], groups: Sides, least: NDArray[np.float32], most: NDArray[np.float32]
+) -> tuple[float, float]:
+    """What `gumbel_probability` is between, of some tokens and of all others gathered by p / q.
+
+    Ratios are float32, (p + NO_MASS) / (q + NO_MASS); their group is what they are as an integer, without DROPPED_BITS, from
+    FIRST_GROUP to LAST_GROUP.
 
     Args:
-        p_known, q_known: (tokens,) probabilities.
-        p_groups, q_groups: (LAST_GROUP - FIRST_GROUP + 1,), of the other tokens whose float32 (p + NO_MASS) / (q + NO_MASS), read
-            as an integer, is that group's number without DROPPED_BITS. What all masses lack of 1 may stand anywhere.
+        known: (tokens,) probabilities on both sides; all are divided by the total of a side.
+        rest: what the others have on both sides.
+        groups: (LAST_GROUP - FIRST_GROUP + 1,) masses of the others on both sides, each token's rounded.
+        least, most: the smallest and the largest ratio of each group that has any mass; of the last one nobody asks.
     """
-    p_lost = max(0.0, 1.0 - float(p_known.sum() + p_groups.sum()))
-    q_lost = max(0.0, 1.0 - float(q_known.sum() + q_groups.sum()))
-    single = np.append(p_known, p_lost), np.append(q_known, q_lost)
-    used = np.flatnonzero(p_groups + q_groups)
-    groups = p_groups[used], q_groups[used]
-    lower_border, upper_border = _borders(used + FIRST_GROUP, DROPPED_BITS)
+    used = np.flatnonzero(groups[0] + groups[1])
+    single, gathered, lost, surplus = [], [], [], 0.0
+    for side, whole, masses in zip(known, rest, groups, strict=True):
+        total = float(side.sum()) + whole
+        off = (float(masses.sum()) - whole) / total
+        lost.append(max(0.0, -off))
+        surplus += max(0.0, off)
+        single.append(np.append(side / total, lost[-1]))
+        gathered.append(masses[used] / total)
+    lower_border, upper_border = (border[used].astype(np.float64) for border in (least, most))
     lower_border[used == 0] = 0.0
-    upper_border[used == LAST_GROUP - FIRST_GROUP] = np.inf
-    lower, upper = _between(_joined(single, groups), _joined(single, _moved_out(groups, lower_border, upper_border)))
-    return lower - 2 * min(p_lost, q_lost), upper
-
-
-Sides = tuple[Floats, Floats]
-"""Probabilities of some tokens, or masses of some groups, in p and in q."""
+    is_last = used == LAST_GROUP - FIRST_GROUP
+    lower_border[is_last], upper_border[is_last] = 2.0**LARGEST_OCTAVE, np.inf
+    alone, (p, q) = (single[0], single[1]), gathered
+    lower, upper = _between(_joined(alone, (p, q)), _joined(alone, _moved_out((p, q), lower_border, upper_border)))
+    # What rounding takes away stands as one token above (`_rest` tells what that may add); what it adds may count on either side.
+    return lower - 2 * min(lost) - surplus, upper + surplus
 
 
 def _joined(first: Sides, second: Sides) -> Sides:
@@ -358,10 +373,11 @@ def _borders(numbers: NDArray[np.intp], dropped_bits: int) -> tuple[Floats, Floa
 def _moved_out(groups: Sides, lower_border: Floats, upper_border: Floats) -> Sides:
     """The masses of groups, each divided between both borders of its ratio so that its mean stays; the upper may be infinite."""
     p, q = groups
-    is_open = np.isinf(upper_border)
-    upper_border = np.where(is_open, 2 * lower_border, upper_border)
-    q_upper = np.where(is_open, 0.0, np.clip((p - lower_border * q) / (upper_border - lower_border), 0.0, q))
-    p_upper = np.where(is_open, np.clip(p - lower_border * q, 0.0, p), np.minimum(upper_border * q_upper, p))
+    is_open, is_wide = np.isinf(upper_border), upper_border > lower_border
+    width = np.where(is_open | ~is_wide, 1.0, upper_border - lower_border)
+    above = p - lower_border * q
+    q_upper = np.where(is_open | ~is_wide, 0.0, np.clip(above / width, 0.0, q))
+    p_upper = np.where(is_open, np.clip(above, 0.0, p), np.minimum(np.where(is_open, 0.0, upper_border) * q_upper, p))
     return np.concatenate([p - p_upper, p_upper]), np.concatenate([q - q_upper, q_upper])
 
 

@@ -239,35 +239,38 @@ def border(logits: Floats, token: int, options: DecodingOptions) -> float | None
     return border_among(float(logits[token]), np.delete(logits, token), options)
 
 
-def border_among(own: float, others: Floats, options: DecodingOptions, log_total: float | None = None) -> float | None:
-    """As `border`, of a token's own logit and those of the others; or of as many of them as top-k looks at and as are above it or
-    within `near_ties.RANGE` below it, and then with the logarithm of the sum of the exponentials of all."""
+def border_among(own: float, others: Floats, options: DecodingOptions, rest: float = 0.0) -> float | None:
+    """As `border`, of a token's own logit and those of others, `top_k` at least.
+
+    Args:
+        rest: what all further tokens weigh, each less likely than these, as a multiple of the likeliest token's weight. Under
+            top-p none of them may be within `near_ties.RANGE` below the token.
+    """
     gaps = [near_ties.RANGE]
     if 0 < options.top_k <= len(others):  # it falls when that many others have overtaken it
         gaps.append(own - float(np.partition(others, -options.top_k)[-options.top_k]))
     if options.min_p and len(others):  # it falls when it is below that fraction of the best other one
         gaps.append(own - float(others.max()) - math.log(options.min_p))
     if 0 < options.top_p < 1:
-        gaps.append(_top_p_border(own, others, options.top_p, log_total))
+        gaps.append(_top_p_border(own, others, options.top_p, rest))
     nearest = max(0.0, min(gaps))
     return nearest if nearest < near_ties.RANGE else None
 
 
-def _top_p_border(own: float, others: Floats, top_p: float, log_total: float | None) -> float:
-    """As `border` for top-p, which keeps a token while those above it have less than `top_p` of the mass (mlx-lm's
+def _top_p_border(own: float, others: Floats, top_p: float, rest: float) -> float:
+    """As `border_among` for top-p, which keeps a token while those above it have less than `top_p` of the mass (mlx-lm's
     `apply_top_p`). Every token that could overtake it within the gap counts as being above."""
     highest = others.max(initial=np.float32(own))
     weights = np.exp(others - highest)
-    if log_total is None:
-        total = weights.sum(dtype=np.float64) + math.exp(own - float(highest))
-    else:
-        total = math.exp(log_total - float(highest))
     above = others > own
     overtaking = np.flatnonzero(~above & (others > own - near_ties.RANGE))
     overtaking = overtaking[np.argsort(-others[overtaking])]
-    mass = weights[above].sum(dtype=np.float64) + np.concatenate([[0.0], np.cumsum(weights[overtaking], dtype=np.float64)])
+    first = np.concatenate([[0.0], np.cumsum(weights[overtaking], dtype=np.float64)])
+    mass = weights[above].sum(dtype=np.float64) + first
     overtaken = np.concatenate([[0.0], own - others[overtaking].astype(np.float64)])
-    below = np.maximum(total - mass, np.finfo(np.float64).tiny)  # the token itself is there, but sums are rounded
+    # Summed up by itself: the difference of all and what is above would have few digits left where top-p is near 1.
+    below = rest + math.exp(own - float(highest)) + weights[~above].sum(dtype=np.float64) - first
+    below = np.maximum(below, np.finfo(np.float64).tiny)  # the token itself is there, but sums are rounded
     with np.errstate(divide="ignore"):
         shift = math.log(top_p / (1 - top_p)) - np.log(mass / below)
     return float(np.maximum(overtaken, shift).min())

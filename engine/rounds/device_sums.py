@@ -2,8 +2,9 @@
 
 On a GPU the next token would otherwise wait for what the host's processor works out of rows of hundreds of thousands of logits,
 which can take longer than the pass of a small model. So the host gets the likeliest tokens, sums, and the masses of groups of
-tokens by p / q: some thousand numbers, whatever the vocabulary. What they leave open (a border of top-p among hundreds of tokens
-that are equally likely, say) is worked out of the rows, as all of it is where numpy does it faster (`engine.host`).
+tokens by p / q: some five thousand numbers for each proposal, whatever the vocabulary. What they leave open (a border of top-p
+among hundreds of tokens that are equally likely, say) is worked out of the rows, as all of it is where numpy does it faster
+(`engine.host`).
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from numpy.typing import NDArray
 from engine import near_ties, theory
 from engine.acceptance import Judgement
 from engine.drafters.base import Proposals
-from engine.rounds import analysis
+from engine.rounds import analysis, group_kernel
 from engine.rounds.analysis import Floats
 from engine.rounds.group_kernel import MASS_UNIT, gathered
-from engine.target.distribution import Distribution
+from engine.target.distribution import Distribution, less_maximum
 from engine.types import DecodingOptions, Expected, Round
 
 LIKELIEST = 16
@@ -32,7 +33,7 @@ LIKELIEST = 16
 LIKELIEST_UNFILTERED = 128
 """The same before filters: as many as a border of the filters may lie among."""
 MOST_UNFILTERED = 512
-"""Where top-k lets so many pass, its border is left to the host."""
+"""Under a larger top-k its border is found in the row."""
 PART = 64
 """Tokens of which the likeliest is found before the likeliest of all are."""
 
@@ -56,7 +57,7 @@ class DeviceSums:
             options: those that p was made with. greedy: at temperature 0 there are no closed forms.
         """
         accepted, token = judgement.accepted, judgement.token
-        chances = mx.softmax(p.scores, axis=-1)
+        chances = _chances(p.logits, mx.array(p.inverse_temperature))
         best, values = likeliest(p.logits, LIKELIEST)
         arrays = {
             "p_best": best,
@@ -67,18 +68,20 @@ class DeviceSums:
         }
         if p.unfiltered is not None:
             count = max(LIKELIEST_UNFILTERED, min(options.top_k, MOST_UNFILTERED) + 1)
-            _, arrays["unfiltered_values"] = likeliest(p.unfiltered, count)
-            arrays["unfiltered_total"] = mx.logsumexp(p.unfiltered, axis=-1)
+            listed, arrays["unfiltered_values"] = likeliest(p.unfiltered, count)
+            arrays["unfiltered_rest"] = _rest(p.unfiltered, listed)
             arrays["unfiltered_token"] = _of_one(p.unfiltered, accepted, token)
         if proposals is None:
             return cls(arrays)
         drafted = proposals.tokens
-        arrays["acceptance"] = judgement.first_chances(proposals.gamma)
         arrays["p_drafted"] = _of_each(chances, drafted)
+        # Under match these are the same, and need not be made again.
+        is_match = options.rule == "match" and not greedy
+        arrays["acceptance"] = arrays["p_drafted"] if is_match else judgement.first_chances(proposals.gamma)
         if p.unfiltered is not None:
             arrays["unfiltered_drafted"] = _of_each(p.unfiltered, drafted)
         if isinstance(proposals.q, Distribution):
-            others = mx.softmax(proposals.q.scores, axis=-1)
+            others = _chances(proposals.q.logits, mx.array(proposals.q.inverse_temperature))
             arrays["q_best"], arrays["q_values"] = likeliest(proposals.q.logits, LIKELIEST)
             arrays["q_chances"] = mx.take_along_axis(others, arrays["q_best"], axis=-1)
             arrays["q_drafted"] = _of_each(others, drafted)
@@ -121,6 +124,18 @@ def _of_one(values: mx.array, row: mx.array, token: mx.array) -> mx.array:
 
 
 @mx.compile
+def _chances(logits: mx.array, inverse_temperature: mx.array) -> mx.array:
+    """(rows, vocab) probabilities. As numpy does, logits are scaled when their maximum has been taken away."""
+    return mx.softmax(less_maximum(logits) * inverse_temperature, axis=-1)
+
+
+@mx.compile
+def _rest(logits: mx.array, listed: mx.array) -> mx.array:
+    """(rows,) what all tokens but the listed ones weigh, as a multiple of what the likeliest does."""
+    return mx.put_along_axis(mx.exp(less_maximum(logits)), listed, mx.array(0.0), axis=-1).sum(axis=-1)
+
+
+@mx.compile
 def _entropy(chances: mx.array) -> mx.array:
     """(rows,) in nats, of (rows, vocab) probabilities."""
     return -mx.where(chances == 0, 0.0, chances * mx.log(chances)).sum(axis=-1)
@@ -133,17 +148,17 @@ def _together(p: mx.array, q: mx.array, known: mx.array) -> dict[str, mx.array]:
         p, q: (gamma, vocab) probabilities.
         known: (gamma, tokens) ids that stand alone, some twice; the others are gathered.
     """
-    nothing = mx.array(0.0)
-    p_groups, q_groups = gathered(*(mx.put_along_axis(side, known, nothing, axis=-1) for side in (p, q)))
+    p_rest, q_rest = (mx.put_along_axis(side, known, mx.array(0.0), axis=-1) for side in (p, q))
     match, rejection = _overlaps(p, q)
     return {
         "known": known,
         "p_known": mx.take_along_axis(p, known, axis=-1),
         "q_known": mx.take_along_axis(q, known, axis=-1),
-        "p_groups": p_groups,
-        "q_groups": q_groups,
         "match": match,
         "rejection": rejection,
+        "p_rest": p_rest.sum(axis=-1),
+        "q_rest": q_rest.sum(axis=-1),
+        **gathered(p_rest, q_rest)._asdict(),
     }
 
 
@@ -151,6 +166,11 @@ def _together(p: mx.array, q: mx.array, known: mx.array) -> dict[str, mx.array]:
 def _overlaps(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array]:
     """(rows,) how often match and rejection accept."""
     return (p * q).sum(axis=-1), mx.minimum(p, q).sum(axis=-1)
+
+
+def prepare() -> None:
+    """What takes long the first time, before the first round."""
+    group_kernel.available()
 
 
 class SummedRow(analysis.Shown):
@@ -180,8 +200,8 @@ class SummedRow(analysis.Shown):
     @cached_property
     def top(self) -> tuple[int, ...]:
         count = min(analysis.TOP, len(self._best))
-        if self._values[-1] == self._values[count - 1] > -math.inf:  # more tokens may be as likely as the last one
-            return self.whole.top
+        if len(self._best) == LIKELIEST and self._values[-1] == self._values[count - 1] > -math.inf:
+            return self.whole.top  # more tokens may be as likely as the last one
         return tuple(self._best[np.lexsort((self._best, -self._values))][:count].tolist())
 
     @property
@@ -203,11 +223,11 @@ class Sums:
 
             With proposals, (gamma, ...): `p_drafted`, their probabilities; `acceptance` under the rule in force. With a drafter
             that has a distribution `q_best`, `q_values`, `q_chances`, `q_drafted`. At temperatures above 0 also `known`,
-            `p_known`, `q_known`, the likeliest tokens of both sides, some twice; `p_groups`, `q_groups`, all others, as
-            `theory.gumbel_bounds` has them, in MASS_UNIT; `match` and `rejection`, the probabilities of these rules.
+            `p_known`, `q_known`, the likeliest tokens of both sides, some twice; what the others have, `p_rest`, `q_rest`, and
+            `group_kernel.Gathered` of them; `match` and `rejection`, the probabilities of these rules.
 
-            With filters, of the logits before them: `unfiltered_values`, the largest; `unfiltered_token`, `unfiltered_drafted`;
-            `unfiltered_total`, the logarithm of the sum of their exponentials.
+            With filters, of the logits before them: `unfiltered_values`, the largest; `unfiltered_rest`, what all others weigh as
+            a multiple of the first; `unfiltered_token`, `unfiltered_drafted`.
     """
 
     arrays: Mapping[str, NDArray[Any]]
@@ -238,12 +258,14 @@ class Sums:
         return SummedRow(best, values, dict(zip(best.tolist(), some.tolist(), strict=True)) | chances, entropy, whole)
 
     def expected(self, index: int, whole: Callable[[], Expected]) -> Expected:
-        """The closed forms of a position; where groups leave more open than `theory.EXPECTED_TOLERANCE`, those of `whole`."""
+        """The closed forms of a position; where groups leave more open than `theory.GATHERED_TOLERANCE`, those of `whole`."""
         first = np.unique(self.arrays["known"][index], return_index=True)[1]
         p_known, q_known = (self.arrays[name][index][first].astype(np.float64) for name in ("p_known", "q_known"))
-        p_groups, q_groups = (self.arrays[name][index] * MASS_UNIT for name in ("p_groups", "q_groups"))
-        lower, upper = theory.gumbel_bounds(p_known, q_known, p_groups, q_groups)
-        if not upper - lower <= theory.EXPECTED_TOLERANCE:
+        p_masses, q_masses = (self.arrays[name][index] * MASS_UNIT for name in ("p_masses", "q_masses"))
+        least, most = (self.arrays[name][index].view(np.float32) for name in ("least", "most"))
+        rest = float(self.arrays["p_rest"][index]), float(self.arrays["q_rest"][index])
+        lower, upper = theory.gumbel_bounds((p_known, q_known), rest, (p_masses, q_masses), least, most)
+        if not upper - lower <= theory.GATHERED_TOLERANCE:
             return whole()
         match, rejection = (min(1.0, float(self.arrays[name][index])) for name in ("match", "rejection"))
         return Expected(match, upper, rejection)
@@ -256,8 +278,9 @@ class Sums:
     def border(self, index: int, round: Round, options: DecodingOptions, whole: Callable[[], float | None]) -> float | None:
         """As `analysis.border` of the token emitted at a position; that of `whole` where the host did not get enough for it."""
         own = float(self.arrays["unfiltered_token"] if index == round.accepted else self.arrays["unfiltered_drafted"][index])
-        values = self.arrays["unfiltered_values"][index]
-        if not values[-1] < own - near_ties.RANGE or options.top_k >= len(values):
+        values, rest = self.arrays["unfiltered_values"][index], float(self.arrays["unfiltered_rest"][index])
+        are_all = rest == 0
+        reaches = not 0 < options.top_p < 1 or values[-1] < own - near_ties.RANGE
+        if not are_all and (options.top_k >= len(values) or not reaches):
             return whole()
-        others = np.delete(values, np.flatnonzero(values == own)[0])
-        return analysis.border_among(own, others, options, float(self.arrays["unfiltered_total"][index]))
+        return analysis.border_among(own, np.delete(values, np.flatnonzero(values == own)[:1]), options, rest)

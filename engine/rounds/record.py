@@ -21,7 +21,7 @@ from engine.acceptance import Judgement
 from engine.drafters.base import Proposals
 from engine.noise_reference import Stream
 from engine.rounds import analysis
-from engine.rounds.device_sums import DeviceSums, Sums
+from engine.rounds.device_sums import DeviceSums, SummedRow, Sums
 from engine.rounds.other_draws import HostDraws, OtherDraws
 from engine.rounds.text_stream import AnswerText
 from engine.target.distribution import Distribution, Weighed
@@ -271,8 +271,14 @@ def _of_sums(round: Round, sight: Sight, sums: Sums, options: DecodingOptions) -
     ]
 
     def whole(index: int) -> Expected:
-        """The closed forms, of all logits."""
-        return analysis.closed_forms(sight.p_row(index), sight.q_row(index))
+        """The closed forms, of all logits; asked where the drafter drew."""
+        drafted = q[index]
+        assert isinstance(drafted, SummedRow)
+        return analysis.closed_forms(p[index].whole, drafted.whole)
+
+    def border(index: int) -> float | None:
+        """Of the token emitted at a position."""
+        return sums.border(index, round, options, partial(_border, round, sight, options, index))
 
     return _Seen(
         judged=min(round.accepted + 1, len(proposed)),
@@ -280,7 +286,7 @@ def _of_sums(round: Round, sight: Sight, sums: Sums, options: DecodingOptions) -
         q=q,
         acceptance=sums.acceptance,
         gap=sums.margin,
-        border=lambda index: sums.border(index, round, options, partial(_border, round, sight, options, index)),
+        border=border,
         closed_forms=lambda index: sums.expected(index, partial(whole, index)),
     )
 

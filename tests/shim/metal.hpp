@@ -170,7 +170,11 @@ void atomic_store_explicit(Atomic* at, uint value, memory_order) { at->value = v
 template <typename Atomic>
 uint atomic_load_explicit(Atomic* at, memory_order) { return at->value; }
 template <typename Atomic>
-uint atomic_fetch_add_explicit(Atomic* at, uint value, memory_order) { return (at->value += value) - value; }
+void atomic_fetch_add_explicit(Atomic* at, uint value, memory_order) { at->value += value; }
+template <typename Atomic>
+void atomic_fetch_min_explicit(Atomic* at, uint value, memory_order) { at->value = min(uint(at->value), value); }
+template <typename Atomic>
+void atomic_fetch_max_explicit(Atomic* at, uint value, memory_order) { at->value = max(uint(at->value), value); }
 
 // Slots alternate, so that a fast lane's next shuffle cannot overwrite what a slow lane still has to read.
 template <typename T>

@@ -108,7 +108,7 @@ def told_alike(told: Round, other: Round) -> None:
     for found, exact in zip(told.expected, other.expected, strict=True):
         assert found.match == pytest.approx(exact.match, abs=1e-5)
         assert found.rejection == pytest.approx(exact.rejection, abs=1e-5)
-        assert found.gumbel == pytest.approx(exact.gumbel, abs=2.2e-5)
+        assert found.gumbel == pytest.approx(exact.gumbel, abs=1.1e-4)
 
 
 @pytest.mark.parametrize("filters", [{}, FILTERS], ids=["unfiltered", "filtered"])
@@ -139,10 +139,10 @@ def test_a_sum_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
 
         return damaging
 
-    for name, what in (("p_groups", "gumbel"), ("match", "match"), ("rejection", "rejection"), ("entropy", "entropy")):
+    for name, what in (("p_masses", "gumbel"), ("match", "match"), ("rejection", "rejection"), ("entropy", "entropy")):
         exact = rounds("model", rule="gumbel", temperature=1.7)
         monkeypatch.setattr(DeviceSums, "on_host", damaged(name))
-        monkeypatch.setattr(theory, "EXPECTED_TOLERANCE", 1.0)
+        monkeypatch.setattr(theory, "GATHERED_TOLERANCE", 1.0)
         with as_on_a_gpu():
             told = rounds("model", rule="gumbel", temperature=1.7)
         monkeypatch.undo()
@@ -162,6 +162,38 @@ def sums_of(p: np.ndarray, q: np.ndarray) -> Sums:
     return DeviceSums(made).on_host()
 
 
+LITTLE = 1.5 * theory.GATHERED_TOLERANCE
+"""On the CPU some of it is what MLX's sums in float32 are off by."""
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def lies_between(p: np.ndarray, q: np.ndarray, rounding: float = 2e-6) -> float:
+    """Each row's exact closed form does; the largest difference of the bounds."""
+    sums = sums_of(p, q)
+    widest = 0.0
+    for index in range(len(p)):
+        exact = theory.gumbel_probability(p[index], q[index])
+        arrays = {name: array[index] for name, array in sums.arrays.items()}
+        first = np.unique(arrays["known"], return_index=True)[1]
+        known = arrays["p_known"][first].astype(np.float64), arrays["q_known"][first].astype(np.float64)
+        groups = arrays["p_masses"] * device_sums.MASS_UNIT, arrays["q_masses"] * device_sums.MASS_UNIT
+        rest = float(arrays["p_rest"]), float(arrays["q_rest"])
+        lower, upper = theory.gumbel_bounds(known, rest, groups, *(arrays[name].view(np.float32) for name in ("least", "most")))
+        assert lower - rounding <= exact <= upper + rounding
+        widest = max(widest, upper - lower)
+        told = sums.expected(index, lambda: Expected(-1.0, -1.0, -1.0))
+        assert (told.gumbel < 0) == (upper - lower > theory.GATHERED_TOLERANCE)
+        if told.gumbel >= 0:
+            assert exact == pytest.approx(told.gumbel, abs=theory.GATHERED_TOLERANCE)
+            assert told.match == pytest.approx(theory.match_probability(p[index], q[index]), rel=1e-4)
+            assert told.rejection == pytest.approx(theory.rejection_probability(p[index], q[index]), rel=3e-4)
+    return widest
+
+
 @pytest.mark.parametrize("spread", [0.3, 1.0, 3.0, 8.0])
 @pytest.mark.parametrize("apart", [0.0, 0.05, 0.7, 4.0, 30.0])
 def test_the_exact_closed_form_lies_between_the_bounds(spread: float, apart: float) -> None:
@@ -171,35 +203,63 @@ def test_the_exact_closed_form_lies_between_the_bounds(spread: float, apart: flo
     logits = generator.normal(0.0, spread, (6, 20_000))
     sides = [logits, logits + generator.normal(0.0, apart, logits.shape)]
     sides[0][:, ::7] = sides[1][:, ::5] = -np.inf
-    p, q = (np.exp(side - side.max(axis=-1, keepdims=True)) for side in sides)
-    p, q = p / p.sum(axis=-1, keepdims=True), q / q.sum(axis=-1, keepdims=True)
-    sums = sums_of(p, q)
-    widest = 0.0
-    for index in range(len(p)):
-        exact = theory.gumbel_probability(p[index], q[index])
-        first = np.unique(sums.arrays["known"][index], return_index=True)[1]
-        known = [sums.arrays[name][index][first].astype(np.float64) for name in ("p_known", "q_known")]
-        groups = [sums.arrays[name][index] * device_sums.MASS_UNIT for name in ("p_groups", "q_groups")]
-        lower, upper = theory.gumbel_bounds(*known, *groups)
-        assert lower - 2e-6 <= exact <= upper + 2e-6
-        widest = max(widest, upper - lower)
-        told = sums.expected(index, lambda: Expected(-1.0, -1.0, -1.0))
-        if told.gumbel >= 0:
-            assert exact == pytest.approx(told.gumbel, abs=theory.EXPECTED_TOLERANCE)
-            assert told.match == pytest.approx(theory.match_probability(p[index], q[index]), rel=2e-5)
-            assert told.rejection == pytest.approx(theory.rejection_probability(p[index], q[index]), rel=1e-4)
-    # Where all ratios are one number that is no border of a group, the group might as well be spread out: rows are asked.
-    assert apart == 0 or widest <= 2 * theory.EXPECTED_TOLERANCE
+    assert lies_between(softmax(sides[0]), softmax(sides[1])) <= LITTLE
+
+
+@pytest.mark.parametrize("apart", [0.05, 0.3, 1.0])
+def test_few_different_ratios_leave_little_open(apart: float) -> None:
+    """Logits in bfloat16: many tokens have one ratio, in the middle of its group."""
+    generator = np.random.default_rng(3)
+    logits = 25.0 - np.log(np.arange(1, 20_001)) + generator.normal(0.0, 0.5, (3, 20_000))
+    p, q = (
+        (side.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float64)
+        for side in (logits, logits + generator.normal(0.0, apart, logits.shape))
+    )
+    assert lies_between(softmax(p), softmax(q)) <= LITTLE
+
+
+@pytest.mark.parametrize("units", [0.4, 0.501, 0.6, 1.51, 2.51])
+def test_masses_that_are_rounded_alike_are_no_silent_fault(units: float) -> None:
+    """A flat tail, each token of which is rounded up, or down to nothing: what is added or lost makes the bounds wider."""
+    tail = np.full((1, 100_000), units * device_sums.MASS_UNIT)
+    heads = np.array([[0.7, 0.2, 0.1]]), np.array([[0.2, 0.3, 0.5]])
+    p, q = (np.concatenate([head * (1 - tail.sum()), tail], axis=-1) for head in heads)
+    lies_between(p, q)
+    lies_between(q, np.concatenate([heads[0], np.zeros_like(tail)], axis=-1))
 
 
 def test_where_groups_leave_too_much_open_rows_are_asked() -> None:
     generator = np.random.default_rng(3)
     p, q = generator.dirichlet(np.ones(300), (2, 1))
     sums = sums_of(p, q)
-    rough = {"p_groups": np.zeros_like(sums.arrays["p_groups"]), "q_groups": np.zeros_like(sums.arrays["q_groups"])}
+    nothing = np.zeros_like(sums.arrays["p_masses"])
     asked = Expected(0.1, 0.2, 0.3)
     assert sums.expected(0, lambda: asked) != asked
-    assert Sums({**sums.arrays, **rough}).expected(0, lambda: asked) is asked
+    assert Sums({**sums.arrays, "p_masses": nothing, "q_masses": nothing}).expected(0, lambda: asked) is asked
+
+
+@pytest.mark.parametrize("top_p", [0.9, 0.999])
+def test_a_border_of_top_p_keeps_its_digits_among_large_logits(top_p: float) -> None:
+    """Against float64: what is below a token near the border is little, and no difference of two sums."""
+    generator = np.random.default_rng(4)
+    logits = np.concatenate([generator.normal(106.0, 1.0, 40), generator.normal(94.0, 1.0, 4_000)]).astype(np.float32)[None]
+    listed, values = likeliest(mx.array(logits), 64)
+    arrays = {
+        "unfiltered_values": np.asarray(values),
+        "unfiltered_rest": np.asarray(device_sums._rest(mx.array(logits), listed)),
+    }
+    options = DecodingOptions(top_p=top_p, seed=1)
+    a_round = rounds("none", max_tokens=1)[0]
+    found = 0
+    for token in np.argsort(-logits[0])[:40]:
+        own = Sums({**arrays, "unfiltered_token": logits[0, token]})
+        border = own.border(0, a_round, options, lambda: pytest.fail("the row is asked"))
+        exact = analysis.border(logits[0].astype(np.float64), int(token), options)  # type: ignore[arg-type]
+        assert (border is None) == (exact is None)
+        if border is not None and exact is not None:
+            assert border == pytest.approx(exact, abs=2e-5)
+            found += exact > 0
+    assert found
 
 
 @pytest.mark.parametrize("width", [3, 16, 64, 1_000, 1_087, 20_000])
