@@ -48,8 +48,12 @@ _SHIFTS = [[(np.array(by, np.uint32), np.array(32 - by, np.uint32)) for by in ro
 """To the left and to the right. Numbers that are no arrays are made arrays for each operation, which takes half as long as it."""
 _PAIRS_AT_ONCE = 65536
 """Of several rows together, so that what they take stays in the processor's second cache; of a longer row alone twice as many."""
+MADE_TOGETHER = _PAIRS_AT_ONCE
+"""Of at most so many tokens two rows or more are hashed together."""
 _FEW_PAIRS = 8
 """Up to so many, one after another takes less than the 120 operations on arrays that any number takes together."""
+_LINE = 16
+"""Words in a line of the processor's cache."""
 _HIGH_WORD = 1 if sys.byteorder == "little" else 0
 
 
@@ -116,45 +120,49 @@ def _unpacked(packed: int, count: int) -> list[int]:
     return values.tolist()
 
 
-def _halves(keys: Sequence[tuple[int, int]]) -> tuple[Words, Words]:
-    """Of several keys, (keys, 1) each."""
+def _keys_of(keys: Sequence[tuple[int, int]]) -> tuple[Words, Words]:
+    """Both halves of several keys, (keys, 1) each."""
     low, high = np.array(keys, np.uint32).reshape(len(keys), 2, 1).swapaxes(0, 1)
     return low, high
 
 
-def _hashed(keys: tuple[Words, Words], pairs: npt.NDArray[np.integer]) -> tuple[Words, Words]:
-    """The words of the first and of the second tokens of some pairs: (keys, pairs) each, by Threefry2x32-20 of
-    (pair, pair + PAIR_OFFSET).
+def _hash(keys: tuple[Words, Words], pairs: Words, halves: Words) -> None:
+    """Fills in the words of the first and of the second tokens of some pairs, by Threefry2x32-20 of (pair, pair + PAIR_OFFSET).
 
     Args:
         keys: both halves, (keys, 1) for all pairs each or (1, pairs) for one pair each.
+        pairs: (pairs,).
+        halves: (2, keys, pairs), overwritten.
     """
     low, high = keys
-    first, second, scratch = _three_aligned(len(low), len(pairs))
-    first[:] = pairs
-    np.add(first, np.uint32(PAIR_OFFSET), second)
     schedule = (low, high, low ^ high ^ np.uint32(_PARITY))
-    first += low
-    second += high
+    first, second = halves
+    scratch = _aligned(*first.shape)
+    add, to_left, to_right, either, differing = np.add, np.left_shift, np.right_shift, np.bitwise_or, np.bitwise_xor
+    add(pairs, low, first)
+    add(pairs, high + np.uint32(PAIR_OFFSET), second)
     for group in range(5):
         for left, right in _SHIFTS[group % 2]:
-            np.add(first, second, first)
-            np.left_shift(second, left, scratch)
-            np.right_shift(second, right, second)
-            np.bitwise_or(second, scratch, second)
-            np.bitwise_xor(second, first, second)
-        first += schedule[(group + 1) % 3]
-        second += schedule[(group + 2) % 3] + np.uint32(group + 1)
-    return first, second
+            add(first, second, first)
+            to_left(second, left, scratch)
+            to_right(second, right, second)
+            either(second, scratch, second)
+            differing(second, first, second)
+        add(first, _single(schedule[(group + 1) % 3]), first)
+        add(second, _single(schedule[(group + 2) % 3] + np.uint32(group + 1)), second)
 
 
-def _three_aligned(rows: int, columns: int) -> list[Words]:
-    """Arrays that begin where a line of the cache does: whole vectors that cross one cost up to a tenth of the hash."""
-    line = 16
-    size = -(-rows * columns // line) * line
-    held = np.empty(3 * size + line, np.uint32)
-    begin = -(held.__array_interface__["data"][0] // held.itemsize) % line
-    return [held[begin + size * place :][: rows * columns].reshape(rows, columns) for place in range(3)]
+def _single(words_: Words) -> Words:
+    """The same, () if it is one: an operation of a long array and one of a single entry takes longer to begin."""
+    return words_.reshape(()) if words_.size == 1 else words_
+
+
+def _aligned(*shape: int) -> Words:
+    """An array that begins where a line of the cache does: whole vectors that cross one cost up to a tenth of the hash."""
+    size = math.prod(shape)
+    held = np.empty(size + _LINE, np.uint32)
+    begin = -(held.__array_interface__["data"][0] // held.itemsize) % _LINE
+    return held[begin : begin + size].reshape(shape)
 
 
 def stream_key(seed: int, position: int, domain: str = "shared", round_position: int | None = None) -> tuple[int, int]:
@@ -201,35 +209,46 @@ def words(key: tuple[int, int], vocab_size: int) -> Words:
 
 def words_of(keys: Sequence[tuple[int, int]], vocab_size: int) -> Words:
     """As `words`, of several streams: (keys, vocab_size). Together they take up to a quarter less time than one by one."""
+    return _in_order(halves_of(keys, vocab_size), vocab_size)
+
+
+def _in_order(halves: Words, vocab_size: int) -> Words:
+    """(..., vocab_size) words in the order of their tokens, of halves (2, ..., pairs)."""
+    return np.stack(list(halves), axis=-1).reshape(*halves.shape[1:-1], -1)[..., :vocab_size]
+
+
+def halves_of(keys: Sequence[tuple[int, int]], vocab_size: int) -> Words:
+    """(2, keys, pairs) words of the first and of the second tokens of all pairs, and of some more that fill the last line of the
+    cache. To put them in the order of the tokens takes a seventh of the time that they take, so they are searched as they are."""
     pairs = (vocab_size + 1) // 2
     if pairs <= _FEW_PAIRS:
         one_by_one = [[threefry(key, pair, pair + PAIR_OFFSET) for pair in range(pairs)] for key in keys]
-        return np.array(one_by_one, np.uint32).reshape(len(keys), -1)[:, :vocab_size]
-    drawn = np.empty((len(keys), pairs, 2), np.uint32)
+        return np.moveaxis(np.array(one_by_one, np.uint32), -1, 0)
+    pairs = -(-pairs // _LINE) * _LINE
+    halves = _aligned(2, len(keys), pairs)
     together = max(1, _PAIRS_AT_ONCE // pairs)
     at_once = _PAIRS_AT_ONCE if together > 1 else 2 * _PAIRS_AT_ONCE
     for row in range(0, len(keys), together):
-        some = _halves(keys[row : row + together])
+        some = _keys_of(keys[row : row + together])
         for start in range(0, pairs, at_once):
             end = min(start + at_once, pairs)
-            for half, made in enumerate(_hashed(some, np.arange(start, end, dtype=np.uint32))):
-                drawn[row : row + together, start:end, half] = made
-    return drawn.reshape(len(keys), -1)[:, :vocab_size]
+            _hash(some, np.arange(start, end, dtype=np.uint32), halves[:, row : row + together, start:end])
+    return halves
 
 
 def words_of_pairs(keys: Sequence[tuple[int, int]], pairs: Sequence[npt.NDArray[np.int64]]) -> list[Words]:
     """The random words of both tokens of some pairs: (pairs, 2) for each key. A few of several keys together take little more
     time than those of one."""
     counts = [len(each) for each in pairs]
-    every = np.concatenate(pairs)
-    halves = _halves(keys) if len(keys) == 1 else [np.repeat(half[:, 0], counts)[None] for half in _halves(keys)]
-    drawn = np.empty((len(every), 2), np.uint32)
+    every = np.concatenate(pairs, dtype=np.uint32, casting="unsafe")
+    of_each = _keys_of(keys) if len(keys) == 1 else [np.repeat(half[:, 0], counts)[None] for half in _keys_of(keys)]
+    halves = _aligned(2, 1, len(every))
     for start in range(0, len(every), _PAIRS_AT_ONCE):
         end = start + _PAIRS_AT_ONCE
-        low, high = halves if len(keys) == 1 else (half[:, start:end] for half in halves)
-        for half, made in enumerate(_hashed((low, high), every[start:end])):
-            drawn[start:end, half] = made
-    return np.split(drawn, np.cumsum(counts)[:-1])
+        low, high = of_each if len(keys) == 1 else (half[:, start:end] for half in of_each)
+        _hash((low, high), every[start:end], halves[..., start:end])
+    drawn = _in_order(halves[:, 0], 2 * len(every)).reshape(-1, 2)
+    return [drawn] if len(keys) == 1 else np.split(drawn, np.cumsum(counts)[:-1])
 
 
 @cache
@@ -365,19 +384,37 @@ class Stream:
         self.key = key
         self.vocab_size = vocab_size
         self._words: Words | None = None
+        self._halves: Words | None = None
+        self._rare: tuple[npt.NDArray[np.int64], Words] | None = None
         self.known: Known | None = None
 
     @property
     def words(self) -> Words:
         """(vocab_size,) of all tokens."""
-        if self._words is None:
-            self._words = words(self.key, self.vocab_size)
-        return self._words
+        draw_words([self])
+        return _in_order(self.halves, self.vocab_size) if self._words is None else self._words
 
     @property
     def is_drawn(self) -> bool:
         """Whether all words are known."""
-        return self._words is not None
+        return self._words is not None or self._halves is not None
+
+    @property
+    def halves(self) -> Words:
+        """(2, pairs) of the first and of the second tokens of all pairs, and of a few beyond the last token; of a long row."""
+        draw_words([self])
+        assert self._halves is not None
+        return self._halves
+
+    def rare(self) -> tuple[npt.NDArray[np.int64], Words]:
+        """The tokens that have a rare word, in any order, and these words; of a long row. They are kept."""
+        if self._rare is None:
+            halves = self.halves
+            half, pair = np.divmod(np.flatnonzero(halves <= RARE_WORD), halves.shape[1])
+            tokens, drawn = 2 * pair + half, halves[half, pair]
+            exist = tokens < self.vocab_size
+            self._rare = (tokens, drawn) if exist.all() else (tokens[exist], drawn[exist])
+        return self._rare
 
     def few(self, tokens: npt.NDArray[np.int64]) -> Words:
         """(tokens,) of these alone, one by one: for a handful."""
@@ -385,6 +422,8 @@ class Stream:
 
     def word(self, token: int) -> int:
         """The same of one."""
+        if self._halves is not None:
+            return int(self._halves[token & 1, token >> 1])
         if self._words is not None:
             return int(self._words[token])
         return threefry(self.key, token >> 1, (token >> 1) + PAIR_OFFSET)[token & 1]
@@ -424,9 +463,16 @@ def known_words(streams: Sequence[Stream], wanted: Sequence[npt.NDArray[np.bool_
 def draw_words(streams: Sequence[Stream]) -> None:
     """Draws all words of streams of one vocabulary, those that lack them, together."""
     lacking = [stream for stream in streams if not stream.is_drawn]
-    if lacking:
-        for stream, drawn in zip(lacking, words_of([each.key for each in lacking], lacking[0].vocab_size), strict=True):
+    if not lacking:
+        return
+    keys, vocab_size = [each.key for each in lacking], lacking[0].vocab_size
+    if vocab_size < SEARCHED_FROM:
+        for stream, drawn in zip(lacking, words_of(keys, vocab_size), strict=True):
             stream._words = drawn
+    else:
+        halves = halves_of(keys, vocab_size)
+        for place, stream in enumerate(lacking):
+            stream._halves = halves[:, place]
 
 
 Ids = npt.NDArray[np.int32]
@@ -476,7 +522,7 @@ def draw_with_margin(
         contest = _contest(logits, inverse_temperature, stream, reach, likeliest)
         if not isinstance(contest, _Contest):
             return contest
-        (known,) = known_words([stream], [contest.pairs()])
+        known = None if stream.is_drawn else known_words([stream], [contest.pairs()])[0]
         place, margin = contest.decided_alone(stream, known, reach > 0)
         if np.isinf(margin) and reach > 0 and np.count_nonzero(logits > -np.inf) == 1:
             return place, margin
@@ -524,8 +570,11 @@ class _Contest(NamedTuple):
             known: words of at least `pairs`; None where all are drawn.
         """
         if known is None:
-            tokens = np.flatnonzero((stream.words <= RARE_WORD) | (self.values > self.likely))
-            return tokens, stream.words.take(tokens)
+            rare, rare_words = stream.rare()
+            likely = np.flatnonzero(self.values > self.likely)
+            drawn = stream.halves[likely & 1, likely >> 1]
+            others = drawn > RARE_WORD
+            return np.concatenate([rare, likely[others]]), np.concatenate([rare_words, drawn[others]])
         both = _pairs_of(self.values).take(known.pairs).view(np.float32).reshape(-1, 2)
         chosen = np.flatnonzero((known.words <= RARE_WORD) | (both > self.likely))
         tokens = 2 * known.pairs.take(chosen >> 1) + (chosen & 1)
@@ -544,11 +593,11 @@ class _Contest(NamedTuple):
         sums = self.scores_of(tokens)
         sums += noise
         best = sums.max()
-        winners = np.flatnonzero(sums == best)
+        winner = int(tokens[sums == best].min())
         if not with_margin:
-            return int(tokens.take(winners).min()), np.float32(np.inf)
-        sums[winners[0]] = -np.inf
-        return int(tokens.take(winners).min()), best - sums.max()
+            return winner, np.float32(np.inf)
+        sums[sums.argmax()] = -np.inf
+        return winner, best - sums.max()
 
     def decided_alone(self, stream: Stream, known: Known | None, with_margin: bool = False) -> tuple[int, np.float32]:
         """`decided` of what is `chosen`."""
