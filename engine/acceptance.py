@@ -42,6 +42,7 @@ class RoundNoise:
         self.position = position
         self.lazy = lazy
         self.reach = reach
+        self._tossed: mx.array | None = None
         self._latest: tuple[Distribution, int, mx.array, mx.array] | None = None
 
     def shared(self, rows: Distribution, first: int = 0) -> mx.array:
@@ -97,7 +98,12 @@ class RoundNoise:
         if self.lazy:
             make()
         else:
-            self.source.meanwhile[stage].make(make, lambda: mx.eval(logits))
+            needed = stage == "draft" and self.source.wants_all(count)
+            self.source.meanwhile[stage].make(make, lambda: mx.eval(logits), needed)
+
+    def search(self, domain: Literal["shared", "draft"], index: int) -> None:
+        """Of noise that was prepared: what can be looked for before there are logits, of one position of the round."""
+        self.source.search(self.position + index, domain, self.position)
 
     def draft(self, rows: Distribution, first: int = 0) -> mx.array:
         """(rows,) ids drawn with the `draft` noise of this round, from its `first`-th position on."""
@@ -120,7 +126,9 @@ class RoundNoise:
 
     def coins(self, count: int) -> mx.array:
         """(count,) float32, uniform on multiples of 2^-24 in [0, 1)."""
-        return self.source.coins([self.position + index for index in range(count)], self.position)
+        if self._tossed is None or self._tossed.shape[0] != count:
+            self._tossed = self.source.coins([self.position + index for index in range(count)], self.position)
+        return self._tossed
 
     def residual(self, row: Distribution, index: mx.array) -> mx.array:
         """(1,) id drawn with the `residual` noise of the round's `index`-th position, an index in the lazy graph."""
@@ -244,6 +252,14 @@ def block(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
     failing_from = mx.cumprod(1.0 - passing, reverse=True)
     token = _residual_or_bonus(p, q, accepted, mx.take(weight, accepted), noise)
     return Judgement(accepted, token, 1.0 - failing_from, coins=coins)
+
+
+def await_target(q: Draft, noise: RoundNoise) -> None:
+    """Makes what `rejection` and `block` need besides p, while the target computes that. Some of it is in vain where a proposal
+    is rejected, in time that would have been spent waiting."""
+    noise.coins(q.rows)
+    if isinstance(q, Distribution):
+        q.weigh()
 
 
 Judge = Callable[[Distribution | mx.array, Draft | mx.array, mx.array | Sequence[int], RoundNoise], Judgement]

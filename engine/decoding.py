@@ -17,7 +17,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine import near_ties
-from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
+from engine.acceptance import JUDGES, Judgement, RoundNoise, await_target, greedy, likeliest
 from engine.clock import Clock
 from engine.drafter_kinds import NO_DRAFTER
 from engine.drafters.base import (
@@ -54,6 +54,7 @@ from engine.target.quantised_cache import make_quantised_cache
 from engine.types import (
     INVARIANT_RULES,
     MAX_GAMMA,
+    RATIO_RULES,
     SEED_LIMIT,
     DecodingOptions,
     DrafterStatistics,
@@ -400,6 +401,8 @@ class _Run:
         communication = self.links.take() if self.links is not None and staged else None
         if not (self.shaper.greedy or self.shaper.filters) and (proposals is None or self.options.rule in INVARIANT_RULES):
             noise.prepare("shared", 0, int(inputs.shape[0]), logits, "verify")
+        if proposals is not None and not self.shaper.greedy and self.options.rule in RATIO_RULES and computes_on_host():
+            await_target(proposals.q, noise)
 
         drafted_ids = None if proposals is None else proposals.tokens
         p = self.shaper.shape(logits, self.committed, drafted_ids, lazy=proposals is None)

@@ -92,17 +92,18 @@ def coin(seed: int, position: int, round_position: int | None = None) -> float:
 class Meanwhile:
     """Makes noise while a pass is computed, as long as passes take longer than that.
 
-    A pass that is over sooner is waited for first: then only the noise that its logits ask for is made.
+    A pass that is over sooner is waited for first: then only the noise that its logits ask for is made, unless that will be
+    nearly all.
     """
 
     def __init__(self) -> None:
         self._pays = True
         self._making = 0.0
 
-    def make(self, noise: Callable[[], object], wait: Callable[[], object]) -> None:
-        """Waits for the pass, before or after the noise is made, if it is made at all."""
+    def make(self, noise: Callable[[], object], wait: Callable[[], object], needed: bool = False) -> None:
+        """Waits for the pass, before or after the noise is made, if it is made at all; after, where nearly all is `needed`."""
         began = time.perf_counter()
-        if not self._pays:
+        if not (self._pays or needed):
             wait()
             self._pays = time.perf_counter() - began > self._making
             return
@@ -115,6 +116,14 @@ class Meanwhile:
 
 STILL_WAITED = 0.1
 """A pass is still under way when the noise was made if it is then waited for this share of the time that the noise took."""
+
+
+MOSTLY = 0.4
+"""Where more than this share of draws ask for nearly all of their noise, to make all of it together takes less time."""
+REMEMBERED = 16
+"""Draws of late by which that is known."""
+SEEN_EVERY = 16
+"""Of so many drafts one shows what it asks for."""
 
 
 class NoiseSource:
@@ -134,6 +143,9 @@ class NoiseSource:
         self._shared: dict[int, reference.Stream] = {}
         self._drafts: dict[tuple[int, int], reference.Stream] = {}
         self._keys: dict[tuple[str, int, int | None], tuple[int, int]] = {}
+        self._asked_for_all = 0.0
+        self._draws_seen = 0
+        self._drafts_begun = 0
         self.meanwhile = {"draft": Meanwhile(), "verify": Meanwhile()}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
@@ -187,6 +199,19 @@ class NoiseSource:
             self._drafts.setdefault((position, round_position), self._stream(position, domain, round_position))
         reference.draw_words([self._drafts[position, round_position] for position in positions])
 
+    def search(self, position: int, domain: str, round_position: int) -> None:
+        """Looks for the rare words of a position whose words have been drawn."""
+        stream = self._shared.get(position) if domain == "shared" else self._drafts.get((position, round_position))
+        if stream is not None and stream.is_drawn and self.vocab_size >= reference.SEARCHED_FROM:
+            stream.rare()
+
+    def wants_all(self, rows: int) -> bool:
+        """Whether so many drafts will probably ask for nearly all of their noise, as draws of late did, and to make it together
+        takes less. Now and then the answer is no, to see whether that is still so."""
+        self._drafts_begun += 1
+        together = rows > 1 and self.vocab_size <= reference.MADE_TOGETHER
+        return together and self._asked_for_all > MOSTLY and self._drafts_begun % SEEN_EVERY > 0
+
     def streams(
         self, positions: Sequence[int], domain: str = "shared", round_position: int | None = None
     ) -> list[reference.Stream]:
@@ -237,7 +262,12 @@ class NoiseSource:
         """As `argmax_and_margin` of one row, where numpy has the (vocab,) float32 logits, maybe their arg-max too; the margin is
         told as `reach` if it is that or more."""
         (stream,) = self.streams([position], domain, the_round)
-        return reference.draw_with_margin(logits, inverse_temperature, stream, reach, likeliest)
+        was_drawn = stream.is_drawn
+        drawn = reference.draw_with_margin(logits, inverse_temperature, stream, reach, likeliest)
+        if not was_drawn:
+            self._draws_seen = min(self._draws_seen + 1, REMEMBERED)
+            self._asked_for_all += (stream.is_drawn - self._asked_for_all) / self._draws_seen
+        return drawn
 
     def argmax_and_margin(
         self,

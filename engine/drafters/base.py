@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import mlx.core as mx
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from engine.acceptance import Draft, RoundNoise, likeliest
 from engine.host import computes_on_host, on_host
 from engine.target.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
-from engine.types import DrafterStatistics, Rule
+from engine.types import RATIO_RULES, DrafterStatistics, Rule
 
 Proceed = Callable[[int, int], bool]
 """Called with (tokens read, tokens to read) while a drafter catches up; False cancels."""
@@ -166,13 +166,21 @@ class DraftPen:
         return token
 
     def _prepare(self, logits: mx.array) -> None:
-        """Makes the noise while the logits are being computed. Filters leave too few tokens for that to pay."""
-        if self._shaper.greedy or self._shaper.filters:
+        """Where numpy draws: makes what will be needed while the logits are being computed. That is what the verdict takes of the
+        row before, for which nobody would have to wait later, and noise. Filters leave too few tokens for noise to pay."""
+        if self._shaper.greedy or not computes_on_host():
+            return
+        mx.async_eval(logits)
+        if self._rows and self._rule in RATIO_RULES:
+            self._rows[-1].weigh()
+        if self._shaper.filters:
             return
         first = len(self._tokens)
+        domain: Literal["shared", "draft"] = "shared" if self._rule == "gumbel" else "draft"
         if first == 0 or first >= self._limit:
-            count = max(1, self._limit - first)
-            self._noise.prepare("shared" if self._rule == "gumbel" else "draft", first, count, logits, "draft")
+            self._noise.prepare(domain, first, max(1, self._limit - first), logits, "draft")
+        else:
+            self._noise.search(domain, first)
 
     @property
     def is_free(self) -> bool:

@@ -184,6 +184,13 @@ class Distribution:
         logits = on_host(self.logits)
         return None if logits is None else HostRows.of(logits, self.inverse_temperature)
 
+    def weigh(self) -> None:
+        """Computes what takes long of a probability, of rows that numpy has already."""
+        for part in self._parts:
+            part.weigh()
+        if self.is_known and self.host is not None:
+            _ = [row.normaliser for row in self.host.rows]
+
     @cached_property
     def log_normaliser(self) -> mx.array:
         """(rows, 1) float32."""

@@ -20,9 +20,10 @@ import pytest
 from engine import acceptance, host, theory
 from engine import noise_reference as reference
 from engine.acceptance import JUDGES, Judgement, RoundNoise
+from engine.drafters.base import DraftPen
 from engine.noise import NO_TOKEN, NoiseSource, coin, gumbel
-from engine.target.distribution import Distribution, HostRow, OneHot
-from engine.types import EXPECTED_RULES, INVARIANT_RULES, RATIO_RULES, Expected
+from engine.target.distribution import Distribution, HostRow, OneHot, Shaper
+from engine.types import EXPECTED_RULES, INVARIANT_RULES, RATIO_RULES, DecodingOptions, Expected, Rule
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
 from tests.engine.tabular import DRAFTERS, ORDER, distribution, law_of_text, pair
 
@@ -503,6 +504,33 @@ def test_coins_next_to_their_chance_are_compared_to_the_last_bit(rule: str, plac
     assert differing_verdicts(rule, place, acceptance.CLOSE, monkeypatch) == 0
     monkeypatch.setattr(HostRow, "tolerance", 0.0)
     assert differing_verdicts(rule, place, 0.0, monkeypatch) > 0, "a verdict by rounded logarithms would be found out"
+
+
+@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU makes nothing ahead")
+@pytest.mark.parametrize("rule", RULES)
+def test_a_round_is_the_same_whatever_was_made_while_logits_were_computed(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(8)
+    shaper = Shaper(DecodingOptions(rule=rule, temperature=0.8, seed=3))
+
+    def judged(position: int, p_logits: np.ndarray, q_logits: np.ndarray, ahead: bool) -> list[object]:
+        monkeypatch.setattr(NoiseSource, "wants_all", lambda *_: ahead)
+        noise = RoundNoise(NoiseSource(3, 5_001), position, reach=1.0)
+        noise.source.meanwhile["draft"]._pays = False
+        pen = DraftPen(shaper, rule, noise, PROMPT, 5_001, limit=GAMMA)
+        for row in q_logits:
+            pen.draw(mx.array(row))
+        proposals = pen.proposals()
+        assert proposals is not None
+        if ahead:
+            acceptance.await_target(proposals.q, noise)
+        verdict = JUDGES[rule](shaper.shape(mx.array(p_logits), PROMPT), proposals.q, proposals.tokens, noise)
+        told = [proposals.tokens, verdict.accepted, verdict.token, verdict.acceptance[:GAMMA], verdict.coins]
+        return [None if each is None else np.asarray(each).tolist() for each in told]
+
+    for position in range(40):
+        q_logits = generator.normal(0.0, 3.0, (GAMMA, 5_001)).astype(np.float32)
+        p_logits = np.concatenate([q_logits, q_logits[:1]]) + generator.normal(0.0, 1.0, (GAMMA + 1, 5_001)).astype(np.float32)
+        assert judged(position, p_logits, q_logits, ahead=True) == judged(position, p_logits, q_logits, ahead=False)
 
 
 # Hand cases, with the engine's own noise

@@ -433,6 +433,42 @@ def test_noise_is_made_beside_passes_that_take_longer_than_it(monkeypatch: pytes
     ]
 
 
+def test_noise_that_is_needed_is_made_before_a_short_pass_is_waited_for() -> None:
+    meanwhile, happened = noise.Meanwhile(), []
+    for needed in (False, False, True, False):
+        meanwhile.make(lambda: happened.append("noise"), lambda: happened.append("wait"), needed)
+        meanwhile._pays = False
+    assert happened == ["noise", "wait", "wait", "noise", "wait", "wait"]
+
+
+@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU draws in its kernel")
+@pytest.mark.parametrize(("vocab_size", "spread", "rows", "wanted"), [
+    (5_000, 0.1, 4, True), (5_000, 0.1, 1, False), (5_000, 20.0, 4, False), (70_000, 0.1, 4, False),
+])  # fmt: skip
+def test_drafts_are_made_together_where_most_ask_for_nearly_all(vocab_size: int, spread: float, rows: int, wanted: bool) -> None:
+    source = noise.NoiseSource(SEED, vocab_size)
+    assert not source.wants_all(rows)
+    logits = np.random.default_rng(1).normal(0.0, spread, vocab_size).astype(np.float32)
+    for position in range(2 * noise.REMEMBERED):
+        source.draw_on_host(logits, 1.25, position, "draft", position)
+    asked = [source.wants_all(rows) for _ in range(2 * noise.SEEN_EVERY)]
+    assert asked.count(True) == (len(asked) - 2 if wanted else 0), "one in so many is left to show what it asks for"
+
+
+@pytest.mark.parametrize("vocab_size", [64, 5_000, 5_001])
+@pytest.mark.parametrize("domain", ["shared", "draft"])
+def test_a_draw_is_the_same_when_its_rare_words_were_looked_for_before(vocab_size: int, domain: str) -> None:
+    fresh, prepared = noise.NoiseSource(SEED, vocab_size), noise.NoiseSource(SEED, vocab_size)
+    generator = np.random.default_rng(2)
+    for position in range(20):
+        logits = generator.normal(0.0, 2.0, vocab_size).astype(np.float32)
+        prepared.search(position, domain, position)
+        prepared.prepare([position], domain, position)
+        prepared.search(position, domain, position)
+        expected = fresh.draw_on_host(logits, 1.25, position, domain, position, reach=1.0)
+        assert prepared.draw_on_host(logits, 1.25, position, domain, position, reach=1.0) == expected
+
+
 def test_noise_falls_as_the_word_grows() -> None:
     generator = np.random.default_rng(6)
     sizes = generator.integers(0, 2**32, 300_000, dtype=np.uint32) >> generator.integers(0, 32, 300_000, dtype=np.uint32)
