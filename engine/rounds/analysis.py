@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,12 +138,6 @@ def row(logits: Floats, inverse_temperature: float, weighed: Weighed | None = No
             weights = np.exp(scores, out=scores)
         weighed = weights, float(weights.sum())
     return Row(*weighed, logits=logits, inverse_temperature=inverse_temperature)
-
-
-def rows(logits: Floats, inverse_temperature: float, weighed: Iterable[Weighed | None] = repeat(None)) -> list[Row]:
-    """The distributions of (rows, vocab) float32 logits, made one by one: each stays in the processor's cache meanwhile.
-    `weighed`: as in `row`, an entry for each row at least."""
-    return [row(each, inverse_temperature, known) for each, known in zip(logits, weighed, strict=False)]
 
 
 def certain(token: int) -> Row:

@@ -87,13 +87,17 @@ def blocks(count: int = 40, gamma: int = 4, vocab_size: int = 30) -> list[tuple[
     return made
 
 
+def rows(logits: np.ndarray) -> list[analysis.Row]:
+    return [analysis.row(each, 1.25) for each in logits]
+
+
 def test_the_acceptance_of_a_block_is_that_of_the_closed_form() -> None:
     for p, q, drafted in blocks():
         exact_p, exact_q = ([float64_probabilities(row, 1.25) for row in rows] for rows in (p, q))
-        found = analysis.block_acceptance(analysis.rows(p, 1.25), analysis.rows(q, 1.25), drafted)
+        found = analysis.block_acceptance(rows(p), rows(q), drafted)
         assert found == pytest.approx(theory.block_acceptance(exact_p, exact_q, drafted), abs=1e-5)
         placed = np.eye(p.shape[1])[drafted]
-        found = analysis.block_acceptance(analysis.rows(p, 1.25), [analysis.certain(token) for token in drafted], drafted)
+        found = analysis.block_acceptance(rows(p), [analysis.certain(token) for token in drafted], drafted)
         assert found == pytest.approx(theory.block_acceptance(exact_p, placed, drafted), abs=1e-5)
 
 
