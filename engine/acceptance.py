@@ -98,7 +98,7 @@ class RoundNoise:
         if self.lazy:
             make()
         else:
-            needed = stage == "draft" and self.source.wants_all(count)
+            needed = stage == "draft" and self.source.wants_all(domain, count)
             self.source.meanwhile[stage].make(make, lambda: mx.eval(logits), needed)
 
     def search(self, domain: Literal["shared", "draft"], index: int) -> None:
@@ -254,7 +254,7 @@ def block(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
     return Judgement(accepted, token, 1.0 - failing_from, coins=coins)
 
 
-def await_target(q: Draft, noise: RoundNoise) -> None:
+def make_for_verdict(q: Draft, noise: RoundNoise) -> None:
     """Makes what `rejection` and `block` need besides p, while the target computes that. Some of it is in vain where a proposal
     is rejected, in time that would have been spent waiting."""
     noise.coins(q.rows)

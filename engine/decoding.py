@@ -17,7 +17,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine import near_ties
-from engine.acceptance import JUDGES, Judgement, RoundNoise, await_target, greedy, likeliest
+from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest, make_for_verdict
 from engine.clock import Clock
 from engine.drafter_kinds import NO_DRAFTER
 from engine.drafters.base import (
@@ -402,7 +402,7 @@ class _Run:
         if not (self.shaper.greedy or self.shaper.filters) and (proposals is None or self.options.rule in INVARIANT_RULES):
             noise.prepare("shared", 0, int(inputs.shape[0]), logits, "verify")
         if proposals is not None and not self.shaper.greedy and self.options.rule in RATIO_RULES and computes_on_host():
-            await_target(proposals.q, noise)
+            make_for_verdict(proposals.q, noise)
 
         drafted_ids = None if proposals is None else proposals.tokens
         p = self.shaper.shape(logits, self.committed, drafted_ids, lazy=proposals is None)

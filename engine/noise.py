@@ -101,7 +101,8 @@ class Meanwhile:
         self._making = 0.0
 
     def make(self, noise: Callable[[], object], wait: Callable[[], object], needed: bool = False) -> None:
-        """Waits for the pass, before or after the noise is made, if it is made at all; after, where nearly all is `needed`."""
+        """Waits for the pass, before or after the noise is made, if it is made at all. Where nearly all of it is `needed`, it is
+        made before, however short passes are."""
         began = time.perf_counter()
         if not (self._pays or needed):
             wait()
@@ -118,12 +119,31 @@ STILL_WAITED = 0.1
 """A pass is still under way when the noise was made if it is then waited for this share of the time that the noise took."""
 
 
+class Demand:
+    """Whether drafts of late asked for nearly all of their noise, so that to make that of several together takes less time."""
+
+    def __init__(self) -> None:
+        self._share, self._seen, self._begun = 0.0, 0, 0
+
+    def note(self, for_all: bool) -> None:
+        """What a draw asked for, whose noise had not been made before."""
+        self._seen = min(self._seen + 1, REMEMBERED)
+        self._share += (for_all - self._share) / self._seen
+
+    def is_for_all(self) -> bool:
+        """Asked once for each draft. Now and then the answer is no, to see whether that is still so."""
+        self._begun += 1
+        return self._share > MOSTLY and self._begun % SEEN_EVERY > 0
+
+
 MOSTLY = 0.4
-"""Where more than this share of draws ask for nearly all of their noise, to make all of it together takes less time."""
+"""Where more than this share of draws ask for nearly all of their noise, it is made ahead."""
 REMEMBERED = 16
 """Draws of late by which that is known."""
 SEEN_EVERY = 16
 """Of so many drafts one shows what it asks for."""
+MOST_AHEAD = 8
+"""Of longer drafts many tokens may not be drawn in the end, since a drafter ends them or copies."""
 
 
 class NoiseSource:
@@ -143,9 +163,7 @@ class NoiseSource:
         self._shared: dict[int, reference.Stream] = {}
         self._drafts: dict[tuple[int, int], reference.Stream] = {}
         self._keys: dict[tuple[str, int, int | None], tuple[int, int]] = {}
-        self._asked_for_all = 0.0
-        self._draws_seen = 0
-        self._drafts_begun = 0
+        self._demand = {"shared": Demand(), "draft": Demand()}
         self.meanwhile = {"draft": Meanwhile(), "verify": Meanwhile()}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
@@ -205,12 +223,10 @@ class NoiseSource:
         if stream is not None and stream.is_drawn and self.vocab_size >= reference.SEARCHED_FROM:
             stream.rare()
 
-    def wants_all(self, rows: int) -> bool:
-        """Whether so many drafts will probably ask for nearly all of their noise, as draws of late did, and to make it together
-        takes less. Now and then the answer is no, to see whether that is still so."""
-        self._drafts_begun += 1
-        together = rows > 1 and self.vocab_size <= reference.MADE_TOGETHER
-        return together and self._asked_for_all > MOSTLY and self._drafts_begun % SEEN_EVERY > 0
+    def wants_all(self, domain: str, rows: int) -> bool:
+        """Whether so many drafts will probably ask for nearly all of their noise, and to make it together takes less."""
+        together = 1 < rows <= MOST_AHEAD and self.vocab_size <= reference.MADE_TOGETHER
+        return together and self._demand[domain].is_for_all()
 
     def streams(
         self, positions: Sequence[int], domain: str = "shared", round_position: int | None = None
@@ -264,9 +280,8 @@ class NoiseSource:
         (stream,) = self.streams([position], domain, the_round)
         was_drawn = stream.is_drawn
         drawn = reference.draw_with_margin(logits, inverse_temperature, stream, reach, likeliest)
-        if not was_drawn:
-            self._draws_seen = min(self._draws_seen + 1, REMEMBERED)
-            self._asked_for_all += (stream.is_drawn - self._asked_for_all) / self._draws_seen
+        if not was_drawn and domain in self._demand:
+            self._demand[domain].note(stream.is_drawn)
         return drawn
 
     def argmax_and_margin(

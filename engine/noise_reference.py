@@ -242,7 +242,7 @@ def words_of_pairs(keys: Sequence[tuple[int, int]], pairs: Sequence[npt.NDArray[
     counts = [len(each) for each in pairs]
     every = np.concatenate(pairs, dtype=np.uint32, casting="unsafe")
     of_each = _keys_of(keys) if len(keys) == 1 else [np.repeat(half[:, 0], counts)[None] for half in _keys_of(keys)]
-    halves = _aligned(2, 1, len(every))
+    halves = _aligned(2, 1, -(-len(every) // _LINE) * _LINE)[..., : len(every)]
     for start in range(0, len(every), _PAIRS_AT_ONCE):
         end = start + _PAIRS_AT_ONCE
         low, high = of_each if len(keys) == 1 else (half[:, start:end] for half in of_each)
@@ -374,7 +374,8 @@ class Known(NamedTuple):
 
 
 class Stream:
-    """The random words of one position. All of them are drawn when they are asked for, and kept; a few can be had alone.
+    """The random words of one position. All of them are drawn when they are asked for, and kept; a few can be had alone. Those of
+    a long row are kept as the hash makes them, in halves, and in the order of their tokens once somebody asks for that.
 
     Args:
         key: as `stream_key` makes it.
@@ -392,7 +393,9 @@ class Stream:
     def words(self) -> Words:
         """(vocab_size,) of all tokens."""
         draw_words([self])
-        return _in_order(self.halves, self.vocab_size) if self._words is None else self._words
+        if self._words is None:
+            self._words = _in_order(self.halves, self.vocab_size)
+        return self._words
 
     @property
     def is_drawn(self) -> bool:
@@ -547,6 +550,10 @@ FLAT_FROM = 0.7
 """Where more of the pairs than this would have to be hashed, to pick them takes longer than to hash all."""
 
 
+LIKELY_FROM = 0.1
+"""Where more tokens than this share may win without a rare word, words in order are searched sooner than both halves."""
+
+
 class _Contest(NamedTuple):
     """A draw of which it is known what can win: tokens whose values are above `possible`, and without a rare word those above
     `likely`. `scores_of` makes the scores of some."""
@@ -570,8 +577,12 @@ class _Contest(NamedTuple):
             known: words of at least `pairs`; None where all are drawn.
         """
         if known is None:
+            above = self.values > self.likely
+            if np.count_nonzero(above) > LIKELY_FROM * len(above):
+                tokens = np.flatnonzero(above | (stream.words <= RARE_WORD))
+                return tokens, stream.words.take(tokens)
             rare, rare_words = stream.rare()
-            likely = np.flatnonzero(self.values > self.likely)
+            likely = np.flatnonzero(above)
             drawn = stream.halves[likely & 1, likely >> 1]
             others = drawn > RARE_WORD
             return np.concatenate([rare, likely[others]]), np.concatenate([rare_words, drawn[others]])

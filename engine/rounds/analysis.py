@@ -89,6 +89,7 @@ class Row(Shown):
 
     @cached_property
     def top(self) -> tuple[int, ...]:
+        """As `Shown` says."""
         if self.only is not None:
             return (self.only,)
         if len(self.likely) < TOP:
@@ -101,10 +102,12 @@ class Row(Shown):
         return theory.likely_ids(self.weights, self.total)
 
     def of(self, token: int) -> float:
+        """As `Shown` says."""
         return float(self.weights[token]) / self.total if self.only is None else float(token == self.only)
 
     @property
     def entropy(self) -> float:
+        """As `Shown` says."""
         if self._logits is None:
             return 0.0
         scores = self._logits - self._logits.max()

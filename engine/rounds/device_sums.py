@@ -199,6 +199,7 @@ class SummedRow(analysis.Shown):
 
     @cached_property
     def top(self) -> tuple[int, ...]:
+        """As `Shown` says."""
         count = min(analysis.TOP, len(self._best))
         if len(self._best) == LIKELIEST and self._values[-1] == self._values[count - 1] > -math.inf:
             return self.whole.top  # more tokens may be as likely as the last one
@@ -206,9 +207,11 @@ class SummedRow(analysis.Shown):
 
     @property
     def entropy(self) -> float:
+        """As `Shown` says."""
         return self.whole.entropy if self._entropy is None else max(0.0, self._entropy)
 
     def of(self, token: int) -> float:
+        """As `Shown` says."""
         known = self._chances.get(token)
         return self.whole.of(token) if known is None else known
 

@@ -522,7 +522,7 @@ def test_a_round_is_the_same_whatever_was_made_while_logits_were_computed(rule: 
         proposals = pen.proposals()
         assert proposals is not None
         if ahead:
-            acceptance.await_target(proposals.q, noise)
+            acceptance.make_for_verdict(proposals.q, noise)
         verdict = JUDGES[rule](shaper.shape(mx.array(p_logits), PROMPT), proposals.q, proposals.tokens, noise)
         told = [proposals.tokens, verdict.accepted, verdict.token, verdict.acceptance[:GAMMA], verdict.coins]
         return [None if each is None else np.asarray(each).tolist() for each in told]

@@ -443,15 +443,17 @@ def test_noise_that_is_needed_is_made_before_a_short_pass_is_waited_for() -> Non
 
 @pytest.mark.skipif(mx.metal.is_available(), reason="a GPU draws in its kernel")
 @pytest.mark.parametrize(("vocab_size", "spread", "rows", "wanted"), [
-    (5_000, 0.1, 4, True), (5_000, 0.1, 1, False), (5_000, 20.0, 4, False), (70_000, 0.1, 4, False),
+    (5_000, 0.1, 4, True), (5_000, 0.1, 1, False), (5_000, 20.0, 4, False), (70_000, 0.1, 4, False), (5_000, 0.1, 64, False),
 ])  # fmt: skip
 def test_drafts_are_made_together_where_most_ask_for_nearly_all(vocab_size: int, spread: float, rows: int, wanted: bool) -> None:
     source = noise.NoiseSource(SEED, vocab_size)
-    assert not source.wants_all(rows)
-    logits = np.random.default_rng(1).normal(0.0, spread, vocab_size).astype(np.float32)
+    assert not source.wants_all("draft", rows)
+    generator = np.random.default_rng(1)
+    logits, other = (generator.normal(0.0, each, vocab_size).astype(np.float32) for each in (spread, 20.1 - spread))
     for position in range(2 * noise.REMEMBERED):
         source.draw_on_host(logits, 1.25, position, "draft", position)
-    asked = [source.wants_all(rows) for _ in range(2 * noise.SEEN_EVERY)]
+        source.draw_on_host(other, 1.25, position, "shared", position)  # the target's draws under match say nothing of drafts
+    asked = [source.wants_all("draft", rows) for _ in range(2 * noise.SEEN_EVERY)]
     assert asked.count(True) == (len(asked) - 2 if wanted else 0), "one in so many is left to show what it asks for"
 
 
