@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,10 @@ from engine import noise_kernel
 from engine import noise_reference as reference
 from tests.shim import cases, execute
 from tests.shim.generated import Call, generated_calls
+from tests.shim.needs import needs_clang, needs_compiler, needs_metal
 
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 TABLE = cases.draws()
-
-needs_compiler = pytest.mark.skipif(
-    execute.compiler() is None or platform.system() != "Linux",
-    reason="runs the Metal source as C++, which needs a C++ compiler on Linux (apt-get install clang)",
-)
-needs_clang = pytest.mark.skipif(
-    execute.address_space_compiler() is None, reason="needs clang, which knows address spaces (apt-get install clang)"
-)
-needs_metal = pytest.mark.skipif(not mx.metal.is_available(), reason="needs Apple's GPU")
 
 
 @pytest.fixture(scope="module")

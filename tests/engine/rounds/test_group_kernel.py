@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -18,20 +17,12 @@ from engine.rounds import group_kernel
 from engine.rounds.group_kernel import GROUPS, MASS_UNIT, NO_RATIO
 from tests.shim import execute
 from tests.shim.generated import Call, generated_group_call
+from tests.shim.needs import needs_clang, needs_compiler, needs_metal
 
 Floats = npt.NDArray[np.float32]
 Bits = npt.NDArray[np.uint32]
 SIZES = ((1, 1, 1), (1, 2, 3), (3, 33, 2), (2, 1_000, 1), (4, 5_000, 3), (16, 1_001, 4), (1, 49_152, 7))
 """Rows, vocabulary, splits."""
-
-needs_compiler = pytest.mark.skipif(
-    execute.compiler() is None or platform.system() != "Linux",
-    reason="runs the Metal source as C++, which needs a C++ compiler on Linux (apt-get install clang)",
-)
-needs_clang = pytest.mark.skipif(
-    execute.address_space_compiler() is None, reason="needs clang, which knows address spaces (apt-get install clang)"
-)
-needs_metal = pytest.mark.skipif(not mx.metal.is_available(), reason="needs Apple's GPU")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,19 @@
+"""What tests of the kernels need, and how they say so where it is missing."""
+
+from __future__ import annotations
+
+import platform
+
+import mlx.core as mx
+import pytest
+
+from tests.shim import execute
+
+needs_compiler = pytest.mark.skipif(
+    execute.compiler() is None or platform.system() != "Linux",
+    reason="runs the Metal source as C++, which needs a C++ compiler on Linux (apt-get install clang)",
+)
+needs_clang = pytest.mark.skipif(
+    execute.address_space_compiler() is None, reason="needs clang, which knows address spaces (apt-get install clang)"
+)
+needs_metal = pytest.mark.skipif(not mx.metal.is_available(), reason="needs Apple's GPU")
