@@ -106,7 +106,8 @@ def test_rows_of_every_size_stay_distributions(temperature: float, on_host: bool
     shaped = Shaper(DecodingOptions(temperature=temperature)).shape(rows, [])
     expected = [[0, 0.5, 0.5, 0], [0, 0, 1, 0], [0, 0, 0.5, 0.5], [0.25] * 4]
     assert np.array(shaped.probabilities).tolist() == pytest.approx(np.array(expected), abs=1e-6)
-    assert [row.probabilities.tolist() for row in analysis.rows(np.array(shaped.logits), shaped.inverse_temperature)] == expected
+    analysed = [analysis.row(logits, shaped.inverse_temperature) for logits in np.array(shaped.logits)]
+    assert [row.probabilities.tolist() for row in analysed] == expected
 
 
 def test_rows_without_a_finite_maximum_are_left_as_they_are() -> None:
