@@ -255,8 +255,8 @@ def block(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
 
 
 def make_for_verdict(q: Draft, noise: RoundNoise) -> None:
-    """Makes what `rejection` and `block` need besides p, while the target computes that. Some of it is in vain where a proposal
-    is rejected, in time that would have been spent waiting."""
+    """Makes what `rejection` and `block` need besides p, while the target computes that. Where a proposal is rejected, some of it
+    is in vain, which costs nothing as long as p would have been waited for."""
     noise.coins(q.rows)
     if isinstance(q, Distribution):
         q.weigh()

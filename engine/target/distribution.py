@@ -189,7 +189,8 @@ class Distribution:
         for part in self._parts:
             part.weigh()
         if self.is_known and self.host is not None:
-            _ = [row.normaliser for row in self.host.rows]
+            for row in self.host.rows:
+                _ = row.normaliser
 
     @cached_property
     def log_normaliser(self) -> mx.array:
