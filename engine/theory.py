@@ -129,6 +129,8 @@ def expected_of_weights(
             lower, upper = _between(whole, apart)
             if upper - lower + unknown <= EXPECTED_TOLERANCE:
                 return match, upper, rejection
+            if moved_rest is not rest and upper - _agreement(_joined(gathered, moved_rest)) > EXPECTED_TOLERANCE:
+                break  # the rest alone leaves too much open, however finely the likely ones are gathered
     match = _probability(_inner(p, q) / (p_total * q_total))
     for bits in _BITS:
         lower, upper = _between(*_in_groups(p, q, p_total, q_total, bits))

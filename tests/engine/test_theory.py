@@ -175,6 +175,20 @@ def test_of_many_likely_tokens_those_alone_are_gathered(noise: float, monkeypatc
     assert theory.expected(p, q)[1] - exact > 2e-5, "one group for each octave is too few"
 
 
+def test_likely_tokens_are_not_gathered_more_finely_for_a_rest_that_says_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(3)
+    scores = generator.normal(0.0, 2.5, 260_000)
+    scores[:3] = 21.0
+    p, q = (row / row.sum() for row in map(np.exp, (scores, scores + generator.normal(0.0, 0.8, scores.size))))
+    exact, gathered = theory.gumbel_probability(p, q), []
+    in_groups = theory._in_groups
+    monkeypatch.setattr(theory, "_in_groups", lambda *given: gathered.append(given[0].size) or in_groups(*given))
+    assert -1e-9 <= theory.expected(p, q)[1] - exact <= theory.EXPECTED_TOLERANCE
+    assert len(gathered) == 2
+    assert 10_000 < gathered[0] < scores.size / 4
+    assert gathered[1] == scores.size
+
+
 def test_the_sorted_form_equals_the_definition_on_a_long_row() -> None:
     p, q = language_model_pair(np.random.default_rng(7), 3_000, 1.0)
     exact_p, exact_q = (row / row.sum() for row in (p.astype(np.float64), q.astype(np.float64)))
