@@ -1,16 +1,17 @@
 """What a round costs as the vocabulary grows, on a model that costs nothing: make bench-vocabulary
 
-    python -m tests.benchmarks.vocabulary [--vocabularies 32768 49152] [--rounds 30] [--repeats 5] [--pass-milliseconds 60]
+    python -m tests.benchmarks.vocabulary [--vocabularies 32768 49152] [--rounds 30] [--repeats 5] [--pairs 15] ...
 
 Target and drafter are tables of logits shaped like a language model's, so what is left of a round of five rows is drawing,
 judging and analysing. For each vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature), for one
-with the log-probabilities that its loop makes for it, and for a token of its own loop on the same table; and what the look-ups in
-the tables take that a round makes. Then for each rule the milliseconds of a round, bare and analysed, what analysing adds, and
-the bare round, less its look-ups, for each of its draws beside both of mlx-lm's; what analysing adds where the target's pass
-holds a matrix product beside which it can run. That needs a core that nobody else uses; what the decoding thread itself computes
-for it, or waits for it, is told apart. Last comes what the host takes to tell of a round what it shows: of the rows by itself,
-and of what a GPU has summed up. Times are the fastest of interleaved repeats, which a busy machine disturbs least; with
---work they are processor time of all threads instead, which it hardly disturbs, and what overlaps is counted in full.
+with the log-probabilities that its loop makes for it, and for a token of its own loop on the same table; and what the look-ups
+in the tables take that a round makes. Then for each rule the milliseconds of a round, bare and analysed, what analysing adds,
+and the bare round, less its look-ups, for each of its draws beside both of mlx-lm's; what analysing adds where the target's
+pass holds a matrix product beside which it can run: the mean of pairs of measurements, one bare and one analysed, with its 95 %
+interval. That needs a core that nobody else uses; what the decoding thread itself computes for it, or waits for it, is told
+apart. Last comes what the host takes to tell of a round what it shows: of the rows by itself, and of what a GPU has summed up.
+Other times are the fastest of interleaved repeats, which a busy machine disturbs least; with --work they are processor time of
+all threads instead, which it hardly disturbs, and what overlaps is counted in full.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import numpy as np
 from mlx_lm.generate import generate_step
 from mlx_lm.sample_utils import make_sampler
 
+from engine.bench.statistics import mean_interval
 from engine.decoding import DecodingOptions, decode
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.run_control import Control
@@ -160,8 +162,8 @@ def token_of_mlx_lm(model: Table, count: int) -> float:
 
 
 def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, count: int) -> tuple[float, float]:
-    """Milliseconds of a round, the analysis of the last one included; and what of it the decoding thread computed itself or
-    waited for the analysis of an earlier one."""
+    """Milliseconds of a round in the middle of an answer, where the round before is analysed beside it; and what of it the
+    decoding thread computed itself or waited for the analysis of an earlier one."""
     options = DecodingOptions(
         rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, analyse=analyse, phase_every=0
     )
@@ -169,23 +171,24 @@ def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, cou
     control = Control()
     rounds = decode(model, PROMPT, drafter, options, control=control, hand_over=incomplete.append)
     next(rounds)
-    incomplete.clear()
     own = 0.0
 
     def some() -> None:
         """As an answer does it: a round is completed beside the next one."""
         nonlocal own
         computed = time.thread_time()
-        with Beside() as beside:
-            control.on_wait, control.on_resume = beside.waits, beside.resumes
-            for _ in islice(rounds, count):
-                if analyse:
-                    waiting = time.perf_counter()
-                    beside.put(incomplete.pop())
-                    own += time.perf_counter() - waiting
-            own += time.thread_time() - computed
+        for _ in islice(rounds, count):
+            if analyse:
+                waiting = time.perf_counter()
+                beside.put(incomplete.pop())
+                own += time.perf_counter() - waiting
+        own += time.thread_time() - computed
 
-    return milliseconds(some, count), own * 1e3 / count
+    with Beside() as beside:
+        control.on_wait, control.on_resume = beside.waits, beside.resumes
+        if analyse:
+            beside.put(incomplete.pop())
+        return milliseconds(some, count), own * 1e3 / count
 
 
 def telling(model: Table, drafter: TableDrafter, rule: Rule, rounds: int) -> float:
@@ -208,11 +211,20 @@ def factor_of(wanted: float) -> mx.array:
         size = max(size + 16, int(size * min(2.0, (wanted / took) ** (1 / 3))))
 
 
-def pairs(model: Table, drafter: TableDrafter, rule: Rule, rounds: int, repeats: int) -> tuple[float, float, float]:
-    """Milliseconds of a bare round, what analysing adds, and what of that falls to the decoding thread."""
-    measured = [[round_of(model, drafter, rule, analyse, rounds) for analyse in (False, True)] for _ in range(repeats)]
-    bare, full = ([min(times) for times in zip(*runs, strict=True)] for runs in zip(*measured, strict=True))
-    return bare[0], full[0] - bare[0], full[1] - bare[1]
+def pairs(model: Table, drafter: TableDrafter, rule: Rule, rounds: int, repeats: int) -> np.ndarray:
+    """(repeats, 2, 2) of `round_of`, bare and analysed: each pair one after the other, either one first in turn."""
+    measured = []
+    for repeat in range(repeats):
+        order = (False, True) if repeat % 2 == 0 else (True, False)
+        each = {analyse: round_of(model, drafter, rule, analyse, rounds) for analyse in order}
+        measured.append([each[False], each[True]])
+    return np.array(measured)
+
+
+def interval(differences: np.ndarray) -> str:
+    """In words: of their mean, at 95 %; nothing for too few."""
+    found = mean_interval(differences, 0.025)
+    return "" if found is None else f" ({found[0]:.1f} to {found[1]:.1f})"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -221,6 +233,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rules", nargs="+", choices=RULES, default=RULES)
     parser.add_argument("--rounds", type=int, default=30, help="rounds of one measurement")
     parser.add_argument("--repeats", type=int, default=5, help="measurements, contenders interleaved")
+    parser.add_argument("--pairs", type=int, default=15, help="pairs of measurements beside a pass")
     parser.add_argument("--pass-milliseconds", type=float, default=60.0)
     parser.add_argument("--work", action="store_true", help="processor time instead of time")
     chosen = parser.parse_args(arguments)
@@ -242,16 +255,18 @@ def main(arguments: list[str] | None = None) -> None:
         )
         for rule in chosen.rules:
             draws = GAMMA + (GAMMA + 1 if rule in ("match", "gumbel") else 1)
-            bare, added, _ = pairs(free, drafter, rule, chosen.rounds, chosen.repeats)
+            bare, full = pairs(free, drafter, rule, chosen.rounds, chosen.repeats)[:, :, 0].min(axis=0)
             of_rows = telling(free, drafter, rule, chosen.rounds)
             with as_on_a_gpu():
                 of_sums = telling(free, drafter, rule, chosen.rounds)
-            whole, left, own = pairs(paid, drafter, rule, max(4, chosen.rounds // 4), chosen.repeats)
+            beside = pairs(paid, drafter, rule, max(4, chosen.rounds // 4), chosen.pairs)
+            (left, own), spread = (beside[:, 1] - beside[:, 0]).mean(axis=0), interval(beside[:, 1, 0] - beside[:, 0, 0])
             print(
                 f"  {rule:<10}bare {bare:6.2f} ms, {(bare - looking) / draws / draw:.2f} and "
                 f"{(bare - looking) / draws / whole_draw:.2f} of mlx-lm's draws for each of {draws}; "
-                f"analysing adds {added:6.2f} ms, and {left:6.2f} ms to a round of {whole:.0f} ms "
-                f"({own:.2f} ms of the decoding thread); to tell it takes {of_rows:.2f} ms of rows, {of_sums:.2f} ms of sums",
+                f"analysing adds {full - bare:6.2f} ms, and {left:6.2f} ms{spread} to a round of "
+                f"{beside[:, 0, 0].min():.0f} ms ({own:.2f} ms of the decoding thread); "
+                f"to tell it takes {of_rows:.2f} ms of rows, {of_sums:.2f} ms of sums",
                 flush=True,
             )
 
