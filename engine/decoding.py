@@ -266,7 +266,7 @@ class _Run:
             sound = True
             raise
         finally:
-            self.control.on_wait()
+            self.control.waits()
             # After an error the caches are of unknown content; whoever owns them drops them.
             if sound:
                 caches.mark(self.cache)
@@ -396,7 +396,7 @@ class _Run:
             logits, features = self._forward(inputs)
         if staged or computes_on_host():
             mx.async_eval(logits)
-            self.control.on_wait()
+            self.control.waits()
         verified = self._evaluated(logits) if staged else None
         communication = self.links.take() if self.links is not None and staged else None
         if not (self.shaper.greedy or self.shaper.filters) and (proposals is None or self.options.rule in INVARIANT_RULES):
@@ -407,16 +407,16 @@ class _Run:
         drafted_ids = None if proposals is None else proposals.tokens
         p = self.shaper.shape(logits, self.committed, drafted_ids, lazy=proposals is None)
         if p.is_known:
-            self.control.on_resume()
+            self.control.resumes()
         judgement = self._judge(p, proposals, noise)
         margins = self._margins(p, proposals, judgement, noise)
         others = self._other_draws(p, proposals, judgement, noise)
         sums = self._sums(p, proposals, judgement)
         arrays = self._looked_at(p, proposals, judgement, margins, others, sums)
         self._queue_plain(judgement, arrays)
-        self.control.on_wait()
+        self.control.waits()
         mx.eval(*arrays)  # the one synchronisation
-        self.control.on_resume()
+        self.control.resumes()
         stages = _Stages(began, self.clock(), drafted, verified, communication)
 
         later = others or self._later_draws(proposals, judgement, noise)

@@ -84,6 +84,11 @@ class EngineLike(Protocol):
     def wait(self, timeout: float) -> bool:
         """Wait until there are events, at most `timeout` seconds; whether there are. Not for the window's thread."""
 
+    @property
+    def is_computing(self) -> bool:
+        """Whether an answer waits for Python's lock whenever another thread of this process has it. Between two of its passes it
+        does so for some milliseconds, and what is not urgent is better left for later."""
+
     def close(self, timeout: float = 5.0) -> bool:
         """Stop every answer, end the engine, and wait for it at most `timeout` seconds; whether it has ended.
 

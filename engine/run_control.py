@@ -32,12 +32,15 @@ class Control:
         on_resume: called on the decoding thread when a pass that it waited for is there.
         on_changes: called on the decoding thread with what was requested; gives what of it takes effect. Where drafters are
             requested by name, it puts them in its place.
+        is_computing: whether the decoding thread is between a pass of the target and its next wait, when another thread that
+            computes in Python takes its time.
     """
 
     on_prefill: Callable[[int, int], None]
     on_wait: Callable[[], None]
     on_resume: Callable[[], None]
     on_changes: Callable[[dict[str, Any]], dict[str, Any]]
+    is_computing: bool
 
     def __init__(self, on_prefill: Callable[[int, int], None] | None = None) -> None:
         self.tell_nobody()
@@ -53,6 +56,17 @@ class Control:
         self.on_wait = lambda: None
         self.on_resume = lambda: None
         self.on_changes = lambda changes: changes
+        self.is_computing = False
+
+    def waits(self) -> None:
+        """The decoding thread is about to wait."""
+        self.is_computing = False
+        self.on_wait()
+
+    def resumes(self) -> None:
+        """A pass that it waited for is there."""
+        self.is_computing = True
+        self.on_resume()
 
     def stop(self) -> None:
         """Ends the answer within one round or one chunk of the prompt."""
@@ -85,5 +99,5 @@ class Control:
         if not changes:
             return changes
         if "drafter" in changes:
-            self.on_wait()
+            self.waits()
         return self.on_changes(changes)

@@ -187,6 +187,12 @@ class Engine:
         """As in `EngineLike`."""
         return self._events.wait(timeout)
 
+    @property
+    def is_computing(self) -> bool:
+        """As in `EngineLike`."""
+        with self._lock:
+            return any(job.is_computing for job in self._runs.values())
+
     def close(self, timeout: float = 5.0) -> bool:
         """As in `EngineLike`."""
         with self._lock:

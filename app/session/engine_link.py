@@ -77,6 +77,11 @@ class EngineLink(QObject):
         """Whether the engine still owes an answer to something."""
         return self._loads > 0 or bool(self._open)
 
+    @property
+    def is_computing(self) -> bool:
+        """As `EngineLike.is_computing`."""
+        return self._engine.is_computing
+
     def exchange(self, settings: Settings) -> None:
         """Has another engine serve, as these settings ask for. Whatever is under way ends, by itself or as cut off."""
         if isinstance(self._engine, LazyEngine):

@@ -160,3 +160,8 @@ class LazyEngine:
     def wait(self, timeout: float) -> bool:
         """As `EngineLike.wait`; False at once before the engine is started."""
         return self._engine is not None and self._engine.wait(timeout)
+
+    @property
+    def is_computing(self) -> bool:
+        """As `EngineLike.is_computing`; False before the engine is started."""
+        return self._engine is not None and self._engine.is_computing

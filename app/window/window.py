@@ -128,8 +128,10 @@ class Window(QMainWindow):
         self._clock = QTimer(self, interval=250)
         self._clock.timeout.connect(self._tick)
         self._growing: Answer | None = None
-        self._text = Pacer(self._show_text, *TEXT_PACE, self)
-        self._rest = Pacer(self._show_growth, *REST_PACE, self)
+        self._text, self._rest = (
+            Pacer(frame, *pace, self, lambda: self.chat.link.is_computing)
+            for frame, pace in ((self._show_text, TEXT_PACE), (self._show_growth, REST_PACE))
+        )
         self._collector = GcScheduler(self)
         self._enter_presses = EnterPresses(self)
         self._build()

@@ -235,6 +235,11 @@ class ProcessEngine:
         """As in `EngineLike`."""
         return self._events.wait(timeout)
 
+    @property
+    def is_computing(self) -> bool:
+        """As in `EngineLike`. Another process has a lock of its own."""
+        return False
+
     def close(self, timeout: float = 5.0) -> bool:
         """As in `EngineLike`. A process that has not ended by then is killed, so it always has."""
         with self._lock:

@@ -176,6 +176,10 @@ class FakeEngine:
         self._in_force: dict[str, Any] = {}
         self._wishes: dict[str, Any] = {}
 
+    @property
+    def is_computing(self) -> bool:
+        return False
+
     def say(self, *events: Event) -> None:
         """Events for the next drain."""
         self._said.extend(events)

@@ -1,12 +1,12 @@
 """What the window costs the engine: tokens per second with every view open, against the same engine alone: make bench-window
 
-The built-in pair answers the same prompt with the same seed, in turn without a window and with one (painted offscreen where there
-is no screen), whose panel shows the rounds, the charts and the table in turn, with ghosts shown and a token pinned. The ratios of
-the medians are printed, and how long the window's frames took beside the engine, which further turns measure, for the clock takes
-its time, too. Read the ratios: all sides ran in turn on the same machine. With --vocabulary the target's table of tokens is
-padded with ids that nobody knows, so that the figures are those of a larger vocabulary. Without a GPU the pass takes every
-core, and what the window computes is missing there; with --pass-milliseconds the target is its first layer alone, and each pass
-sleeps so long as if another device computed it.
+The built-in pair answers the same prompt with the same seed, in turn without a window and with one (painted offscreen where
+there is no screen), whose panel shows the rounds, the charts, the table and the rules in turn, with ghosts shown and a token
+pinned; each turn begins with another side. The mean ratio within a turn is printed with its 95 % interval, and how long the
+window's frames took beside the engine, which further turns measure, for the clock takes its time, too. With --vocabulary the
+target's table of tokens is padded with ids that nobody knows, so that the figures are those of a larger vocabulary. Without a
+GPU the pass takes every core, and what the window computes is missing there; with --pass-milliseconds the target is its first
+layer alone, and each pass sleeps so long as if another device computed it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import mlx.core as mx
 import mlx.nn as nn
+import numpy as np
 from PySide6.QtCore import QEventLoop, QTimer
 
 from app.session.cursor import Place
 from app.session.settings import PANEL_PAGES, PanelPage, Settings
 from app.window.launch import make_application
 from app.window.window import Window
+from engine.bench.statistics import mean_interval
 from engine.models import loading
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import embedding_of
@@ -152,21 +154,25 @@ def main() -> None:
     stretches: dict[str, list[Stretch]] = {page: [] for page in PANEL_PAGES}
     shares: dict[str, list[float]] = {page: [] for page in PANEL_PAGES}
     frames.ticking = False
-    for _ in range(arguments.turns):
-        sides["alone"].append(alone(engine, settings.options(), settings.drafter))
-        for page in PANEL_PAGES:
-            speed, _, share = watched(window, page, frames)
-            shares[page].append(share)
-            sides[page].append(speed)
+    names = list(sides)
+    for turn in range(arguments.turns):
+        for side in names[turn % len(names) :] + names[: turn % len(names)]:
+            if side == "alone":
+                sides[side].append(alone(engine, settings.options(), settings.drafter))
+                continue
+            speed, _, share = watched(window, side, frames)
+            shares[side].append(share)
+            sides[side].append(speed)
     frames.ticking = True
     for _ in range(arguments.frame_turns):
         for page in PANEL_PAGES:
             stretches[page] += watched(window, page, frames)[1]
     window.close()
-    base = statistics.median(sides["alone"])
     for side, values in sides.items():
-        middle = statistics.median(values)
-        print(f"{side:>7}: {middle / base:.3f}, median {middle:.1f} tokens/s of {', '.join(f'{value:.1f}' for value in values)}")
+        ratios = np.divide(values, sides["alone"])
+        interval = mean_interval(ratios, 0.025) if side != "alone" else None
+        spread = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
+        print(f"{side:>7}: {ratios.mean():.3f}{spread}; {', '.join(f'{value:.1f}' for value in values)} tokens/s")
     print("Frames while generating, and the share of a processor that the window takes:")
     for name, lengths in stretches.items():
         timed = f"{summary(lengths)}; " if lengths else ""

@@ -181,7 +181,7 @@ class FakeBackend:
             changes = control.take_changes()
             drafter = changes.pop("drafter", drafter)
             options = options.replace(**changes)
-            control.on_wait()
+            control.waits()
             self._pass()
             if index in self.fail_at:
                 raise self.fail_at[index]

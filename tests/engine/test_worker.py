@@ -141,6 +141,28 @@ def test_everything_that_computes_runs_on_one_thread_that_is_not_the_callers(des
     assert desk.backend.closed == 1
 
 
+def test_it_computes_between_two_passes_of_an_answer_and_at_no_other_time(desk: Desk) -> None:
+    seen: list[tuple[str, bool]] = []
+    desk.answer()
+    assert not desk.engine.is_computing
+    wait, decode = desk.backend._pass, desk.backend.decode
+
+    def waits() -> None:
+        seen.append(("pass", desk.engine.is_computing))
+        wait()
+
+    def decoded(*arguments: Any) -> Generator[Round, None, None]:
+        for round in decode(*arguments):
+            arguments[5].resumes()
+            seen.append(("round", desk.engine.is_computing))
+            yield round
+
+    desk.backend._pass, desk.backend.decode = waits, decoded  # type: ignore[method-assign, assignment]
+    desk.answer("how are you")
+    assert {("pass", False), ("round", True)} == set(seen)
+    assert not desk.engine.is_computing
+
+
 def test_a_seed_is_drawn_recorded_and_different_each_time(desk: Desk) -> None:
     options = DecodingOptions(max_tokens=1)
     for _ in range(3):

@@ -62,3 +62,33 @@ def test_news_that_had_to_wait_are_shown_by_one_frame(qtbot: QtBot) -> None:
     assert pacer.waits
     qtbot.waitUntil(lambda: not pacer.waits)
     assert len(frames) == 2
+
+
+@pytest.mark.usefixtures("qapp")
+def test_a_frame_in_the_way_is_put_off_but_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, frames, hindered = Clock(), list[float](), True
+    monkeypatch.setattr("app.look.pacer.time", clock)
+    parent = QObject()
+    pacer = Pacer(lambda: frames.append(clock.now), 0.02, 0.03, 0.4, parent, lambda: hindered)
+    pacer.touch()
+    assert pacer.waits
+    assert not frames
+    clock.now += 0.01
+    pacer._run()
+    assert not frames, "somebody is still in the way"
+    clock.now += 0.021
+    pacer._run()
+    assert frames == [clock.now], "after 30 ms it comes all the same"
+    clock.now += 10
+    pacer.touch()
+    hindered = False
+    clock.now += 0.003
+    pacer._run()
+    assert len(frames) == 2, "as soon as nobody is"
+    hindered = True
+    clock.now += 10
+    pacer.touch()
+    pacer.stop()
+    clock.now += 10
+    pacer.touch()
+    assert len(frames) == 2, "what was waited before it was stopped does not count"

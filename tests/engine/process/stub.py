@@ -85,6 +85,11 @@ class StubEngine:
     def events(self, limit: int | None = None, budget: float | None = None) -> list[object]:
         return list(self._events.take(limit, budget))
 
+    @property
+    def is_computing(self) -> bool:
+        """It computes nothing."""
+        return False
+
     def wait(self, timeout: float) -> bool:
         return self._events.wait(timeout)
 

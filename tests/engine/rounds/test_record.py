@@ -137,6 +137,20 @@ def test_others_are_told_where_the_target_s_pass_is_waited_for(kind: str, phase_
         assert kind == "none" or since.index("wait") < since.index("pass"), "it waits for the pass of this round"
 
 
+@pytest.mark.parametrize("kind", ["model", "ngram", "none"])
+def test_it_is_said_whether_the_decoding_thread_computes(kind: str) -> None:
+    control, at_waits = Control(), list[bool]()
+    control.on_wait = lambda: at_waits.append(control.is_computing)
+    assert not control.is_computing
+    for _ in decode(TabularModel(TABLES.target), PROMPT, drafter_of(kind), OPTIONS, control=control):
+        assert control.is_computing
+    assert not control.is_computing
+    assert not any(at_waits)
+    control.resumes()
+    control.tell_nobody()
+    assert not control.is_computing
+
+
 def test_others_are_told_before_a_drafter_is_loaded() -> None:
     seen: list[str] = []
     control = Control()
