@@ -10,8 +10,9 @@ from functools import partial
 from PySide6.QtCore import QObject, QTimer, Slot
 
 LOOK_MS = 3
-LONGEST_HINDRANCE = 0.03
-"""Seconds that a frame is put off at most because it would be in somebody's way."""
+"""How often a frame that would be in somebody's way looks whether it still is."""
+PUT_OFF = 0.03
+"""Seconds after which it comes all the same."""
 PAINTED_MS = 25
 """After so long Qt has laid out and painted what a frame has changed: it waits for the screen, and elsewhere 5 ms."""
 
@@ -68,7 +69,7 @@ class Pacer(QObject):
     def _run(self) -> None:
         now = time.perf_counter()
         self._due = now if self._due is None else self._due
-        if now - self._due < LONGEST_HINDRANCE and self._is_in_the_way():
+        if now - self._due < PUT_OFF and self._is_in_the_way():
             self._timer.start(LOOK_MS)
             return
         self._due = None
