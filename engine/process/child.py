@@ -90,7 +90,8 @@ class _Service:
                     pass
                 while self._engine.wait(0):
                     self._send()
-                os._exit(0)
+                with self._sending:  # what the other thread has taken it has sent by now
+                    os._exit(0)
             if name not in ASKED:
                 raise DraftlightError(f"An engine cannot be asked to {name}.")
             self._ids.extend(ids)
