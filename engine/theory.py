@@ -122,15 +122,17 @@ def expected_of_weights(
         known = p_known / np.float64(p_total), q_known / np.float64(q_total)
         rest, moved_rest, unknown = _rest(known, p_row, q_row, both, likely, p_total)
         match = _probability((known[0] * known[1]).sum())
-        for bits in _BITS if likely.size > _FEW else (None,):
+        tried = _BITS if likely.size > _FEW else (None,)
+        for bits in tried:
             gathered, moved = (known, known) if bits is None else _in_groups(p_known, q_known, p_total, q_total, bits)
             whole = _joined(gathered, rest)
             apart = whole if moved is gathered and moved_rest is rest else _joined(moved, moved_rest)
             lower, upper = _between(whole, apart)
             if upper - lower + unknown <= EXPECTED_TOLERANCE:
                 return match, upper, rejection
-            if moved_rest is not rest and upper - _agreement(_joined(gathered, moved_rest)) > EXPECTED_TOLERANCE:
-                break  # the rest alone leaves too much open, however finely the likely ones are gathered
+            is_last = bits == tried[-1]
+            if not is_last and moved_rest is not rest and upper - _agreement(_joined(gathered, moved_rest)) > EXPECTED_TOLERANCE:
+                break  # to gather the likely ones more finely is in vain: the rest alone leaves too much open
     match = _probability(_inner(p, q) / (p_total * q_total))
     for bits in _BITS:
         lower, upper = _between(*_in_groups(p, q, p_total, q_total, bits))
