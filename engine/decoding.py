@@ -395,8 +395,8 @@ class _Run:
         else:
             logits, features = self._forward(inputs)
         if staged or computes_on_host():
-            mx.async_eval(logits)
             self.control.waits()
+            mx.async_eval(logits)  # of many operations the CPU back-end takes a few, and has the caller wait until it has all
         verified = self._evaluated(logits) if staged else None
         communication = self.links.take() if self.links is not None and staged else None
         if not (self.shaper.greedy or self.shaper.filters) and (proposals is None or self.options.rule in INVARIANT_RULES):

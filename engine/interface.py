@@ -86,8 +86,8 @@ class EngineLike(Protocol):
 
     @property
     def is_computing(self) -> bool:
-        """Whether an answer waits for Python's lock whenever another thread of this process has it. Between two of its passes it
-        does so for some milliseconds, and what is not urgent is better left for later."""
+        """Whether a thread of this process is between two passes of an answer's target, so that work in Python on another thread
+        would hold it up. That lasts some milliseconds, with a slow drafter some tens; what is not urgent may wait as long."""
 
     def close(self, timeout: float = 5.0) -> bool:
         """Stop every answer, end the engine, and wait for it at most `timeout` seconds; whether it has ended.

@@ -32,8 +32,8 @@ class Control:
         on_resume: called on the decoding thread when a pass that it waited for is there.
         on_changes: called on the decoding thread with what was requested; gives what of it takes effect. Where drafters are
             requested by name, it puts them in its place.
-        is_computing: whether the decoding thread is between a pass of the target and its next wait, when another thread that
-            computes in Python takes its time.
+        is_computing: whether the decoding thread is between two passes of the target, drafting included: what another thread of
+            the process does in Python then slows it down.
     """
 
     on_prefill: Callable[[int, int], None]

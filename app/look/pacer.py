@@ -11,17 +11,16 @@ from PySide6.QtCore import QObject, QTimer, Slot
 
 LOOK_MS = 3
 """How often a frame that would be in somebody's way looks whether it still is."""
-PUT_OFF = 0.03
-"""Seconds after which it comes all the same."""
+LONGEST_PUT_OFF = 0.03
+"""Seconds that it is put off at most."""
 PAINTED_MS = 25
 """After so long Qt has laid out and painted what a frame has changed: it waits for the screen, and elsewhere 5 ms."""
 
 
 class Pacer(QObject):
     """Has frames painted one after the other, the dearer the rarer: so that they take at most a share of a processor, yet come at
-    least every `most` seconds while there is news. The first one after a pause comes at once.
-
-    A frame that would be in somebody's way waits a little.
+    least every `most` seconds while there is news. The first one after a pause comes at once. One that would be in somebody's way
+    is put off until it no longer is, at most `LONGEST_PUT_OFF` seconds.
 
     What a frame costs is what the window's thread computes until it is painted. Time that it waits meanwhile counts for nothing.
     """
@@ -69,7 +68,7 @@ class Pacer(QObject):
     def _run(self) -> None:
         now = time.perf_counter()
         self._due = now if self._due is None else self._due
-        if now - self._due < PUT_OFF and self._is_in_the_way():
+        if now - self._due < LONGEST_PUT_OFF and self._is_in_the_way():
             self._timer.start(LOOK_MS)
             return
         self._due = None

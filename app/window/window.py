@@ -128,10 +128,8 @@ class Window(QMainWindow):
         self._clock = QTimer(self, interval=250)
         self._clock.timeout.connect(self._tick)
         self._growing: Answer | None = None
-        self._text, self._rest = (
-            Pacer(frame, *pace, self, lambda: self.chat.link.is_computing)
-            for frame, pace in ((self._show_text, TEXT_PACE), (self._show_growth, REST_PACE))
-        )
+        self._text = Pacer(self._show_text, *TEXT_PACE, self, self._engine_computes)
+        self._rest = Pacer(self._show_growth, *REST_PACE, self, self._engine_computes)
         self._collector = GcScheduler(self)
         self._enter_presses = EnterPresses(self)
         self._build()
@@ -501,6 +499,9 @@ class Window(QMainWindow):
         self.transcript.viewport().update()
         self._show_note()
         self._refresh()
+
+    def _engine_computes(self) -> bool:
+        return self.chat.link.is_computing
 
     def _show_text(self) -> None:
         self._show_wait(self.session.running)

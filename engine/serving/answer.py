@@ -278,6 +278,7 @@ class _AnswerRun:
 
     def _hand_over(self, used: float) -> Generator[float, None, None]:
         """Others have their turns. What this answer has queued is waited for first: it would run in their time."""
+        self._run.waits()
         self._clock.wait(self._backend.finish_queued)
         left = self._clock()
         yield used

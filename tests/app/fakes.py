@@ -154,7 +154,8 @@ class FakeEngine:
 
     Attributes:
         requests, counts, benched, loads, forced: what it was asked for. closed: whether it was closed.
-        hold: rounds are held back while it is True. pause_after: no more rounds of an answer than that.
+        is_computing: what it says of itself. hold: rounds are held back while it is True.
+        pause_after: no more rounds of an answer than that.
     """
 
     def __init__(self, rounds: Iterable[Round] | None = None) -> None:
@@ -168,6 +169,7 @@ class FakeEngine:
         self.stopped: list[int] = []
         self.closed = False
         self.hold = False
+        self.is_computing = False
         self.pause_after: int | None = None
         self._hurries = False
         self._said: deque[Event] = deque()
@@ -175,10 +177,6 @@ class FakeEngine:
         self._next = 0
         self._in_force: dict[str, Any] = {}
         self._wishes: dict[str, Any] = {}
-
-    @property
-    def is_computing(self) -> bool:
-        return False
 
     def say(self, *events: Event) -> None:
         """Events for the next drain."""

@@ -58,14 +58,16 @@ def alone(engine: Engine, options: DecodingOptions, drafter: str) -> float:
 class Elsewhere(nn.Module):
     """A layer that is computed by another device, for the processor, which sleeps meanwhile."""
 
-    def __init__(self, layer: nn.Module, seconds: float) -> None:
+    def __init__(self, layer: nn.Module, seconds: float, waits: Callable[[], object]) -> None:
         super().__init__()
+        self._waits = waits
         self._layer = layer
         self.use_sliding = layer.use_sliding  # read by mlx-lm's llama
         self._seconds = seconds
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """As the layer, later."""
+        self._waits()
         time.sleep(self._seconds)
         return self._layer(*arguments, **options)
 
@@ -93,9 +95,15 @@ def pad(model: Any, vocab_size: int) -> None:
         model.args.vocab_size = vocab_size
 
 
-def send_elsewhere(model: Any, milliseconds: float) -> None:
-    """Leaves the model its first layer, in which a pass sleeps."""
-    model.model.layers = [Elsewhere(model.model.layers[0], milliseconds / 1000)]
+def send_elsewhere(model: Any, milliseconds: float, waits: Callable[[], object]) -> None:
+    """Leaves the model its first layer, in which a pass sleeps, and says when it does."""
+    model.model.layers = [Elsewhere(model.model.layers[0], milliseconds / 1000, waits)]
+
+
+def waits(engine: Engine) -> None:
+    """As the engine's thread says it before a pass that is evaluated: here it waits while the graph is built already."""
+    for job in list(engine._runs.values()):
+        job.waits()
 
 
 def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, list[Stretch], float]:
@@ -142,7 +150,7 @@ def main() -> None:
     if arguments.vocabulary:
         change_targets(partial(pad, vocab_size=arguments.vocabulary))
     if arguments.pass_milliseconds:
-        change_targets(partial(send_elsewhere, milliseconds=arguments.pass_milliseconds))
+        change_targets(partial(send_elsewhere, milliseconds=arguments.pass_milliseconds, waits=lambda: waits(engine)))
     engine = Engine()
     settings = Settings(drafter=arguments.drafter, seed=7, max_tokens=arguments.tokens)
     window = Window(engine, settings)

@@ -70,25 +70,33 @@ def test_a_frame_in_the_way_is_put_off_but_not_for_long(monkeypatch: pytest.Monk
     monkeypatch.setattr("app.look.pacer.time", clock)
     parent = QObject()
     pacer = Pacer(lambda: frames.append(clock.now), 0.02, 0.03, 0.4, parent, lambda: hindered)
-    pacer.touch()
-    assert pacer.waits
-    assert not frames
-    clock.now += 0.01
-    pacer._run()
-    assert not frames, "somebody is still in the way"
-    clock.now += 0.021
-    pacer._run()
-    assert frames == [clock.now], "after 30 ms it comes all the same"
+
+    def looks_again(after: float) -> None:
+        """As its timer does it, which fires once."""
+        assert pacer.waits
+        pacer._timer.stop()
+        clock.now += after
+        pacer._run()
+
+    for many in (1, 2):
+        hindered = True
+        clock.now += 10
+        pacer.touch()
+        assert len(frames) == many - 1
+        looks_again(0.01)
+        assert len(frames) == many - 1, "it still is"
+        looks_again(0.021)
+        assert frames[many - 1 :] == [clock.now], "after 30 ms it comes all the same"
     clock.now += 10
     pacer.touch()
     hindered = False
-    clock.now += 0.003
-    pacer._run()
-    assert len(frames) == 2, "as soon as nobody is"
+    looks_again(0.003)
+    assert frames[2:] == [clock.now], "as soon as it no longer is"
     hindered = True
     clock.now += 10
     pacer.touch()
     pacer.stop()
     clock.now += 10
     pacer.touch()
-    assert len(frames) == 2, "what was waited before it was stopped does not count"
+    assert pacer.waits
+    assert len(frames) == 3, "how long it waited before it was stopped does not count"

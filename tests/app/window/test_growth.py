@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.session.lazy_engine import LazyEngine
+from app.session.settings import Settings
 from app.window.window import Window
 from tests.app.driving import status
 from tests.app.fakes import STORY, FakeEngine, story_rounds
@@ -59,3 +61,28 @@ def test_each_round_is_shown_where_frames_cost_little(
     qtbot.waitUntil(lambda: told(window)[:3] == (9, 9, "Generating, round 9"))
     window.stop()
     qtbot.waitUntil(lambda: window.session.running is None)
+
+
+def test_frames_wait_while_the_engine_computes_and_the_end_does_not(
+    qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.look.pacer.LONGEST_PUT_OFF", 3600.0)
+    for pace in ("TEXT_PACE", "REST_PACE"):
+        monkeypatch.setattr(f"app.window.window.{pace}", (1.0, 0.0, 0.0))
+    engine = FakeEngine(story_rounds(STORY * 2))
+    lazy = LazyEngine(lambda settings, after: engine, Settings())
+    assert not lazy.is_computing
+    window = show_window(lazy, panel_page="rounds")
+    engine.is_computing, engine.pause_after = True, 9
+    window.send("Tell me a story.")
+    qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.turns[0].answer.tally.rounds == 9)
+    behind = told(window)
+    assert behind[0] < 9 and behind[1] < 9
+    engine.is_computing = False
+    qtbot.waitUntil(lambda: told(window)[:3] == (9, 9, "Generating, round 9"))
+    engine.is_computing, engine.pause_after = True, None
+    engine.hurry()
+    qtbot.waitUntil(lambda: window.session.running is None)
+    many = len(window.session.turns[0].answer.rounds)
+    assert many > 9
+    assert told(window)[:2] == (many, many)
