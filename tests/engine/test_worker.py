@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from engine.errors import DraftlightError
+from engine.requests.compare import CompareRequest
 from engine.trace import read
 from engine.types import (
     SEED_LIMIT,
@@ -160,6 +161,12 @@ def test_it_computes_between_two_passes_of_an_answer_and_at_no_other_time(desk: 
     desk.backend._pass, desk.backend.decode = waits, decoded  # type: ignore[method-assign, assignment]
     desk.answer("how are you")
     assert {("pass", False), ("round", True)} == set(seen)
+    seen.clear()
+    options = DecodingOptions(max_tokens=3, seed=1)
+    runs = desk.engine.compare(CompareRequest(tuple(Request((Message("user", text),), options) for text in ("one", "two"))))
+    for run in runs:
+        desk.until(RunFinished, run_id=run)
+    assert {("pass", False), ("round", True)} == set(seen), "not while another answer has its turn"
     assert not desk.engine.is_computing
 
 

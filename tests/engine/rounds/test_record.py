@@ -151,6 +151,28 @@ def test_it_is_said_whether_the_decoding_thread_computes(kind: str) -> None:
     assert not control.is_computing
 
 
+@pytest.mark.parametrize("kind", ["model", "ngram"])
+def test_a_pass_is_waited_for_from_when_it_is_handed_over(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    control, passes, handed_over = Control(), list[bool](), list[bool]()
+    queue = mx.async_eval
+
+    class Seen(TabularModel):
+        def __call__(self, *given: Any, **named: Any) -> mx.array:
+            passes.append(True)
+            return super().__call__(*given, **named)
+
+    def queued(*arrays: Any) -> None:
+        if len(handed_over) < len(passes):
+            handed_over.append(control.is_computing)
+        queue(*arrays)
+
+    monkeypatch.setattr(mx, "async_eval", queued)
+    for _ in decode(Seen(TABLES.target), PROMPT, drafter_of(kind), OPTIONS, control=control):
+        assert control.is_computing
+    assert len(handed_over) > 3
+    assert not any(handed_over), "what computes it may hold this thread up until nearly all of it is done"
+
+
 def test_others_are_told_before_a_drafter_is_loaded() -> None:
     seen: list[str] = []
     control = Control()
