@@ -130,8 +130,9 @@ def expected_of_weights(
             lower, upper = _between(whole, apart)
             if upper - lower + unknown <= EXPECTED_TOLERANCE:
                 return match, upper, rejection
-            is_last = bits == tried[-1]
-            if not is_last and moved_rest is not rest and upper - _agreement(_joined(gathered, moved_rest)) > EXPECTED_TOLERANCE:
+            if bits == tried[-1] or moved_rest is rest:
+                continue
+            if upper - _agreement(_joined(gathered, moved_rest)) > EXPECTED_TOLERANCE:
                 break  # to gather the likely ones more finely is in vain: the rest alone leaves too much open
     match = _probability(_inner(p, q) / (p_total * q_total))
     for bits in _BITS:

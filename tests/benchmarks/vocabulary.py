@@ -6,13 +6,13 @@ Target and drafter are tables of logits shaped like a language model's, so what 
 judging and analysing. For each vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature), for one
 with the log-probabilities that its loop makes for it, and for a token of its own loop on the same table; and what the look-ups
 in the tables take that a round makes. Then for each rule the milliseconds of a round, bare and analysed, what analysing adds
-(one analysis more than rounds, of thirty), and the bare round, less its look-ups, for each of its draws beside both of
-mlx-lm's; what analysing adds where the target's pass holds a matrix product beside which it can run: the mean of pairs of
-measurements, one bare and one analysed, with its 95 % interval. That needs a core that nobody else uses; what the decoding
-thread itself computes for it, or waits for it, is told apart. Last comes what the host takes to tell of a round what it shows:
-of the rows by itself, and of what a GPU has summed up. The other times of rounds and draws are the fastest of interleaved
-repeats, which a busy machine disturbs least; with --work they are processor time of all threads instead, which it hardly
-disturbs, and what overlaps is counted in full.
+(the first round begins with an analysis of the one before, so there is one more than rounds), and the bare round, less its
+look-ups, for each of its draws beside both of mlx-lm's; what analysing adds where the target's pass holds a matrix product
+beside which it can run: the mean of pairs of measurements, one bare and one analysed, with its 95 % interval. That needs a core
+that nobody else uses; what the decoding thread itself computes for it, or waits for it, is told apart. Last comes what the host
+takes to tell of a round what it shows: of the rows by itself, and of what a GPU has summed up. The other times of rounds and
+draws are the fastest of interleaved repeats, which a busy machine disturbs least; with --work they are processor time of all
+threads instead, which it hardly disturbs, and what overlaps is counted in full.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ def token_of_mlx_lm(model: Table, count: int) -> float:
 
 def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, count: int) -> tuple[float, float]:
     """Milliseconds of a round in the middle of an answer, where the round before is analysed beside it; and what of it the
-    decoding thread computed itself or waited for the analysis of an earlier one. Where a pass is too short for another thread, a
-    round is analysed at once, and the one before the first still is."""
+    decoding thread computed itself or waited for the analysis of an earlier one. Where a pass is too short for another thread,
+    each round is analysed at once, and the one before the first is analysed as well."""
     options = DecodingOptions(
         rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, analyse=analyse, phase_every=0
     )
