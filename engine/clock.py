@@ -24,9 +24,13 @@ class Clock:
         """Waits, before others have their turn, for what the answer has queued for its next round."""
         began = self()
         finish_queued()
-        self._waited = self() - began
+        self.count_ahead(self() - began)
+
+    def count_ahead(self, seconds: float) -> None:
+        """What the next round would have waited for: its pass, queued by the one before."""
+        self._waited += seconds
 
     def take_waited(self) -> float:
-        """How long the last `wait` took, told once: it counts for the next round, which would have waited had it been alone."""
+        """How long was waited for the next round before it began, told once: it counts for that one."""
         waited, self._waited = self._waited, 0.0
         return waited

@@ -362,7 +362,8 @@ class _Run:
         caches.require_rollback(self.cache, "target")
         if (listener := listener_of(drafter)) is not None:
             listener.listen(self.target, self.committed)
-        self.clock.take_waited()  # what was queued under the old one is no part of the new one's first round
+        if self.queued is None or listener is not None:
+            self.clock.take_waited()  # a draft step, or a pass that a listener does not want, is no part of the next round
         self.is_late = False
         return begin_with(drafter, self.committed, self.options.kv_bits, self._proceed)
 
@@ -413,11 +414,11 @@ class _Run:
         others = self._other_draws(p, proposals, judgement, noise)
         sums = self._sums(p, proposals, judgement)
         arrays = self._looked_at(p, proposals, judgement, margins, others, sums)
-        self._queue_plain(judgement, arrays)
+        ahead = self._queue_plain(judgement, arrays)
         self.control.waits()
         mx.eval(*arrays)  # the one synchronisation
         self.control.resumes()
-        stages = _Stages(began, self.clock(), drafted, verified, communication)
+        stages = _Stages(began, self.clock() - ahead, drafted, verified, communication)
 
         later = others or self._later_draws(proposals, judgement, noise)
         verdict = self._verdict(position, p, proposals, judgement, margins, later, sums)
@@ -432,7 +433,7 @@ class _Run:
             proposals=described,
             emitted=emitted,
             expected=(),
-            milliseconds=_milliseconds(stages, self.clock()),
+            milliseconds=_milliseconds(stages, self.clock() - ahead),
             rows=int(inputs.shape[0]),
             cache_length=len(self.committed) - 1,
             started=(began - self.started) * 1e3,
@@ -447,7 +448,7 @@ class _Run:
             if self.hand_over is not None:
                 self.hand_over(complete)
             else:
-                finished = replace(complete(), milliseconds=_milliseconds(stages, self.clock()))
+                finished = replace(complete(), milliseconds=_milliseconds(stages, self.clock() - ahead))
         self.gamma.observe(finished, self.chances)
         self.index += 1
         if self.index % CLEAR_CACHE_EVERY == 0:
@@ -507,18 +508,26 @@ class _Run:
             begin_with(listener, self.committed, self.options.kv_bits, always)
         return logits[len(left) :], features[len(left) :], self.started
 
-    def _queue_plain(self, judgement: Judgement, arrays: list[mx.array]) -> None:
+    def _queue_plain(self, judgement: Judgement, arrays: list[mx.array]) -> float:
         """Where the next round will be a plain one, starts its forward pass before the host looks at this round's token.
 
         Only the logits are queued: the draw is made with the options of its own round. What the host will look at goes first:
         the device works in order, and the host would wait for the whole pass otherwise.
+
+        Returns:
+            Seconds that this took, most of a pass on the CPU back-end, which has its caller wait. They count for the next round:
+            the first round of several plain ones would seem to take two passes otherwise, and the last next to none.
         """
         if not self._plain_follows() or self._room() < 2 or self._is_staged(self.index + 1) or not self.queues:
-            return
+            return 0.0
         mx.async_eval(*arrays)
+        began = self.clock()
         self.queued = self.model(judgement.token.reshape(1, 1), cache=self.cache)[0]
         mx.async_eval(self.queued)
         caches.hide_newest(self.cache)
+        ahead = self.clock() - began
+        self.clock.count_ahead(ahead)
+        return ahead
 
     def _plain_follows(self) -> bool:
         """Whether the next round will go without proposals: surely without a drafter or while drafting rests, and probably with

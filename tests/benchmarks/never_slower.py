@@ -1,11 +1,12 @@
 """Whether an automatic gamma is ever slower than no drafting, or much slower than the best fixed gamma, by category.
 
     python -m tests.benchmarks.never_slower --prompts FILE [--limit 14] [--tokens 64] [--drafters auto,ngram,head,builtin-draft]
-        [--temperatures 0,0.8] [--fixed 1,3] [--categories chat,code] [--rows OUT] [--minutes 20] [--told 0.035,0.09,0.07,0.1]
+        [--temperatures 0,0.8] [--fixed 1,3] [--categories chat,code] [--rows OUT] [--minutes 20]
+        [--clock processor | --told 0.035,0.09,0.07,0.1]
 
 Every prompt is answered plainly and with each drafter in turn, one setting directly after the other, plain runs first and last.
 Time counts twice: as a clock on the wall tells it, and as processor time of this process, which other programs on the machine
-disturb less. Gamma decides by the processor time, too, and by costs that were measured beforehand by it.
+disturb less. Gamma decides by the wall, as in the window, or by what --clock names, and by costs measured beforehand by it.
 
 With --told, time is told by a table of costs instead (`tests.benchmarks.told_times`): what is chosen is compared, without noise
 of the machine and also for other machines.
@@ -40,7 +41,7 @@ from tests.benchmarks.told_times import ToldTimes
 from tests.exactness import OWN_PROMPTS, Prompt, make_drafter, prompt_tokens, read_prompts
 
 PLAIN = "none"
-CLOCKS, TOLD = ("processor", "wall"), ("told",)
+TOLD = "told"
 MUCH = 1.25
 """A speed-up beyond which it is out of question that drafting pays."""
 Row = dict[str, Any]
@@ -53,6 +54,9 @@ class ProcessorClock(Clock):
         return time.process_time()
 
 
+CLOCKS = {"wall": Clock, "processor": ProcessorClock}
+
+
 def answered(
     target: LoadedModel,
     prompt: Prompt,
@@ -61,6 +65,7 @@ def answered(
     temperature: float,
     tokens: int,
     costs: MachineCosts,
+    decides: str,
     told: ToldTimes | None = None,
 ) -> Row:
     """One answer, timed from the end of reading the prompt to its last token."""
@@ -70,9 +75,10 @@ def answered(
         "drafter": name,
         "gamma": gamma,
         "temperature": temperature,
+        "decides": decides,
     }
     if told is not None and name == PLAIN:  # known without an answer
-        return {**setting, "tokens": tokens, TOLD[0]: told.plain(tokens)}
+        return {**setting, "tokens": tokens, TOLD: told.plain(tokens)}
     options = DecodingOptions(
         gamma=2 if name == PLAIN else gamma,  # type: ignore[arg-type]
         temperature=temperature,
@@ -82,13 +88,14 @@ def answered(
         phase_every=0,
     )
     drafter = make_drafter(name, target)
-    clock: Clock = ProcessorClock()
-    if told is not None:
-        clock, drafter = told, told.timed(drafter)
-    began = ends = (0.0, 0.0)
+    if told is None:
+        clocks = {name: clock() for name, clock in CLOCKS.items()}
+    else:
+        clocks, drafter = {TOLD: told}, told.timed(drafter)
+    began = ends = dict.fromkeys(clocks, 0.0)
     rounds = []
-    for finished in decode(target, prompt_tokens(target, prompt), drafter, options, clock=clock, costs=costs):
-        ends = (clock(), time.perf_counter())
+    for finished in decode(target, prompt_tokens(target, prompt), drafter, options, clock=clocks[decides], costs=costs):
+        ends = {name: clock() for name, clock in clocks.items()}
         if not rounds:
             began = ends  # the first round absorbs the prompt into heads and draft models, as reading it does for the target
         rounds.append(finished)
@@ -96,7 +103,7 @@ def answered(
     return {
         **setting,
         "tokens": sum(len(finished.emitted) for finished in rounds[1:]),
-        **{clock: end - start for clock, start, end in zip(CLOCKS if told is None else TOLD, began, ends, strict=False)},
+        **{clock: end - began[clock] for clock, end in ends.items()},
         "rounds": len(rounds) - 1,
         "rested": sum(not finished.proposals for finished in rounds) / len(rounds),
         "by": {
@@ -134,9 +141,9 @@ def speedups(rows: Sequence[Row], clock: str) -> dict[tuple[float, str, str, int
     return found
 
 
-def report(rows: Sequence[Row], clocks: Sequence[str] = CLOCKS) -> None:
-    """The tables."""
-    for clock in clocks:
+def report(rows: Sequence[Row], decides: str) -> None:
+    """The tables, of answers in which gamma decided by this clock."""
+    for clock in [decides] if decides == TOLD else CLOCKS:
         found = speedups(rows, clock)
         print(f"\nSpeed-up against plain, gamma auto, by {clock} time: geometric mean (lower 95 % bound), share of plain rounds")
         for (temperature, category, drafter, gamma), logs in sorted(found.items(), key=lambda entry: tuple(map(str, entry[0]))):
@@ -196,17 +203,20 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--fixed", default="1,3", help="fixed gammas to compare with, or nothing")
     parser.add_argument("--categories", help="only these; all unless given")
     parser.add_argument("--rows", type=Path, help="a file to which each answer's figures are added")
-    parser.add_argument("--told", metavar="ROW,FIRST,STEP[,SCATTER]", help="tell times by such costs, in passes over one row")
+    decided = parser.add_mutually_exclusive_group()
+    decided.add_argument("--clock", choices=list(CLOCKS), default="wall", help="by which gamma decides")
+    decided.add_argument("--told", metavar="ROW,FIRST,STEP[,SCATTER]", help="tell times by such costs, in passes over one row")
     parser.add_argument("--minutes", type=float, default=20.0, help="begin no prompt after so long")
     chosen = parser.parse_args(arguments)
 
     target = load("builtin")
     told = None if chosen.told is None else ToldTimes(*(float(part) for part in chosen.told.split(",")))
+    decides = chosen.clock if told is None else TOLD
     drafters, fixed = chosen.drafters.split(","), [int(gamma) for gamma in chosen.fixed.split(",") if gamma]
     if told is None:
         costs = MachineCosts()
         for name in drafters:
-            for _ in measure(target, make_drafter(name, target), costs, ProcessorClock()):
+            for _ in measure(target, make_drafter(name, target), costs, CLOCKS[decides]()):
                 pass
     else:
         costs = told.costs(["head", *drafters])
@@ -215,7 +225,7 @@ def main(arguments: list[str] | None = None) -> None:
     print("rows:", ", ".join(f"{rows} {time / plain:.2f}" for rows, time in sorted(costs.rows.items())), f"of {plain:.0f} ms")
     print("draft steps:", {name: tuple(round(time / plain, 2) for time in times) for name, times in costs.steps.items()})
     kept = chosen.rows.read_text(encoding="utf-8").splitlines() if chosen.rows is not None and chosen.rows.exists() else []
-    rows: list[Row] = [json.loads(line) for line in kept]
+    rows: list[Row] = [row for row in map(json.loads, kept) if row["decides"] == decides]
     measured = {(row["prompt"], row["temperature"], row["drafter"], str(row["gamma"])) for row in rows}
     wanted = list(settings(drafters, fixed, told is not None))
     began = time.perf_counter()
@@ -226,7 +236,9 @@ def main(arguments: list[str] | None = None) -> None:
         for temperature in (float(part) for part in chosen.temperatures.split(",")):
             if all((prompt.id, temperature, name, str(gamma)) in measured for name, gamma in wanted):
                 continue
-            block = [answered(target, prompt, name, gamma, temperature, chosen.tokens, costs, told) for name, gamma in wanted]
+            block = [
+                answered(target, prompt, name, gamma, temperature, chosen.tokens, costs, decides, told) for name, gamma in wanted
+            ]
             rows += block
             if chosen.rows is not None:
                 with chosen.rows.open("a", encoding="utf-8") as file:
@@ -234,7 +246,7 @@ def main(arguments: list[str] | None = None) -> None:
         if time.perf_counter() - began > chosen.minutes * 60:
             break
     print(f"{len({row['prompt'] for row in rows})} prompts, {chosen.tokens} tokens")
-    report(rows, CLOCKS if told is None else TOLD)
+    report(rows, decides)
 
 
 if __name__ == "__main__":

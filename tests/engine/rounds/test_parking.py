@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from engine import decoding
-from engine.drafters import DraftModel, NGram
+from engine import clock, decoding
+from engine.drafters import Drafter, DraftModel, NGram
 from engine.rounds import draft_length
 from engine.rounds.draft_length import FIRST_PAUSE, LONGEST_PAUSE, AutoGamma
 from engine.rounds.machine_costs import MachineCosts
 from engine.types import Round
-from tests.engine.rounds.test_draft_length import round_of
+from tests.engine.rounds.test_draft_length import OnAClock, round_of
 from tests.engine.small_models import PROMPT, emitted_ids, tiny_llama
 
 PLAIN = 50.0
@@ -149,8 +150,10 @@ def test_copies_are_as_long_as_pays_most() -> None:
     assert gamma.length([0.45, 0.9, 0.9]) == 3 and gamma.length([0.45]) == 0
 
 
-def test_rounds_that_rest_are_queued_ahead_as_plain_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the second round that rests on, until the one before the next try; and the text is the plain one."""
+@pytest.mark.parametrize("phase_every", [0, 3])
+def test_rounds_that_rest_are_queued_ahead_as_plain_ones_are(phase_every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second round that rests on, until the one before the next try; and the text is the plain one. Each pass counts
+    for the round that it is of, though all of it goes by in the round that queues it, as most of it does on the CPU back-end."""
     used: list[int] = []
     shown = decoding.caches.show_newest
 
@@ -161,13 +164,41 @@ def test_rounds_that_rest_are_queued_ahead_as_plain_ones_are(monkeypatch: pytest
 
     monkeypatch.setattr(decoding, "AutoGamma", Resting)
     monkeypatch.setattr(decoding.caches, "show_newest", lambda cache: (used.append(1), shown(cache)))
-    options = decoding.DecodingOptions(seed=3, gamma="auto", max_tokens=40, analyse=False, phase_every=0)
-    target = tiny_llama(1)
+    options = decoding.DecodingOptions(seed=3, gamma="auto", max_tokens=40, analyse=False, phase_every=phase_every)
+    target = OnAClock(tiny_llama(1))
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
     rounds = list(decoding.decode(target, PROMPT, DraftModel(tiny_llama(2, layers=1)), options))
     queued = len(used)
     assert emitted_ids(rounds) == emitted_ids(list(decoding.decode(target, PROMPT, None, options)))
+    staged = [round_.milliseconds.verify is not None for round_ in rounds]
+    assert any(staged) == bool(phase_every)
     resting = [not round_.proposals for round_ in rounds]
-    assert queued > 0 and queued == sum(now and before for before, now in pairwise(resting))
+    ahead = [now and before and not apart for before, now, apart in zip(resting, resting[1:], staged[1:], strict=False)]
+    assert queued == sum(ahead) > 0 and any(before and after for before, after in zip(staged, ahead, strict=False)) == any(staged)
+    for round_ in rounds:
+        times = round_.milliseconds
+        assert times.total == pytest.approx(20 + 2 * round_.rows)
+        assert times.verify is None or times.judge == pytest.approx(0), "nor is it part of a stage of the round before"
+
+
+@pytest.mark.parametrize("follower", [NGram(), DraftModel(tiny_llama(2, layers=1)), None])
+def test_a_pass_that_was_queued_counts_for_its_round_though_another_drafter_comes(
+    follower: Drafter | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, shown, used = OnAClock(tiny_llama(1)), decoding.caches.show_newest, list[int]()
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
+    monkeypatch.setattr(decoding.caches, "show_newest", lambda cache: (used.append(1), shown(cache)))
+    options = decoding.DecodingOptions(seed=3, max_tokens=20, analyse=False, phase_every=0)
+    control, ended = decoding.Control(), 0.0
+    for round_ in decoding.decode(target, PROMPT, None, options, control=control):
+        passes = 2 if used and round_.proposals else 1  # proposals behind a queued pass take one of their own
+        assert used or round_.index not in (1, 4)
+        used.clear()
+        assert round_.milliseconds.total == pytest.approx(20 * passes + 2 * round_.rows)
+        assert round_.started == pytest.approx(ended)
+        ended = round_.started + round_.milliseconds.total
+        if round_.index == 3:
+            control.update(drafter=follower)
 
 
 def test_it_says_what_it_weighed() -> None:
