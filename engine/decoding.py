@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -30,6 +30,7 @@ from engine.drafters.base import (
     begin_with,
     hearing,
     listener_of,
+    may_copy,
     sets_own_length,
     statistics_of,
 )
@@ -66,9 +67,10 @@ from engine.types import (
 
 __all__ = ["Control", "DecodingOptions", "decode"]
 
-SPEAKS_SELDOM = 0.08
+SPEAKS_SELDOM = 0.05
 """A drafter that copies, and after a silent round proposes this seldom, is supposed to be silent once more. To queue the next
-plain pass saves a few hundredths of it; proposals that come all the same take a pass of their own."""
+plain pass saves about this share of it, unless it is known what it saves here; proposals that come all the same take a pass of
+their own."""
 
 CLEAR_CACHE_EVERY = 256
 """Rounds after which MLX's pool of freed buffers is given back, as mlx-lm does."""
@@ -133,6 +135,18 @@ class _Stages:
     communication: float | None = None  # milliseconds
 
 
+class _Queued(NamedTuple):
+    """A plain pass that was queued for the next round."""
+
+    logits: mx.array
+    listener: Listener | None
+    features: mx.array | None  # for the listener, if there is one
+
+    def serves(self, listener: Listener | None) -> bool:
+        """Whether it is of use where this one has to hear of it: it is if it was queued for it."""
+        return listener is None or listener is self.listener
+
+
 class _Silence:
     """Whether a drafter is silent `now`, in the round under way, and how it has been of late."""
 
@@ -140,17 +154,16 @@ class _Silence:
         self.now = False
         self._broken, self._rounds = 1.0, 10.0  # silences that the next round broke, of so many silent rounds
 
-    def hear(self, proposes: bool) -> None:
-        """A round in which it was asked."""
-        if self.now:
+    def hear(self, proposes: bool, draws: bool = False) -> None:
+        """A round in which it was asked, and whether it was to draw, which is known beforehand and breaks no silence."""
+        if self.now and not draws:
             self._broken = 0.95 * self._broken + proposes
             self._rounds = 0.95 * self._rounds + 1
         self.now = not proposes
 
-    @property
-    def lasts(self) -> bool:
-        """Whether a silence will probably last for another round."""
-        return self._broken < SPEAKS_SELDOM * self._rounds
+    def lasts(self, saved: float) -> bool:
+        """Whether a silence will probably last for another round, so that it pays to queue its pass, which saves this share."""
+        return self._broken < saved * self._rounds
 
 
 class _Run:
@@ -205,7 +218,7 @@ class _Run:
         self.text.begin(self.committed[self.answer_start :])
         self.index = 0
         self.started = 0.0
-        self.queued: mx.array | None = None
+        self.queued: _Queued | None = None
         self.silence = _Silence()
         self.unread: list[int] = []  # tokens of the prompt that the first round reads
         self.is_late = False  # whether the drafter has to hear those before it can begin
@@ -355,15 +368,16 @@ class _Run:
         draws = drafter.has_distribution
         if self.costs is None:
             return AutoGamma(draws=draws)
-        return AutoGamma(self.costs.extra(drafter.name, draws), draws, self.costs.alpha(drafter.name, self.options.temperature))
+        alpha = self.costs.supposed_alpha(drafter.name, self.options.temperature)
+        return AutoGamma(self.costs.extra(drafter.name, draws), draws, alpha, self.costs.ahead)
 
     def _begin(self, drafter: Drafter) -> bool:
         """A drafter catches up with the committed tokens; whether it got there."""
         caches.require_rollback(self.cache, "target")
         if (listener := listener_of(drafter)) is not None:
             listener.listen(self.target, self.committed)
-        if self.queued is None or listener is not None:
-            self.clock.take_waited()  # a draft step, or a pass that a listener does not want, is no part of the next round
+        if self.queued is None or not self.queued.serves(listener):
+            self.clock.take_waited()  # what was queued for the old one is no part of the new one's first round
         self.is_late = False
         return begin_with(drafter, self.committed, self.options.kv_bits, self._proceed)
 
@@ -379,6 +393,7 @@ class _Run:
 
     def _round(self) -> Round:
         staged = self._is_staged(self.index)
+        was_queued = self.queued is not None and self.queued.serves(listener_of(self.drafter))
         position = len(self.committed)
         began = self.clock() - self.clock.take_waited()
         reach = near_ties.RANGE * self.shaper.inverse_temperature if self.options.analyse else 0.0
@@ -449,7 +464,7 @@ class _Run:
                 self.hand_over(complete)
             else:
                 finished = replace(complete(), milliseconds=_milliseconds(stages, self.clock() - ahead))
-        self.gamma.observe(finished, self.chances)
+        self.gamma.observe(finished, self.chances, was_queued=was_queued, queues=self.queued is not None)
         self.index += 1
         if self.index % CLEAR_CACHE_EVERY == 0:
             mx.clear_cache()
@@ -476,18 +491,21 @@ class _Run:
     def _forward(self, inputs: mx.array) -> tuple[mx.array, mx.array | None]:
         """(rows, vocab) logits of the target after each input, and for a listener (rows, width) features of the same pass.
 
-        A queued plain step is used, and what is proposed behind it takes a pass of its own. A listener does not want it: others
-        may have run the target since, and would have left their features.
+        A queued plain step is used, and what is proposed behind it takes a pass of its own. A listener that came later does not
+        want it.
         """
         queued, self.queued = self.queued, None
         listener = listener_of(self.drafter)
-        if queued is not None and listener is None:
-            caches.show_newest(self.cache)
-            if inputs.shape[0] == 1:
-                return queued, None
-            return mx.concatenate([queued, self.model(inputs[None, 1:], cache=self.cache)[0]]), None
-        logits = self.model(inputs[None], cache=self.cache)[0]
-        return logits, None if listener is None else listener.take_features()
+        if queued is None or not queued.serves(listener):
+            logits = self.model(inputs[None], cache=self.cache)[0]
+            return logits, None if listener is None else listener.take_features()
+        caches.show_newest(self.cache)
+        if inputs.shape[0] == 1:
+            return queued.logits, None if listener is None else queued.features
+        logits = mx.concatenate([queued.logits, self.model(inputs[None, 1:], cache=self.cache)[0]])
+        if listener is None or queued.features is None:
+            return logits, None
+        return logits, mx.concatenate([queued.features, listener.take_features()])
 
     def _read_and_forward(self, inputs: mx.array, began: float) -> tuple[mx.array, mx.array | None, float]:
         """As `_forward` in the first round, whose pass reads what is left of the prompt, too; and when the round began, without
@@ -522,21 +540,25 @@ class _Run:
             return 0.0
         mx.async_eval(*arrays)
         began = self.clock()
-        self.queued = self.model(judgement.token.reshape(1, 1), cache=self.cache)[0]
-        mx.async_eval(self.queued)
+        logits, listener = self.model(judgement.token.reshape(1, 1), cache=self.cache)[0], listener_of(self.drafter)
+        self.queued = _Queued(logits, listener, None if listener is None else listener.take_features())
+        mx.async_eval(logits)
         caches.hide_newest(self.cache)
         ahead = self.clock() - began
         self.clock.count_ahead(ahead)
         return ahead
 
     def _plain_follows(self) -> bool:
-        """Whether the next round will go without proposals: surely without a drafter or while drafting rests, and probably with
-        one that copies and has said little of late. One that draws has its first step queued instead."""
+        """Whether the next round will go without proposals: surely without a drafter, or while one rests that only draws, and
+        probably while nobody is to draw and copies were seldom of late. One that draws has its first step queued instead."""
         if self.drafter is None:
             return True
-        if listener_of(self.drafter) is not None or not self.silence.now:
+        if not self.silence.now or (self.drafter.has_distribution and not self.gamma.rests_on):
             return False
-        return self.gamma.rests_on or (not self.drafter.has_distribution and self.silence.lasts)
+        if not may_copy(self.drafter):
+            return True
+        ahead = None if self.costs is None else self.costs.ahead
+        return self.silence.lasts(SPEAKS_SELDOM if ahead is None else 1 - ahead)
 
     def _propose(self, noise: RoundNoise) -> Proposals | None:
         limit = self._limit()
@@ -545,12 +567,13 @@ class _Run:
             self.outlook = None if self.drafter is None else self._outlook(None)
             self.silence.hear(False)
             return None
+        draws = self.drafter.has_distribution and not self.gamma.rests
         worth = self.gamma if isinstance(self.gamma, AutoGamma) else None
         chooser = self.gamma if isinstance(self.gamma, DrafterChoice) else None
         expected = limit if worth is None and chooser is None else 1
         pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size, worth, expected, chooser)
         proposals = self.drafter.propose(limit, pen)
-        self.silence.hear(proposals is not None)
+        self.silence.hear(proposals is not None, draws)
         self.chances = pen.chances
         self.statistics, self.outlook = statistics_of(self.drafter), self._outlook(proposals)
         return proposals

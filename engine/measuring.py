@@ -20,6 +20,8 @@ from engine.rounds.machine_costs import MOST_ROWS, MachineCosts
 from engine.target.prompt_cache import chunk_size
 from engine.types import MAX_GAMMA, DecodingOptions, Round
 
+PLAIN, PLAIN_AND_OTHERS = (1,), (1, 2)
+"""Rows of rounds that are queued by the one before, and of rounds that are not, since others stand between them."""
 ROWS = tuple(range(1, MOST_ROWS + 1))
 """All of them: products of matrices take steps, on some machines dearer ones for odd numbers of rows."""
 GAMMAS = (1, 4)
@@ -71,6 +73,8 @@ def measure(
         return
     if any(rows not in costs.rows for rows in ROWS):
         yield from _measure_rows(target, costs, clock)
+    if costs.ahead is None:
+        yield from _measure_ahead(target, costs, clock)
     for member in getattr(drafter, "members", {"": drafter}).values():
         if member is not None and member.has_distribution and member.name not in costs.steps:
             yield from _measure_steps(target, member, costs, clock)
@@ -89,6 +93,24 @@ def _measure_rows(target: LoadedModel, costs: MachineCosts, clock: Clock | None)
         shortest[rows] = min(time, shortest.get(rows, time))
         yield
     costs.rows = shortest
+
+
+def _measure_ahead(target: LoadedModel, costs: MachineCosts, clock: Clock | None) -> Generator[None, None, None]:
+    told = _Told()
+
+    def ask(rows: int) -> None:
+        """Has the next round read so many rows."""
+        told.gamma = rows - 1
+
+    shortest: dict[bool, float] = {}
+    for is_queued, drafter, lengths in ((False, told, PLAIN_AND_OTHERS), (True, None, PLAIN)):
+        for rows, finished in _rounds(target, drafter, OPTIONS, lengths, ask, clock):
+            if rows == 1:
+                time = finished.milliseconds.total
+                shortest[is_queued] = min(time, shortest.get(is_queued, time))
+            yield
+    alone = min(shortest[False], costs.rows[1])
+    costs.rows[1], costs.ahead = alone, min(1.0, shortest[True] / alone)
 
 
 def _measure_steps(
@@ -110,7 +132,7 @@ def _measure_steps(
 
 def _rounds(
     target: LoadedModel,
-    drafter: Drafter,
+    drafter: Drafter | None,
     options: DecodingOptions,
     lengths: Sequence[int],
     ask: Callable[[int], None],

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import mlx.core as mx
 
 from engine.drafter_kinds import AUTO, LoadedDrafter
 from engine.drafters.base import (
+    Copier,
     Drafter,
     DraftPen,
     Listener,
@@ -25,14 +26,6 @@ from engine.types import DrafterStatistics
 
 LEFT_BEHIND = 32
 """Rounds without its proposals after which a draft model is told nothing more until it is wanted again."""
-
-
-@runtime_checkable
-class Copier(Protocol):
-    """A drafter that may know beforehand what it would propose."""
-
-    def copies(self, limit: int) -> Sequence[float]:
-        """The chances of at most `limit` tokens that it would copy now; none where it would copy nothing."""
 
 
 class Automatic:

@@ -296,6 +296,14 @@ class Drafter(Protocol):
 
 
 @runtime_checkable
+class Copier(Protocol):
+    """A drafter that may know beforehand what it would propose."""
+
+    def copies(self, limit: int) -> Sequence[float]:
+        """The chances of at most `limit` tokens that it would copy now; none where it would copy nothing."""
+
+
+@runtime_checkable
 class Listener(Drafter, Protocol):
     """A drafter that reads what the target computes on the way: `decode` hands it the features of all that the target reads."""
 
@@ -331,6 +339,12 @@ def hearing(listener: Listener, proceed: Proceed, first: int = 0) -> Proceed:
 def listener_of(drafter: Drafter | None) -> Listener | None:
     """The drafter, if it wants the target's features."""
     return drafter if hasattr(drafter, "take_features") else None  # type: ignore[return-value]
+
+
+def may_copy(drafter: Drafter) -> bool:
+    """Whether it, or one of its members, may propose although it is not to draw."""
+    members = getattr(drafter, "members", {"": drafter}).values()
+    return any(isinstance(member, Copier) or not member.has_distribution for member in members)
 
 
 def sets_own_length(drafter: Drafter | None) -> bool:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -30,9 +31,11 @@ SLOPE_WEIGHT = 6.0
 """How much that counts beside what was measured: as much as so many rounds that are one proposal off the mean."""
 MEASURED_WEIGHT = 8.0
 """The same where the machine's costs were measured beforehand, with a short text: over a long one rows may cost twice as much."""
-FIRST_WEIGHT, BACK_WEIGHT = 1.0, 4.0
-"""How much the suppositions count that the first proposal costs what the others do, and that taking tokens back costs nothing: as
-much as so many rounds."""
+FIRST_WEIGHT, BACK_WEIGHT, QUEUED_WEIGHT = 1.0, 4.0, 4.0
+"""How much the suppositions count that the first proposal costs what the others do, that taking tokens back costs nothing, and
+that queueing a plain pass saves what was measured: as much as so many rounds."""
+MOST_SAVED = 0.5
+"""No more than this share of a plain round is believed to be saved where its pass was queued."""
 OUTLIER = 3.0
 """A round that took so many times as long as usual was disturbed, and counts as this long."""
 
@@ -40,8 +43,12 @@ MARGIN = 0.03
 """Drafting that is slower than no drafting by this share is parked, and goes on once it is as much faster."""
 FIRST_PAUSE, LONGEST_PAUSE = 8, 128
 """Rounds without proposals before drafting is tried again; twice as many after each try that was in vain."""
+KNOWN_PAUSE = 16
+"""The first of them where earlier answers have shown that drafting gains nothing: then an answer begins with it."""
 FADE = 0.99
 """What remains of the weight of old verdicts with each round that drafting rests."""
+LOOK = 2
+"""Plain rounds by which it is seen what they cost, where nobody has measured that: the second is one that was queued."""
 LOOK_AT_PLAIN, LONGEST_LOOK = 4, 32
 """After so many rounds in a row with proposals one goes without, and after twice as many each time, where nobody has measured
 what that costs, or what is known of costs leaves drafting little to gain: as long as all rounds draft, their times do not tell
@@ -49,6 +56,8 @@ what they would take without."""
 LITTLE_FASTER = 1.25
 """Drafting gains little if it is thought to be less than so many times as fast as not drafting."""
 
+Kind = Literal["drafted", "alone", "queued"]
+"""What the time of a round tells of: what it takes to draft and to take back, a plain round, or one that was queued before."""
 Extra = Callable[[int], float]
 """What a round of so many proposals takes longer than one of none, as a share of that."""
 
@@ -56,21 +65,27 @@ Extra = Callable[[int], float]
 @dataclass(frozen=True, slots=True)
 class _Costs:
     """Milliseconds of a round, up to a constant factor: `start`, `first` if anything is proposed, `proposal` for each unit of
-    `extra`, and `back` for each time that tokens are taken back."""
+    `extra`, and `back` for each time that tokens are taken back; `saved` less if it is plain and was queued by the one before."""
 
     start: float
     first: float
     proposal: float
     back: float
+    saved: float
     extra: Extra
+
+    @property
+    def plain(self) -> float:
+        """Of each round where none has proposals."""
+        return self.start - self.saved
 
     def of(self, gamma: int, alpha: float) -> float:
         """What is to be expected of a round of so many proposals, each accepted with this probability."""
         return self.start + self.more(0, gamma, 1.0, alpha**gamma)
 
     def relative(self, gamma: int, alpha: float) -> float:
-        """The same in plain rounds."""
-        return self.of(gamma, alpha) / self.start
+        """The same in rounds where none has proposals."""
+        return self.of(gamma, alpha) / self.plain
 
     def more(self, drafted: int, gamma: int, stands: float, reached: float) -> float:
         """What `gamma` >= 1 proposals cost more than `drafted` ones, where the latter are all accepted with the one chance and
@@ -91,7 +106,7 @@ class FixedGamma:
         """How many proposals to ask for: always the same number."""
         return self.gamma
 
-    def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+    def observe(self, finished: Round, chances: Sequence[float] = (), was_queued: bool = False, queues: bool = False) -> None:
         """A fixed gamma learns nothing."""
 
     def outlook(self) -> Outlook | None:
@@ -102,9 +117,10 @@ class FixedGamma:
 class AutoGamma:
     """Maximises tokens per millisecond: before a round (`choose`, `begins`, `length`) or token by token (`goes_on`).
 
-    Time is fitted to the times of recent rounds over what their proposals cost and over whether the round before took tokens
-    back. A recurrent layer reads what it is to keep once more, with the next pass, so a rejection is paid for a round later:
-    without that second term it would look like a price of every round, which speaks for longer drafts.
+    Time is fitted to the times of recent rounds over what their proposals cost, and over what the round before did. If it took
+    tokens back, a recurrent layer reads what it is to keep once more, with the next pass, so a rejection is paid for a round
+    later: otherwise that would look like a price of every round, which speaks for longer drafts. If it queued this round's pass,
+    as rounds do while drafting rests, the host's work went by beside that pass: what drafting is held against is such rounds.
 
     A drafter that asks after each token goes on while what may still follow is worth the time that it takes, at the tokens per
     millisecond of late: that of proposals, and that of taking tokens back if one of them were the first to be rejected. What the
@@ -121,19 +137,24 @@ class AutoGamma:
         extra: what proposals cost on this machine, where that was measured.
         draws: whether the drafter draws; then a round that began with a copied token tells nothing of its alpha.
         alpha: what is supposed of its alpha, by earlier answers.
+        ahead: what a plain round takes that the one before has queued, as a share of one that was not; 1 unless measured.
 
     Attributes:
         is_parked: whether drafting was given up until a try shows that it pays.
     """
 
-    def __init__(self, extra: Extra | None = None, draws: bool = False, alpha: float | None = None) -> None:
+    def __init__(
+        self, extra: Extra | None = None, draws: bool = False, alpha: float | None = None, ahead: float | None = None
+    ) -> None:
         self._measured = extra
+        self._ahead = 1.0 if ahead is None else ahead
         self.draws = draws
         supposed = PRIOR_ALPHA if alpha is None else alpha
         self._accepted = supposed * PRIOR_WEIGHT
         self._rejected = (1 - supposed) * PRIOR_WEIGHT
-        # By whether they tell what drafts cost, so that a long rest does not make that forgotten.
-        self._times = {told: _Moments() for told in (False, True)}
+        # By what they tell of, so that a long rest does not make forgotten what drafts cost, and what a round alone.
+        self._times: dict[Kind, _Moments] = {kind: _Moments() for kind in ("drafted", "alone", "queued")}
+        self._first_of_several: tuple[float, bool] | None = None
         self._latest: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)  # time, emitted
         self._took_back = False
         self._fitted: _Costs | None = None
@@ -147,8 +168,9 @@ class AutoGamma:
         bounds = (0.0, *CHANCES, 1.0)
         middles = [(low + high) / 2 for low, high in pairwise(bounds)]
         self._classes = [[CLASS_WEIGHT * middle, CLASS_WEIGHT] for middle in middles]  # accepted, judged
-        if alpha is not None and extra is not None and self.faster() < 1 - MARGIN:
-            self.is_parked, self._wait = True, FIRST_PAUSE
+        if alpha is not None and extra is not None and self.faster() < 1:
+            self.is_parked = True
+            self._wait = self._pause = KNOWN_PAUSE
 
     # What is asked before and during a round; none of it changes anything but what `outlook` says
 
@@ -209,7 +231,7 @@ class AutoGamma:
     def step_cost(self) -> float:
         """What a second proposal takes, in plain rounds."""
         costs = self._costs()
-        return costs.more(1, 2, 1.0, 1.0) / costs.start
+        return costs.more(1, 2, 1.0, 1.0) / costs.plain
 
     def goes_on(self, chances: Sequence[float]) -> bool:
         """Whether further proposals pay after those to which the drafter gave these chances."""
@@ -242,14 +264,15 @@ class AutoGamma:
 
     # What is learned
 
-    def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
-        """Learns from a round; `chances` are those that the drafter gave to the first of its proposals."""
+    def observe(self, finished: Round, chances: Sequence[float] = (), was_queued: bool = False, queues: bool = False) -> None:
+        """Learns from a round; `chances` are those that the drafter gave to the first of its proposals. `was_queued` says whether
+        the one before had queued a plain pass for it, and `queues` whether it has done so for the next."""
         proposals = finished.proposals
         self._knows_plain |= not proposals
         self._drafted = self._drafted + 1 if proposals else 0
         if self._is_begun:  # the first round pays for much that no other does
             time = self._undisturbed(finished.milliseconds.total)
-            self._times[bool(proposals) or self._took_back].add(self._extra(len(proposals)), time, self._took_back)
+            self._count(len(proposals), time, was_queued, queues)
             self._latest.append((time, len(finished.emitted)))
             self._fitted = None
         self._is_begun = True
@@ -266,6 +289,26 @@ class AutoGamma:
             self._tried(finished.accepted == len(proposals))
         else:
             self.rested()
+
+    def _count(self, proposals: int, time: float, was_queued: bool, queues: bool) -> None:
+        """Has the fit know of the time of a round.
+
+        The first of several plain rounds and the last are told by their mean: where one ends and the next, queued one begins is
+        not known exactly, and what that makes one of them too short another is too long.
+        """
+        if queues and not was_queued:
+            self._first_of_several = time, self._took_back
+            return
+        first, self._first_of_several = self._first_of_several, self._first_of_several if queues else None
+        if was_queued and proposals:
+            return  # behind a pass of its own: no length is to be blamed for that
+        if was_queued and not queues:
+            if first is not None:
+                for _ in range(2):
+                    self._times["queued"].add(0.0, (first[0] + time) / 2, first[1] / 2, 0.5)
+            return
+        kind: Kind = "queued" if was_queued else "drafted" if proposals or self._took_back else "alone"
+        self._times[kind].add(self._extra(proposals), time, self._took_back, was_queued)
 
     def watch(self, finished: Round) -> None:
         """A round in which another drafter proposed: what it brought is the speed to beat."""
@@ -288,7 +331,7 @@ class AutoGamma:
                 self.is_parked, self._pause = True, FIRST_PAUSE
                 self._wait = self._pause
             elif not self._knows_plain:
-                self._wait = int(len(self._latest) >= LOOK_AT_PLAIN)
+                self._wait = LOOK if len(self._latest) >= LOOK_AT_PLAIN else 0
             elif faster < LITTLE_FASTER and self._drafted >= self._look:
                 self._wait, self._look = 1, min(2 * self._look, LONGEST_LOOK)
         elif faster > 1 + MARGIN:
@@ -317,7 +360,7 @@ class AutoGamma:
 
     def _speed(self) -> float:
         """Tokens per millisecond of late; at least that of plain rounds, which may be had at any time."""
-        plain = 1 / self._costs().start
+        plain = 1 / self._costs().plain
         spent = sum(time for time, _ in self._latest)
         if len(self._latest) < 4 or spent <= 0:
             return plain
@@ -334,33 +377,38 @@ class AutoGamma:
 
     def _fit(self) -> _Costs:
         """Least squares over the remembered rounds, drawn towards what is supposed of them."""
-        sums = self._times[False].sums + self._times[True].sums
+        sums = np.sum([moments.sums for moments in self._times.values()], axis=0)
         if not sums[0, 0]:
-            return _Costs(1.0, 0.0, PRIOR_SLOPE, 0.0, self._extra)
-        mean_time = float(sums[0, 4] / sums[0, 0])
-        supposed = PRIOR_SLOPE * mean_time / (1 + PRIOR_SLOPE * float(sums[0, 2] / sums[0, 0]))
-        weights = np.array([0.0, FIRST_WEIGHT, SLOPE_WEIGHT if self._measured is None else MEASURED_WEIGHT, BACK_WEIGHT])
-        towards = sums[:4, 4] + weights * np.array([0.0, 0.0, supposed, 0.0])
-        start, first, slope, back = np.linalg.solve(sums[:4, :4] + np.diag(weights), towards).tolist()
+            return _Costs(1.0, 0.0, PRIOR_SLOPE, 0.0, 1 - self._ahead, self._extra)
+        several, mean_time = sums[0, 0], float(sums[0, -1] / sums[0, 0])
+        in_starts = 1 + PRIOR_SLOPE * float(sums[0, 2] / several) - (1 - self._ahead) * float(sums[0, 4] / several)
+        alone = mean_time / in_starts
+        supposed = np.array([0.0, 0.0, PRIOR_SLOPE, 0.0, self._ahead - 1]) * alone
+        slope_weight = SLOPE_WEIGHT if self._measured is None else MEASURED_WEIGHT
+        weights = np.array([0.0, FIRST_WEIGHT, slope_weight, BACK_WEIGHT, QUEUED_WEIGHT])
+        found = np.linalg.solve(sums[:-1, :-1] + np.diag(weights), sums[:-1, -1] + weights * supposed)
+        start, first, slope, back, more = found.tolist()
+        start = max(start, mean_time * 0.1)
+        saved = min(max(-more, 0.0), MOST_SAVED * start)
         # Times are noisy. A proposal that seemed to cost nothing would be followed by others without end.
-        return _Costs(max(start, mean_time * 0.1), max(first, 0.0), max(slope, supposed / 2), max(back, 0.0), self._extra)
+        return _Costs(start, max(first, 0.0), max(slope, float(supposed[2]) / 2), max(back, 0.0), saved, self._extra)
 
 
 class _Moments:
     """Sums over the latest rounds, of products of: one, whether anything was proposed, what that costs, whether the round before
-    took tokens back, and the round's time.
+    took tokens back, whether it queued this one's pass, and the round's time.
 
     Attributes:
-        sums: (5, 5).
+        sums: (6, 6).
     """
 
     def __init__(self) -> None:
-        self.sums = np.zeros((5, 5))
+        self.sums = np.zeros((6, 6))
         self._latest: deque[np.ndarray] = deque()
 
-    def add(self, extra: float, time: float, took_back: bool) -> None:
+    def add(self, extra: float, time: float, took_back: float, queued: float) -> None:
         """Counts one round more and forgets the one that is too long ago."""
-        seen = np.array((1.0, extra > 0, extra, took_back, time))
+        seen = np.array((1.0, extra > 0, extra, took_back, queued, time))
         products = np.outer(seen, seen)
         self._latest.append(products)
         self.sums = self.sums + products

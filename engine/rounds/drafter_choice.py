@@ -58,8 +58,10 @@ class DrafterChoice:
         """Whether nobody will draw in the next round; somebody may copy all the same."""
         return self._fixed is None and all(lengths.rests for lengths in self._members.values() if lengths.draws)
 
-    rests_on = False
-    """Somebody may copy in any round."""
+    @property
+    def rests_on(self) -> bool:
+        """Whether nobody will draw in the round after a plain one that is under way, either."""
+        return self._fixed is None and all(lengths.rests_on for lengths in self._members.values() if lengths.draws)
 
     def choose(self) -> int:
         """How many proposals to ask for at most, of members that do not set their own length."""
@@ -127,12 +129,12 @@ class DrafterChoice:
 
     # After it
 
-    def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+    def observe(self, finished: Round, chances: Sequence[float] = (), was_queued: bool = False, queues: bool = False) -> None:
         """Learns from a round, whoever drafted it."""
         proposer = finished.proposer
         for name, lengths in self._members.items():
             if name == proposer or proposer is None:
-                lengths.observe(finished, chances if name == proposer else ())
+                lengths.observe(finished, chances if name == proposer else (), was_queued, queues)
             else:
                 lengths.watch(finished)
         for name in self._waits:

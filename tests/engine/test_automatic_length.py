@@ -228,9 +228,9 @@ def parking(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     rested: list[bool] = []
 
     class Flighty(AutoGamma):
-        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+        def observe(self, finished: Round, chances: Sequence[float] = (), **queueing: bool) -> None:
             rested.append(not finished.proposals)
-            super().observe(finished, chances)
+            super().observe(finished, chances, **queueing)
             self._wait = finished.rejected
 
     monkeypatch.setattr(decoding, "AutoGamma", Flighty)

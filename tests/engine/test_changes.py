@@ -273,9 +273,9 @@ def test_what_auto_gamma_learned_under_one_rule_or_drafter_steers_no_other(monke
             super().__init__(*arguments, **named)
             learned.append([])
 
-        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+        def observe(self, finished: Round, chances: Sequence[float] = (), **queueing: bool) -> None:
             learned[-1].append(finished)
-            super().observe(finished, chances)
+            super().observe(finished, chances, **queueing)
 
     monkeypatch.setattr(decoding, "AutoGamma", Watched)
     for act in (

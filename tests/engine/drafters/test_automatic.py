@@ -187,9 +187,9 @@ class Fickle(DrafterChoice):
         self._chosen = wanted
         return wanted
 
-    def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+    def observe(self, finished: Round, chances: Sequence[float] = (), **queueing: bool) -> None:
         self.last = finished
-        super().observe(finished, chances)
+        super().observe(finished, chances, **queueing)
 
 
 @pytest.mark.parametrize("rule", ["rejection", "block"])
@@ -203,9 +203,9 @@ def test_the_text_follows_the_target_however_drafters_take_turns(rule: str, monk
         return target, automatic([NGram(), drafter])
 
     class Watched(Fickle):
-        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+        def observe(self, finished: Round, chances: Sequence[float] = (), **queueing: bool) -> None:
             whos.append(finished.proposer)
-            super().observe(finished, chances)
+            super().observe(finished, chances, **queueing)
 
     monkeypatch.setattr(decoding, "DrafterChoice", Watched)
     case = Case(single.p, (0.4, 0.2, 0.4), make)

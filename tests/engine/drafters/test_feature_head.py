@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import host
+from engine import decoding, host
 from engine.acceptance import RoundNoise
 from engine.decoding import Control, DecodingOptions, decode
 from engine.drafters import FeatureHead, NGram, feature_drafter
@@ -22,11 +23,14 @@ from engine.errors import DraftlightError
 from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
+from engine.rounds.draft_length import AutoGamma
+from engine.rounds.drafter_choice import DrafterChoice
 from engine.rounds.machine_costs import MachineCosts
 from engine.target import prompt_cache
 from engine.target.distribution import Shaper
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, trim_to
+from engine.types import Round
 from tests.engine.families import tiny
 from tests.engine.small_models import PROMPT, VOCAB, greedy_of_mlx_lm, same_up_to_near_ties, ticking_clock, tiny_llama
 
@@ -284,6 +288,52 @@ def test_a_round_that_also_reads_says_so(target):
     text = [*PROMPT, *emitted(decode(target, PROMPT, head, options, cache=cache))]
     first, *_ = decode(target, [*text, 8, 1, 2, 7], head, options, cache=cache, costs=costs)
     assert not first.proposals and first.outlook is not None and first.outlook.skipped == "reading"
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_passes_are_queued_while_a_head_rests_and_it_hears_of_them(target, monkeypatch, alone):
+    """What it proposes after them is what it proposes where each round has begun with its pass."""
+
+    class Resting(AutoGamma):
+        """Whatever the clock says."""
+
+        rests = rests_on = False
+
+        def goes_on(self, chances: Sequence[float]) -> bool:
+            return len(chances) < 3
+
+        def length(self, chances: Sequence[float]) -> int:
+            return 0
+
+        def observe(self, finished: Round, *chances: Any, **queueing: bool) -> None:
+            super().observe(finished, *chances, **queueing)
+            left = 7 - finished.index % 10
+            self.rests, self.rests_on = left > 0, left > 1
+
+    class Asking(DrafterChoice):
+        def choose_drafter(self, offers: Any) -> str | None:
+            return None if self.rests else "head"
+
+    def rounds() -> list[Round]:
+        head = FeatureHead(random_head(), target)
+        drafter: Any = head if alone else ListeningAutomatic([NGram(), head])
+        return list(decode(target, PROMPT, drafter, replace(OPTIONS, gamma="auto", max_tokens=120)))
+
+    used: list[int] = []
+    shown = prompt_cache.show_newest
+    monkeypatch.setattr(prompt_cache, "show_newest", lambda cache: (used.append(1), shown(cache)))
+    monkeypatch.setattr(decoding, "AutoGamma", Resting)
+    monkeypatch.setattr(decoding, "DrafterChoice", Asking)
+    monkeypatch.setattr(decoding, "SPEAKS_SELDOM", 1.0)
+    ahead = rounds()
+    assert len(used) > 30 and sum(bool(current.proposals) for current in ahead) > 20
+    monkeypatch.setattr(decoding, "SPEAKS_SELDOM", 0.0)
+    used.clear()
+    assert [ids(current) for current in ahead] == [ids(current) for current in rounds()] and not used
+
+
+def ids(current: Round) -> tuple[list[int], list[int]]:
+    return [proposal.id for proposal in current.proposals], emitted([current])
 
 
 @pytest.mark.parametrize("prompt", [PROMPT[:3], [9, *PROMPT], PROMPT, [*PROMPT[:-1], 50, 3]])

@@ -91,6 +91,7 @@ def test_auto_gamma_finds_the_best_length_for_acceptance_and_cost(family: Costs,
 
 def test_auto_gamma_that_does_not_count_roll_backs_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draft_length, "BACK_WEIGHT", 1e12)  # certain that they cost nothing
+    monkeypatch.setattr(draft_length, "LOOK", 1)  # at a round behind a rejection
     monkeypatch.setattr(draft_length, "LITTLE_FASTER", 0.0)  # a look at plain rounds shows that these are better still
     family = Costs(0.6, 50, 5, back=100)
     assert family.rate(family.learned().choose()) < 0.93 * family.rate(family.best)

@@ -13,7 +13,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import clock, measuring
+from engine import clock, decoding, measuring
 from engine.drafters import DraftModel
 from engine.measuring import ROWS, measure
 from engine.rounds import draft_length
@@ -64,6 +64,24 @@ def test_measuring_finds_what_passes_and_draft_steps_take(monkeypatch: pytest.Mo
     assert steps > len(ROWS) and list(measure(loaded, None, costs)) == [], "what is known is not measured again"
 
 
+def test_measuring_finds_what_queueing_a_plain_pass_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass of one row takes 22 ms here, and 5.5 more where the host begins with it when its round has begun."""
+    target = OnAClock(tiny_llama(1))
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
+    monkeypatch.setattr(measuring, "chunk_size", lambda model: 512)
+    forward = decoding._Run._forward
+
+    def slower(run: decoding._Run, inputs: mx.array) -> object:
+        target.now += 0.0 if run.queued is not None else 0.0055
+        return forward(run, inputs)
+
+    monkeypatch.setattr(decoding._Run, "_forward", slower)
+    costs = MachineCosts(dict.fromkeys(ROWS, 40.0))
+    rounds = list(measure(SimpleNamespace(model=target, vocabulary=[b""] * VOCAB), None, costs))
+    assert costs.ahead == pytest.approx(0.8) and len(rounds) < 12
+    assert costs.rows[1] == pytest.approx(27.5), "seen anew, and faster"
+
+
 def seen(rows: int, milliseconds: float, copied: bool = True) -> Round:
     finished = round_of(0, rows - 1, milliseconds)
     proposals = tuple(replace(proposal, copied=copied) for proposal in finished.proposals)
@@ -84,6 +102,7 @@ def test_what_an_answer_shows_counts_as_a_ratio_to_its_own_plain_rounds() -> Non
     assert costs.alpha("head", 0.8) is None, "five verdicts say too little of an alpha"
     costs.follow([seen(2, 30.0, copied=False)] * 20, 0.8)
     assert (costs.alpha("head", 0.8), costs.alpha("head", 0.0)) == (0.0, None)
+    assert costs.supposed_alpha("head", 0.0) == 0.0 and costs.supposed_alpha("other", 0.8) is None
 
 
 def test_what_an_answer_shows_of_some_rows_holds_for_all() -> None:
@@ -92,6 +111,15 @@ def test_what_an_answer_shows_of_some_rows_holds_for_all() -> None:
     assert costs.rows == pytest.approx({1: 10, 2: 10, 4: 12.4, 8: 17.2, 16: 26.8}, abs=0.1)
     costs.follow([seen(1, 10.0)] * 5 + [seen(8, 900.0)] * 5, 0.8)
     assert costs.rows[8] == pytest.approx(10 + 7.2 * 1.6, abs=0.1), "no answer is believed that it is so far off"
+
+
+@pytest.mark.parametrize("ahead", [None, 0.8])
+def test_copies_are_held_against_plain_rounds_that_were_not_queued(ahead: float | None) -> None:
+    """Where it is known what queueing saves: of ten plain rounds in a row nine were queued, of two none for certain."""
+    costs = MachineCosts({1: 10.0, 2: 10.0, 4: 12.0, 8: 16.0, 16: 24.0}, ahead=ahead)
+    queued = 9 * [seen(1, 8.0)] if ahead else 9 * [seen(1, 10.0)]
+    costs.follow([*3 * [seen(8, 16.0)], seen(1, 10.0), *queued, *3 * [seen(8, 16.0), seen(1, 10.0), seen(1, 10.0)]], 0.8)
+    assert costs.rows == pytest.approx({1: 10, 2: 10, 4: 12, 8: 16, 16: 24})
 
 
 def test_where_nothing_was_measured_answers_are_what_is_known() -> None:
@@ -185,11 +213,15 @@ def test_costs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path: Path) ->
     kept = KeptCosts(path)
     kept.of("target here").rows.update({1: 10.0, 3: 12.5})
     kept.of("target here").steps["head"] = (2.0, 1.0)
+    kept.of("target here").ahead = 0.9
     kept.of("nothing known")
     kept.save()
-    assert KeptCosts(path).of("target here") == MachineCosts({1: 10.0, 3: 12.5}, {"head": (2.0, 1.0)})
+    assert KeptCosts(path).of("target here") == MachineCosts({1: 10.0, 3: 12.5}, {"head": (2.0, 1.0)}, ahead=0.9)
     assert list(json.loads(path.read_text())) == ["target here"]
-    for damage in ("", "[1]", '{"target here": {"rows": {"1": -1}, "steps": {}}}', '{"target here": 3}', "\0", "[" * 100_000):
+    wrong = ('{}, "ahead": 0', '{}, "ahead": 1.5', '{}, "ahead": "much"')
+    unlikely = [f'{{"target here": {{"rows": {{"1": 1}}, "steps": {steps}}}}}' for steps in wrong]
+    unlikely.append('{"target here": {"rows": {"1": -1}, "steps": {}}}')
+    for damage in ("", "[1]", *unlikely, '{"target here": 3}', "\0", "[" * 100_000):
         path.write_text(damage)
         assert KeptCosts(path).of("target here") == MachineCosts()
     unwritable = KeptCosts(tmp_path)
