@@ -11,7 +11,7 @@ class Clock:
 
     def __init__(self) -> None:
         self._away = 0.0
-        self._waited = 0.0
+        self.waited = 0.0  # seconds, for the next round, so far
 
     def __call__(self) -> float:
         return time.perf_counter() - self._away
@@ -28,9 +28,9 @@ class Clock:
 
     def count_ahead(self, seconds: float) -> None:
         """What the next round would have waited for: its pass, queued by the one before."""
-        self._waited += seconds
+        self.waited += seconds
 
     def take_waited(self) -> float:
         """How long was waited for the next round before it began, told once: it counts for that one."""
-        waited, self._waited = self._waited, 0.0
+        waited, self.waited = self.waited, 0.0
         return waited

@@ -89,6 +89,7 @@ def round_from_json(value: Mapping[str, Any]) -> Round:
             drafter_statistics=_statistics(value.get("drafter_statistics")),
             outlook=_outlook(value.get("outlook")),
             proposer=None if value.get("proposer") is None else _text(value["proposer"]),
+            queued=bool(_optional_truth(value.get("queued"))),
         )
     except KeyError as missing:
         raise ValueError(f"{missing} is missing") from None

@@ -44,7 +44,7 @@ from engine.rounds import device_sums
 from engine.rounds.device_sums import DeviceSums
 from engine.rounds.draft_length import AutoGamma, FixedGamma
 from engine.rounds.drafter_choice import DrafterChoice
-from engine.rounds.machine_costs import MachineCosts
+from engine.rounds.machine_costs import QUEUEING_SAVES, MachineCosts
 from engine.rounds.other_draws import HostDraws, OtherDraws, later_draws, other_draws
 from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
 from engine.rounds.text_stream import AnswerText
@@ -66,11 +66,6 @@ from engine.types import (
 )
 
 __all__ = ["Control", "DecodingOptions", "decode"]
-
-SPEAKS_SELDOM = 0.05
-"""A drafter that copies, and after a silent round proposes this seldom, is supposed to be silent once more. To queue the next
-plain pass saves about this share of it, unless it is known what it saves here; proposals that come all the same take a pass of
-their own."""
 
 CLEAR_CACHE_EVERY = 256
 """Rounds after which MLX's pool of freed buffers is given back, as mlx-lm does."""
@@ -143,7 +138,7 @@ class _Queued(NamedTuple):
     features: mx.array | None  # for the listener, if there is one
 
     def serves(self, listener: Listener | None) -> bool:
-        """Whether it is of use where this one has to hear of it: it is if it was queued for it."""
+        """Whether it is of use in a round that this listener, or none, is to hear of."""
         return listener is None or listener is self.listener
 
 
@@ -152,17 +147,18 @@ class _Silence:
 
     def __init__(self) -> None:
         self.now = False
-        self._broken, self._rounds = 1.0, 10.0  # silences that the next round broke, of so many silent rounds
+        self._broken, self._rounds = 0.6, 12.0  # silences that the next round broke, of so many silent rounds
 
     def hear(self, proposes: bool, draws: bool = False) -> None:
-        """A round in which it was asked, and whether it was to draw, which is known beforehand and breaks no silence."""
+        """A round in which it was asked. Where it was to draw (`draws`), that was known beforehand and breaks no silence."""
         if self.now and not draws:
             self._broken = 0.95 * self._broken + proposes
             self._rounds = 0.95 * self._rounds + 1
         self.now = not proposes
 
     def lasts(self, saved: float) -> bool:
-        """Whether a silence will probably last for another round, so that it pays to queue its pass, which saves this share."""
+        """Whether it pays to queue a pass for the next round, which saves this share of it: a silence will probably last until
+        then. Copies that break it take a pass of their own."""
         return self._broken < saved * self._rounds
 
 
@@ -199,7 +195,6 @@ class _Run:
         self.statistics: DrafterStatistics | None = None
         self.chances: Sequence[float] = ()
         self.outlook: Outlook | None = None
-        self.gamma = self._new_gamma()
         self.control = control
         self.clock = clock
         self.committed = [int(token) for token in prompt_tokens]
@@ -207,6 +202,9 @@ class _Run:
         self.answer_start = self.prompt_length - given
         self.cache = cache if cache is not None else self._empty_cache(loaded)
         self.queues = caches.can_hide(self.cache)
+        saves = None if costs is None else costs.queueing_saves
+        self.queueing_saves = 0.0 if not self.queues or options.phase_every == 1 else QUEUEING_SAVES if saves is None else saves
+        self.gamma = self._new_gamma()
         self.links: Any = getattr(self.model, "links", None)  # of a target that is split: what times its communication
         self.vocab_size = caches.logits_width(self.model)
         self.shaper = Shaper(self.options, _known_ids(loaded, self.vocab_size))
@@ -367,16 +365,16 @@ class _Run:
             return AutoGamma()
         draws = drafter.has_distribution
         if self.costs is None:
-            return AutoGamma(draws=draws)
-        alpha = self.costs.supposed_alpha(drafter.name, self.options.temperature)
-        return AutoGamma(self.costs.extra(drafter.name, draws), draws, alpha, self.costs.ahead)
+            return AutoGamma(draws=draws, saves=self.queueing_saves)
+        alpha = self.costs.alpha(drafter.name, self.options.temperature)
+        return AutoGamma(self.costs.extra(drafter.name, draws), draws, alpha, self.queueing_saves)
 
     def _begin(self, drafter: Drafter) -> bool:
         """A drafter catches up with the committed tokens; whether it got there."""
         caches.require_rollback(self.cache, "target")
         if (listener := listener_of(drafter)) is not None:
             listener.listen(self.target, self.committed)
-        if self.queued is None or not self.queued.serves(listener):
+        if self._queued_for(listener) is None:
             self.clock.take_waited()  # what was queued for the old one is no part of the new one's first round
         self.is_late = False
         return begin_with(drafter, self.committed, self.options.kv_bits, self._proceed)
@@ -392,8 +390,7 @@ class _Run:
         return min(MAX_GAMMA if is_free else self.gamma.choose(), self._room() - 1)
 
     def _round(self) -> Round:
-        staged = self._is_staged(self.index)
-        was_queued = self.queued is not None and self.queued.serves(listener_of(self.drafter))
+        staged, was_queued = self._is_staged(self.index), self._queued_for(listener_of(self.drafter)) is not None
         position = len(self.committed)
         began = self.clock() - self.clock.take_waited()
         reach = near_ties.RANGE * self.shaper.inverse_temperature if self.options.analyse else 0.0
@@ -433,11 +430,15 @@ class _Run:
         self.control.waits()
         mx.eval(*arrays)  # the one synchronisation
         self.control.resumes()
-        stages = _Stages(began, self.clock() - ahead, drafted, verified, communication)
+        judged = self.clock()
 
         later = others or self._later_draws(proposals, judgement, noise)
         verdict = self._verdict(position, p, proposals, judgement, margins, later, sums)
         finish, kept, text = self._end_of(verdict)
+        if finish is not None:  # there is no next round, and this one has waited for its pass
+            ahead = 0.0
+            self.clock.take_waited()
+        stages = _Stages(began, judged - ahead, drafted, verified, communication)
         self._commit(kept, finish, features)
         emitted, described = bare(verdict, kept, self.text)
         finished = Round(
@@ -457,6 +458,7 @@ class _Run:
             drafter_statistics=self.statistics,
             outlook=self.outlook,
             proposer=getattr(self.drafter, "proposer", None) if proposals is not None else None,
+            queued=was_queued,
         )
         if self.options.analyse:
             complete = partial(analysed, finished, Sight.of(verdict, self.shaper.greedy), self.options, self.text.text_of)
@@ -464,7 +466,7 @@ class _Run:
                 self.hand_over(complete)
             else:
                 finished = replace(complete(), milliseconds=_milliseconds(stages, self.clock() - ahead))
-        self.gamma.observe(finished, self.chances, was_queued=was_queued, queues=self.queued is not None)
+        self.gamma.observe(finished, self.chances, queues=self.queued is not None)
         self.index += 1
         if self.index % CLEAR_CACHE_EVERY == 0:
             mx.clear_cache()
@@ -491,21 +493,25 @@ class _Run:
     def _forward(self, inputs: mx.array) -> tuple[mx.array, mx.array | None]:
         """(rows, vocab) logits of the target after each input, and for a listener (rows, width) features of the same pass.
 
-        A queued plain step is used, and what is proposed behind it takes a pass of its own. A listener that came later does not
-        want it.
+        A queued plain step is used, and what is proposed behind it takes a pass of its own. One that was queued before the
+        listener came is dropped.
         """
-        queued, self.queued = self.queued, None
         listener = listener_of(self.drafter)
-        if queued is None or not queued.serves(listener):
+        queued, self.queued = self._queued_for(listener), None
+        if queued is None:
             logits = self.model(inputs[None], cache=self.cache)[0]
             return logits, None if listener is None else listener.take_features()
         caches.show_newest(self.cache)
-        if inputs.shape[0] == 1:
-            return queued.logits, None if listener is None else queued.features
-        logits = mx.concatenate([queued.logits, self.model(inputs[None, 1:], cache=self.cache)[0]])
-        if listener is None or queued.features is None:
-            return logits, None
-        return logits, mx.concatenate([queued.features, listener.take_features()])
+        logits, features = queued.logits, None if listener is None else queued.features
+        if inputs.shape[0] > 1:
+            logits = mx.concatenate([logits, self.model(inputs[None, 1:], cache=self.cache)[0]])
+            if listener is not None and features is not None:
+                features = mx.concatenate([features, listener.take_features()])
+        return logits, features
+
+    def _queued_for(self, listener: Listener | None) -> _Queued | None:
+        """The pass that was queued for the next round, if it is of use where this listener, or none, is to hear of it."""
+        return self.queued if self.queued is not None and self.queued.serves(listener) else None
 
     def _read_and_forward(self, inputs: mx.array, began: float) -> tuple[mx.array, mx.array | None, float]:
         """As `_forward` in the first round, whose pass reads what is left of the prompt, too; and when the round began, without
@@ -529,7 +535,8 @@ class _Run:
     def _queue_plain(self, judgement: Judgement, arrays: list[mx.array]) -> float:
         """Where the next round will be a plain one, starts its forward pass before the host looks at this round's token.
 
-        Only the logits are queued: the draw is made with the options of its own round. What the host will look at goes first:
+        Only the pass is queued, with the features that a listener is to hear of it: the draw is made with the options of its own
+        round. What the host will look at goes first:
         the device works in order, and the host would wait for the whole pass otherwise.
 
         Returns:
@@ -555,10 +562,7 @@ class _Run:
             return True
         if not self.silence.now or (self.drafter.has_distribution and not self.gamma.rests_on):
             return False
-        if not may_copy(self.drafter):
-            return True
-        ahead = None if self.costs is None else self.costs.ahead
-        return self.silence.lasts(SPEAKS_SELDOM if ahead is None else 1 - ahead)
+        return not may_copy(self.drafter) or self.silence.lasts(self.queueing_saves)
 
     def _propose(self, noise: RoundNoise) -> Proposals | None:
         limit = self._limit()

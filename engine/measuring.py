@@ -20,8 +20,6 @@ from engine.rounds.machine_costs import MOST_ROWS, MachineCosts
 from engine.target.prompt_cache import chunk_size
 from engine.types import MAX_GAMMA, DecodingOptions, Round
 
-PLAIN, PLAIN_AND_OTHERS = (1,), (1, 2)
-"""Rows of rounds that are queued by the one before, and of rounds that are not, since others stand between them."""
 ROWS = tuple(range(1, MOST_ROWS + 1))
 """All of them: products of matrices take steps, on some machines dearer ones for odd numbers of rows."""
 GAMMAS = (1, 4)
@@ -41,6 +39,10 @@ class _Told:
     def __init__(self) -> None:
         self.gamma = 0
         self._newest = 0
+
+    def ask(self, rows: int) -> None:
+        """Has the next round read so many rows."""
+        self.gamma = rows - 1
 
     def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
         """As in `Drafter`."""
@@ -73,8 +75,8 @@ def measure(
         return
     if any(rows not in costs.rows for rows in ROWS):
         yield from _measure_rows(target, costs, clock)
-    if costs.ahead is None:
-        yield from _measure_ahead(target, costs, clock)
+    if costs.queueing_saves is None:
+        yield from _measure_queueing(target, costs, clock)
     for member in getattr(drafter, "members", {"": drafter}).values():
         if member is not None and member.has_distribution and member.name not in costs.steps:
             yield from _measure_steps(target, member, costs, clock)
@@ -82,35 +84,26 @@ def measure(
 
 def _measure_rows(target: LoadedModel, costs: MachineCosts, clock: Clock | None) -> Generator[None, None, None]:
     told = _Told()
-
-    def ask(rows: int) -> None:
-        """Has the next round read so many rows."""
-        told.gamma = rows - 1
-
     shortest: dict[int, float] = {}
-    for rows, finished in _rounds(target, told, OPTIONS, ROWS, ask, clock):
+    for rows, finished in _rounds(target, told, OPTIONS, ROWS, told.ask, clock):
         time = finished.milliseconds.total
         shortest[rows] = min(time, shortest.get(rows, time))
         yield
+    shortest[1] = min(shortest.values())  # one row takes no longer than several: else its rounds were disturbed
     costs.rows = shortest
 
 
-def _measure_ahead(target: LoadedModel, costs: MachineCosts, clock: Clock | None) -> Generator[None, None, None]:
-    told = _Told()
-
-    def ask(rows: int) -> None:
-        """Has the next round read so many rows."""
-        told.gamma = rows - 1
-
+def _measure_queueing(target: LoadedModel, costs: MachineCosts, clock: Clock | None) -> Generator[None, None, None]:
+    silent = _Told()
+    silent.has_distribution = True  # nobody knows that it will not draw, so no pass is queued behind its rounds
     shortest: dict[bool, float] = {}
-    for is_queued, drafter, lengths in ((False, told, PLAIN_AND_OTHERS), (True, None, PLAIN)):
-        for rows, finished in _rounds(target, drafter, OPTIONS, lengths, ask, clock):
-            if rows == 1:
-                time = finished.milliseconds.total
-                shortest[is_queued] = min(time, shortest.get(is_queued, time))
+    for drafter in (silent, None) * 2:  # in turns, since the machine may slow down meanwhile
+        for _, finished in _rounds(target, drafter, OPTIONS, (1,), silent.ask, clock):
+            time = finished.milliseconds.total
+            shortest[finished.queued] = min(time, shortest.get(finished.queued, time))
             yield
-    alone = min(shortest[False], costs.rows[1])
-    costs.rows[1], costs.ahead = alone, min(1.0, shortest[True] / alone)
+    # A target that cannot take a pass back has none queued.
+    costs.queueing_saves = max(0.0, 1 - shortest.get(True, shortest[False]) / shortest[False])
 
 
 def _measure_steps(

@@ -162,7 +162,7 @@ class MlxBackend:
                 path = Path(name).expanduser()  # one that begins in the folder where a command was given means nothing now
                 is_another = path.is_absolute() and path.exists() and not path.samefile(target.path)
                 if is_another and self._kind_of(name).follows_text:
-                    faster[AutoGamma(extra, True, alpha, costs.ahead).faster()] = name
+                    faster[AutoGamma(extra, True, alpha, costs.queueing_saves or 0.0).faster()] = name
         most = max(faster, default=0.0)
         return [faster[most]] if most > 1 + MARGIN else []
 
@@ -201,11 +201,11 @@ class MlxBackend:
         from engine.measuring import measure
 
         costs = self._costs_of(target)
-        before = len(costs.rows), len(costs.steps), costs.ahead
+        before = len(costs.rows), len(costs.steps), costs.queueing_saves
         try:
             yield from measure(target, drafter, costs)
         finally:
-            if (len(costs.rows), len(costs.steps), costs.ahead) != before:
+            if (len(costs.rows), len(costs.steps), costs.queueing_saves) != before:
                 self._kept_costs.save()
 
     def _costs_of(self, target: Any) -> MachineCosts:

@@ -326,6 +326,7 @@ class Round:
         outlook: what an automatic gamma weighed; None under a fixed one, before it knows, and in traces from before it was
             recorded.
         proposer: which one proposed, where several drafters take part; else None.
+        queued: whether the round before had queued a plain pass for this one.
     """
 
     index: int
@@ -344,6 +345,7 @@ class Round:
     drafter_statistics: DrafterStatistics | None = None
     outlook: Outlook | None = None
     proposer: str | None = None
+    queued: bool = False
 
     @property
     def drafted_by(self) -> str:

@@ -72,7 +72,7 @@ class NGram:
         return self._copy[: self._worthwhile(chances) if paying is None else paying]
 
     def copies(self, limit: int) -> list[float]:
-        """As in `engine.drafters.automatic.Copier`: the odds of a match of one more token with each."""
+        """As in `engine.drafters.base.Copier`: the odds of a match of one more token with each."""
         self._match, start, places = self._lookup.match()
         self._copy = self._lookup.copied(start, MAX_GAMMA) if self._match else []
         self.statistics = DrafterStatistics(hits=places, misses=int(not places), match=self._match, entries=self._lookup.entries)

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from engine.rounds.machine_costs import PRIOR_ALPHA
 from engine.types import Outlook, Round, Skipped
 
 LARGEST_AUTO = 8
@@ -22,7 +23,7 @@ CHANCES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
 """Bounds of the classes in which a drafter's chances are held against what became of its proposals."""
 CLASS_WEIGHT = 4.0
 
-PRIOR_ALPHA, PRIOR_WEIGHT = 0.5, 4.0
+PRIOR_WEIGHT = 4.0
 DECAY = 0.97
 REMEMBERED = 64
 PRIOR_SLOPE = 0.15
@@ -44,15 +45,15 @@ MARGIN = 0.03
 FIRST_PAUSE, LONGEST_PAUSE = 8, 128
 """Rounds without proposals before drafting is tried again; twice as many after each try that was in vain."""
 KNOWN_PAUSE = 16
-"""The first of them where earlier answers have shown that drafting gains nothing: then an answer begins with it."""
+"""The first of them in an answer that begins parked."""
 FADE = 0.99
 """What remains of the weight of old verdicts with each round that drafting rests."""
-LOOK = 2
-"""Plain rounds by which it is seen what they cost, where nobody has measured that: the second is one that was queued."""
+FIRST_LOOK = 2
+"""Plain rounds of the first look at them, where nobody has measured what they cost: where passes are queued, the second is."""
 LOOK_AT_PLAIN, LONGEST_LOOK = 4, 32
-"""After so many rounds in a row with proposals one goes without, and after twice as many each time, where nobody has measured
-what that costs, or what is known of costs leaves drafting little to gain: as long as all rounds draft, their times do not tell
-what they would take without."""
+"""After so many rounds in a row with proposals there is such a look, and after twice as many each time another of one round,
+where nobody has measured, or what is known of costs leaves drafting little to gain: as long as all rounds draft, their times do
+not tell what they would take without."""
 LITTLE_FASTER = 1.25
 """Drafting gains little if it is thought to be less than so many times as fast as not drafting."""
 
@@ -76,16 +77,16 @@ class _Costs:
 
     @property
     def plain(self) -> float:
-        """Of each round where none has proposals."""
+        """Of a plain round in a row of them."""
         return self.start - self.saved
 
     def of(self, gamma: int, alpha: float) -> float:
         """What is to be expected of a round of so many proposals, each accepted with this probability."""
         return self.start + self.more(0, gamma, 1.0, alpha**gamma)
 
-    def relative(self, gamma: int, alpha: float) -> float:
-        """The same in rounds where none has proposals."""
-        return self.of(gamma, alpha) / self.plain
+    def relative(self, gamma: int, alpha: float, alone: bool = False) -> float:
+        """The same in such plain rounds; or in one that is `alone`, which copies are held against: what follows may be copied."""
+        return self.of(gamma, alpha) / (self.start if alone else self.plain)
 
     def more(self, drafted: int, gamma: int, stands: float, reached: float) -> float:
         """What `gamma` >= 1 proposals cost more than `drafted` ones, where the latter are all accepted with the one chance and
@@ -106,7 +107,7 @@ class FixedGamma:
         """How many proposals to ask for: always the same number."""
         return self.gamma
 
-    def observe(self, finished: Round, chances: Sequence[float] = (), was_queued: bool = False, queues: bool = False) -> None:
+    def observe(self, finished: Round, chances: Sequence[float] = (), queues: bool = False) -> None:
         """A fixed gamma learns nothing."""
 
     def outlook(self) -> Outlook | None:
@@ -127,7 +128,8 @@ class AutoGamma:
     drafter's chances are worth is learned from what became of its proposals. A drafter that copies knows its chances beforehand.
 
     Where no length is faster than none, drafting is parked: rounds go without proposals, and now and then one tries again, the
-    more seldom the oftener it was in vain. Parking and going on need a margin, so noise of the clock does not make it flutter.
+    more seldom the oftener it was in vain. Parking and going on need a margin, so noise of the clock does not make it flutter. An
+    answer begins parked if by earlier ones drafting would gain nothing.
 
     The choice depends on past rounds and on what was drawn in this one, never on a verdict to come, so every rule stays exact;
     under match and gumbel the text does not depend on it, while under rejection and block it may differ between two runs, as
@@ -137,22 +139,20 @@ class AutoGamma:
         extra: what proposals cost on this machine, where that was measured.
         draws: whether the drafter draws; then a round that began with a copied token tells nothing of its alpha.
         alpha: what is supposed of its alpha, by earlier answers.
-        ahead: what a plain round takes that the one before has queued, as a share of one that was not; 1 unless measured.
+        saves: how much less a plain round takes that the one before has queued, as a share of one that was not.
 
     Attributes:
         is_parked: whether drafting was given up until a try shows that it pays.
     """
 
-    def __init__(
-        self, extra: Extra | None = None, draws: bool = False, alpha: float | None = None, ahead: float | None = None
-    ) -> None:
+    def __init__(self, extra: Extra | None = None, draws: bool = False, alpha: float | None = None, saves: float = 0.0) -> None:
         self._measured = extra
-        self._ahead = 1.0 if ahead is None else ahead
+        self._saves = min(saves, MOST_SAVED)
         self.draws = draws
         supposed = PRIOR_ALPHA if alpha is None else alpha
         self._accepted = supposed * PRIOR_WEIGHT
         self._rejected = (1 - supposed) * PRIOR_WEIGHT
-        # By what they tell of, so that a long rest does not make forgotten what drafts cost, and what a round alone.
+        # By kind, so that a long rest does not make it forget what drafts cost or what a plain round takes by itself.
         self._times: dict[Kind, _Moments] = {kind: _Moments() for kind in ("drafted", "alone", "queued")}
         self._first_of_several: tuple[float, bool] | None = None
         self._latest: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)  # time, emitted
@@ -256,7 +256,8 @@ class AutoGamma:
             return None
         costs = self._costs()
         if offered:
-            return Outlook(1, costs.relative(1, offered[0]), offered[0], _needed(costs, 1), copies=True)
+            needed = _needed(costs, 1, alone=True)
+            return Outlook(1, costs.relative(1, offered[0], alone=True), offered[0], needed, copies=True)
         best = self._best()
         wait = self._wait if self.is_parked else None
         skipped: Skipped | None = "measured" if self.looks_at_plain else None
@@ -264,15 +265,15 @@ class AutoGamma:
 
     # What is learned
 
-    def observe(self, finished: Round, chances: Sequence[float] = (), was_queued: bool = False, queues: bool = False) -> None:
-        """Learns from a round; `chances` are those that the drafter gave to the first of its proposals. `was_queued` says whether
-        the one before had queued a plain pass for it, and `queues` whether it has done so for the next."""
+    def observe(self, finished: Round, chances: Sequence[float] = (), queues: bool = False) -> None:
+        """Learns from a round; `chances` are those that the drafter gave to the first of its proposals, and `queues` says whether
+        it has queued a plain pass for the next."""
         proposals = finished.proposals
         self._knows_plain |= not proposals
         self._drafted = self._drafted + 1 if proposals else 0
         if self._is_begun:  # the first round pays for much that no other does
             time = self._undisturbed(finished.milliseconds.total)
-            self._count(len(proposals), time, was_queued, queues)
+            self._count(len(proposals), time, finished.queued, queues)
             self._latest.append((time, len(finished.emitted)))
             self._fitted = None
         self._is_begun = True
@@ -293,18 +294,20 @@ class AutoGamma:
     def _count(self, proposals: int, time: float, was_queued: bool, queues: bool) -> None:
         """Has the fit know of the time of a round.
 
-        The first of several plain rounds and the last are told by their mean: where one ends and the next, queued one begins is
-        not known exactly, and what that makes one of them too short another is too long.
+        Where the first of several plain rounds ends and the queued one after it begins is not known exactly; what the first has
+        too little the last has too much. So these two count by their mean.
         """
         if queues and not was_queued:
             self._first_of_several = time, self._took_back
             return
-        first, self._first_of_several = self._first_of_several, self._first_of_several if queues else None
+        first = self._first_of_several
+        if not queues:
+            self._first_of_several = None
         if was_queued and proposals:
-            return  # behind a pass of its own: no length is to be blamed for that
+            return  # they took a pass of their own: no length is to be blamed for that
         if was_queued and not queues:
             if first is not None:
-                for _ in range(2):
+                for _ in range(2):  # each as half a queued round
                     self._times["queued"].add(0.0, (first[0] + time) / 2, first[1] / 2, 0.5)
             return
         kind: Kind = "queued" if was_queued else "drafted" if proposals or self._took_back else "alone"
@@ -331,7 +334,7 @@ class AutoGamma:
                 self.is_parked, self._pause = True, FIRST_PAUSE
                 self._wait = self._pause
             elif not self._knows_plain:
-                self._wait = LOOK if len(self._latest) >= LOOK_AT_PLAIN else 0
+                self._wait = FIRST_LOOK if len(self._latest) >= LOOK_AT_PLAIN else 0
             elif faster < LITTLE_FASTER and self._drafted >= self._look:
                 self._wait, self._look = 1, min(2 * self._look, LONGEST_LOOK)
         elif faster > 1 + MARGIN:
@@ -379,17 +382,16 @@ class AutoGamma:
         """Least squares over the remembered rounds, drawn towards what is supposed of them."""
         sums = np.sum([moments.sums for moments in self._times.values()], axis=0)
         if not sums[0, 0]:
-            return _Costs(1.0, 0.0, PRIOR_SLOPE, 0.0, 1 - self._ahead, self._extra)
-        several, mean_time = sums[0, 0], float(sums[0, -1] / sums[0, 0])
-        in_starts = 1 + PRIOR_SLOPE * float(sums[0, 2] / several) - (1 - self._ahead) * float(sums[0, 4] / several)
-        alone = mean_time / in_starts
-        supposed = np.array([0.0, 0.0, PRIOR_SLOPE, 0.0, self._ahead - 1]) * alone
+            return _Costs(1.0, 0.0, PRIOR_SLOPE, 0.0, self._saves, self._extra)
+        _, _, extra, _, queued, mean_time = (sums[0] / sums[0, 0]).tolist()
+        alone = mean_time / (1 + PRIOR_SLOPE * extra - self._saves * queued)  # what a plain one would take by itself
+        supposed = np.array([0.0, 0.0, PRIOR_SLOPE, 0.0, -self._saves]) * alone
         slope_weight = SLOPE_WEIGHT if self._measured is None else MEASURED_WEIGHT
         weights = np.array([0.0, FIRST_WEIGHT, slope_weight, BACK_WEIGHT, QUEUED_WEIGHT])
         found = np.linalg.solve(sums[:-1, :-1] + np.diag(weights), sums[:-1, -1] + weights * supposed)
-        start, first, slope, back, more = found.tolist()
-        start = max(start, mean_time * 0.1)
-        saved = min(max(-more, 0.0), MOST_SAVED * start)
+        start, first, slope, back, queued = found.tolist()
+        start = max(start, mean_time * 0.1, 1e-9)
+        saved = min(max(-queued, 0.0), MOST_SAVED * start)
         # Times are noisy. A proposal that seemed to cost nothing would be followed by others without end.
         return _Costs(start, max(first, 0.0), max(slope, float(supposed[2]) / 2), max(back, 0.0), saved, self._extra)
 
@@ -422,11 +424,11 @@ def _tau(alpha: float, gamma: int) -> float:
     return float((1 - alpha ** (gamma + 1)) / (1 - alpha))
 
 
-def _needed(costs: _Costs, gamma: int) -> float:
-    """The alpha from which rounds of so many proposals are as fast as plain ones; 1 where none is."""
+def _needed(costs: _Costs, gamma: int, alone: bool = False) -> float:
+    """The alpha from which rounds of so many proposals are as fast as plain ones, as in `_Costs.relative`; 1 where none is."""
     low, high = 0.0, 1.0
     for _ in range(12):
         middle = (low + high) / 2
-        pays = _tau(middle, gamma) >= costs.relative(gamma, middle)
+        pays = _tau(middle, gamma) >= costs.relative(gamma, middle, alone)
         low, high = (low, middle) if pays else (middle, high)
     return high

@@ -129,12 +129,12 @@ class DrafterChoice:
 
     # After it
 
-    def observe(self, finished: Round, chances: Sequence[float] = (), was_queued: bool = False, queues: bool = False) -> None:
+    def observe(self, finished: Round, chances: Sequence[float] = (), queues: bool = False) -> None:
         """Learns from a round, whoever drafted it."""
         proposer = finished.proposer
         for name, lengths in self._members.items():
             if name == proposer or proposer is None:
-                lengths.observe(finished, chances if name == proposer else (), was_queued, queues)
+                lengths.observe(finished, chances if name == proposer else (), queues)
             else:
                 lengths.watch(finished)
         for name in self._waits:

@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,15 @@ ENOUGH = 4
 """Plain rounds of an answer that say what one costs there, and rounds of one length that say what that costs."""
 ENOUGH_VERDICTS, ALPHA_FOLLOWS = 16, 0.3
 """The same of proposals, and of their alpha: what is asked changes."""
+PRIOR_ALPHA, FORGETS = 0.5, 0.02
+"""What is supposed of an alpha of which nothing is known, and how far a kept one goes back to that with each answer without a
+verdict on it."""
 FEW_ROWS = 3
 """Where passes of fewer rows than this are all that is known, nothing is known of rows."""
 MOST_WRONG = 4.0
 """No answer is believed that what is known of rows is wrong by a larger factor."""
-SURELY_QUEUED = 6
-"""Of so many plain rounds in a row all but the first will have been queued, whoever is silent."""
+QUEUEING_SAVES = 0.05
+"""`MachineCosts.queueing_saves` where that has not been measured."""
 FOLLOWS = 0.2
 """How far a kept figure follows that of one answer: other programs run now and then."""
 
@@ -39,8 +41,8 @@ class MachineCosts:
 
     Attributes:
         rows: milliseconds of a round by the rows that the target reads, nothing drafted.
-        ahead: what a plain round takes whose pass was queued by the round before, as a share of one that begins with its pass;
-            None where it has not been measured.
+        queueing_saves: how much less a plain round takes whose pass the round before has queued, as a share of one that begins
+            with its pass; None where that has not been measured.
         steps: of each drafter that draws, milliseconds of its first proposal in a round and of each further one.
         alphas: how often what a drafter drew was accepted in answers so far, by its name and the temperature.
         models: SHA-256 of the model that these are of, by the drafter's name; none of figures from before this was noted.
@@ -50,7 +52,7 @@ class MachineCosts:
     steps: dict[str, tuple[float, float]] = field(default_factory=dict)
     alphas: dict[str, float] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
-    ahead: float | None = None
+    queueing_saves: float | None = None
 
     def now_drafts(self, drafter: str, sha256: str) -> None:
         """Forgets what is known of a drafter if another model has its name now, as where a file was replaced."""
@@ -60,18 +62,14 @@ class MachineCosts:
         self.models[drafter] = sha256
 
     def alpha(self, drafter: str, temperature: float) -> float | None:
-        """What is to be expected of a drafter's alpha; None where nothing was seen of it."""
-        return self.alphas.get(_at(drafter, temperature))
+        """What is to be expected of a drafter's alpha: by answers at this temperature, or if there were none, by those at others;
+        None where nothing was seen of it."""
+        return self.alphas.get(_at(drafter, temperature), self.usual_alpha(drafter))
 
     def usual_alpha(self, drafter: str) -> float | None:
         """The mean over the temperatures at which answers have shown its alpha; None where none has."""
         seen = [alpha for name, alpha in self.alphas.items() if _drafter_of(name) == drafter]
         return statistics.mean(seen) if seen else None
-
-    def supposed_alpha(self, drafter: str, temperature: float) -> float | None:
-        """`alpha`, or where nothing was seen at this temperature, what is usual at others."""
-        alpha = self.alpha(drafter, temperature)
-        return self.usual_alpha(drafter) if alpha is None else alpha
 
     def extra(self, drafter: str, draws: bool) -> Callable[[int], float] | None:
         """What a round of so many proposals takes longer than a plain one, in plain rounds; None where too little is known."""
@@ -102,29 +100,27 @@ class MachineCosts:
     def follow(self, rounds: Iterable[Round], temperature: float) -> None:
         """Takes in what an answer has shown. Only ratios to its own plain rounds count: the machine may have been busy with
         something else all the time."""
-        rounds = list(rounds)
         verdicts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-        plain = self._plain_alone(rounds)
+        plain: list[float] = []
+        saved = QUEUEING_SAVES if self.queueing_saves is None else self.queueing_saves
         by_rows: defaultdict[int, list[float]] = defaultdict(list)
         steps: defaultdict[str, list[float]] = defaultdict(list)
         for finished in rounds:
             times = finished.milliseconds
+            counts = verdicts[_at(finished.drafted_by, temperature)]
             if finished.proposals and not finished.proposals[0].copied:
-                counts = verdicts[_at(finished.drafted_by, temperature)]
                 counts[0] += finished.accepted
                 counts[1] += finished.accepted + finished.rejected
             if not finished.index or times.total <= 0:
                 continue  # the first round pays for much that no other does
             if not finished.proposals:
-                continue
-            if all(proposal.copied for proposal in finished.proposals):
-                by_rows[finished.rows].append(times.total)
+                plain.append(times.total / (1 - saved if finished.queued else 1))
+            elif all(proposal.copied for proposal in finished.proposals):
+                if not finished.queued:  # else they took a pass of their own
+                    by_rows[finished.rows].append(times.total)
             elif times.draft is not None:
                 steps[finished.drafted_by].append(times.draft / len(finished.proposals))
-        for name, (accepted, judged) in verdicts.items():
-            if judged >= ENOUGH_VERDICTS:
-                before = self.alphas.get(name, accepted / judged)
-                self.alphas[name] = before + ALPHA_FOLLOWS * (accepted / judged - before)
+        self._follow_alphas(verdicts)
         if len(plain) < ENOUGH:
             return
         usual = statistics.median(plain)
@@ -143,17 +139,18 @@ class MachineCosts:
                 change = 1 + FOLLOWS * (each / mean - 1) if mean > 0 else 1.0
                 self.steps[drafter] = (first * change, step * change)
 
-    def _plain_alone(self, rounds: Sequence[Round]) -> list[float]:
-        """Milliseconds of plain rounds but the first one, as if none had been queued by the one before: of several in a row all
-        but the first of them are, and each is told as their mean."""
-        times: list[float] = []
-        for is_plain, together in groupby(rounds, key=lambda finished: not finished.proposals):
-            several = [finished.milliseconds.total for finished in together if finished.index and finished.milliseconds.total > 0]
-            if is_plain and several:
-                queued = len(several) - 1 if len(several) >= SURELY_QUEUED else 0
-                alone = sum(several) / (len(several) - queued * (1 - (self.ahead or 1.0)))
-                times += [alone] * len(several)
-        return times
+    def _follow_alphas(self, verdicts: Mapping[str, Sequence[int]]) -> None:
+        """Takes in how many proposals of each drafter were accepted, of so many that were judged; of few the less. One that has
+        drawn nothing is given another chance some time."""
+        for name, (accepted, judged) in verdicts.items():
+            if name not in self.alphas:
+                if judged >= ENOUGH_VERDICTS:
+                    self.alphas[name] = accepted / judged
+            elif judged:
+                follows = ALPHA_FOLLOWS * min(1.0, judged / ENOUGH_VERDICTS)
+                self.alphas[name] += follows * (accepted / judged - self.alphas[name])
+            else:
+                self.alphas[name] += FORGETS * (PRIOR_ALPHA - self.alphas[name])
 
     def _correct(self, by_rows: Mapping[int, Sequence[float]], scale: float) -> None:
         """Has all that further rows cost follow what copies cost in an answer, by one factor: a factor for each number of rows
@@ -215,7 +212,7 @@ class KeptCosts:
                 "steps": costs.steps,
                 "alphas": costs.alphas,
                 "models": costs.models,
-                "ahead": costs.ahead,
+                "queueing_saves": costs.queueing_saves,
             }
             for key, costs in newest
             if costs.rows or costs.alphas
@@ -239,11 +236,11 @@ def _costs_of(entry: Mapping[str, Any]) -> MachineCosts:
     steps = {str(name): (float(first), float(step)) for name, (first, step) in entry["steps"].items()}
     alphas = {str(name): float(alpha) for name, alpha in entry.get("alphas", {}).items()}
     models = {str(name): str(sha256) for name, sha256 in entry.get("models", {}).items()}
-    ahead = None if entry.get("ahead") is None else float(entry["ahead"])
-    if ahead is not None and not 0 < ahead <= 1:
+    saves = None if entry.get("queueing_saves") is None else float(entry["queueing_saves"])
+    if saves is not None and not 0 <= saves < 1:
         raise ValueError("not a share")
     if not all(0 <= alpha <= 1 for alpha in alphas.values()):
         raise ValueError("not shares")
     if not all(0 < time < 1e9 for time in rows.values()) or not all(0 <= time < 1e9 for pair in steps.values() for time in pair):
         raise ValueError("not times")
-    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas, models, ahead)
+    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas, models, saves)

@@ -219,7 +219,7 @@ class _AnswerRun:
             for round in rounds:
                 if not round.index:
                     decoding = (round.started + round.milliseconds.total) / 1000
-                    self._prefill_seconds = max(0.0, self._clock() - self._began - decoding)
+                    self._prefill_seconds = max(0.0, self._clock() - self._clock.waited - self._began - decoding)
                     self._first_token = self._clock() - self._run.submitted
                 changed = self._changed_to(round)
                 report = partial(self._report, writer, round, incomplete.pop() if incomplete else None, changed)

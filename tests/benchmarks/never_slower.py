@@ -89,13 +89,13 @@ def answered(
     )
     drafter = make_drafter(name, target)
     if told is None:
-        clocks = {name: clock() for name, clock in CLOCKS.items()}
+        clocks = {kind: made() for kind, made in CLOCKS.items()}
     else:
         clocks, drafter = {TOLD: told}, told.timed(drafter)
     began = ends = dict.fromkeys(clocks, 0.0)
     rounds = []
     for finished in decode(target, prompt_tokens(target, prompt), drafter, options, clock=clocks[decides], costs=costs):
-        ends = {name: clock() for name, clock in clocks.items()}
+        ends = {kind: clock() for kind, clock in clocks.items()}
         if not rounds:
             began = ends  # the first round absorbs the prompt into heads and draft models, as reading it does for the target
         rounds.append(finished)
@@ -103,7 +103,7 @@ def answered(
     return {
         **setting,
         "tokens": sum(len(finished.emitted) for finished in rounds[1:]),
-        **{clock: end - began[clock] for clock, end in ends.items()},
+        **{kind: end - began[kind] for kind, end in ends.items()},
         "rounds": len(rounds) - 1,
         "rested": sum(not finished.proposals for finished in rounds) / len(rounds),
         "by": {
@@ -225,7 +225,7 @@ def main(arguments: list[str] | None = None) -> None:
     print("rows:", ", ".join(f"{rows} {time / plain:.2f}" for rows, time in sorted(costs.rows.items())), f"of {plain:.0f} ms")
     print("draft steps:", {name: tuple(round(time / plain, 2) for time in times) for name, times in costs.steps.items()})
     kept = chosen.rows.read_text(encoding="utf-8").splitlines() if chosen.rows is not None and chosen.rows.exists() else []
-    rows: list[Row] = [row for row in map(json.loads, kept) if row["decides"] == decides]
+    rows: list[Row] = [row for row in map(json.loads, kept) if row.get("decides") == decides]
     measured = {(row["prompt"], row["temperature"], row["drafter"], str(row["gamma"])) for row in rows}
     wanted = list(settings(drafters, fixed, told is not None))
     began = time.perf_counter()

@@ -15,7 +15,7 @@ import pytest
 from engine import decoding, host
 from engine.acceptance import RoundNoise
 from engine.decoding import Control, DecodingOptions, decode
-from engine.drafters import FeatureHead, NGram, feature_drafter
+from engine.drafters import FeatureHead, NGram, feature_drafter, feature_head
 from engine.drafters.automatic import ListeningAutomatic
 from engine.drafters.base import DraftPen
 from engine.drafters.lookup import PRIOR_ODDS
@@ -298,21 +298,23 @@ def test_passes_are_queued_while_a_head_rests_and_it_hears_of_them(target, monke
         """Whatever the clock says."""
 
         rests = rests_on = False
+        seen = 1
 
         def goes_on(self, chances: Sequence[float]) -> bool:
             return len(chances) < 3
 
         def length(self, chances: Sequence[float]) -> int:
-            return 0
+            return 2 if self.rests and self.seen % 4 == 0 else 0
 
         def observe(self, finished: Round, *chances: Any, **queueing: bool) -> None:
             super().observe(finished, *chances, **queueing)
-            left = 7 - finished.index % 10
+            self.seen, left = finished.index, 7 - finished.index % 10
             self.rests, self.rests_on = left > 0, left > 1
 
     class Asking(DrafterChoice):
         def choose_drafter(self, offers: Any) -> str | None:
-            return None if self.rests else "head"
+            copies = offers["head"].chances and self.of("head").length(offers["head"].chances)
+            return "head" if copies or not self.rests else None
 
     def rounds() -> list[Round]:
         head = FeatureHead(random_head(), target)
@@ -324,10 +326,14 @@ def test_passes_are_queued_while_a_head_rests_and_it_hears_of_them(target, monke
     monkeypatch.setattr(prompt_cache, "show_newest", lambda cache: (used.append(1), shown(cache)))
     monkeypatch.setattr(decoding, "AutoGamma", Resting)
     monkeypatch.setattr(decoding, "DrafterChoice", Asking)
-    monkeypatch.setattr(decoding, "SPEAKS_SELDOM", 1.0)
+    monkeypatch.setattr(decoding, "QUEUEING_SAVES", 1.0)
+    for module in (feature_head, feature_drafter):
+        monkeypatch.setattr(module, "SURE", 0.1)
     ahead = rounds()
-    assert len(used) > 30 and sum(bool(current.proposals) for current in ahead) > 20
-    monkeypatch.setattr(decoding, "SPEAKS_SELDOM", 0.0)
+    assert sum(current.queued for current in ahead) == len(used) > 30
+    assert sum(bool(current.proposals) for current in ahead) > 20
+    assert any(current.proposals and current.queued for current in ahead), "some copies took a pass of their own"
+    monkeypatch.setattr(decoding, "QUEUEING_SAVES", 0.0)
     used.clear()
     assert [ids(current) for current in ahead] == [ids(current) for current in rounds()] and not used
 
