@@ -44,8 +44,6 @@ MARGIN = 0.03
 """Drafting that is slower than no drafting by this share is parked, and goes on once it is as much faster."""
 FIRST_PAUSE, LONGEST_PAUSE = 8, 128
 """Rounds without proposals before drafting is tried again; twice as many after each try that was in vain."""
-KNOWN_PAUSE = 16
-"""The first of them in an answer that begins parked."""
 FADE = 0.99
 """What remains of the weight of old verdicts with each round that drafting rests."""
 FIRST_LOOK = 2
@@ -129,7 +127,7 @@ class AutoGamma:
 
     Where no length is faster than none, drafting is parked: rounds go without proposals, and now and then one tries again, the
     more seldom the oftener it was in vain. Parking and going on need a margin, so noise of the clock does not make it flutter. An
-    answer begins parked if by earlier ones drafting would gain nothing.
+    answer begins parked if drafting would be slower by what earlier ones showed.
 
     The choice depends on past rounds and on what was drawn in this one, never on a verdict to come, so every rule stays exact;
     under match and gumbel the text does not depend on it, while under rejection and block it may differ between two runs, as
@@ -168,9 +166,8 @@ class AutoGamma:
         bounds = (0.0, *CHANCES, 1.0)
         middles = [(low + high) / 2 for low, high in pairwise(bounds)]
         self._classes = [[CLASS_WEIGHT * middle, CLASS_WEIGHT] for middle in middles]  # accepted, judged
-        if alpha is not None and extra is not None and self.faster() < 1:
-            self.is_parked = True
-            self._wait = self._pause = KNOWN_PAUSE
+        if alpha is not None and extra is not None and self.faster() < 1 - MARGIN:
+            self.is_parked, self._wait = True, FIRST_PAUSE
 
     # What is asked before and during a round; none of it changes anything but what `outlook` says
 
