@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 
-from engine.rounds.machine_costs import PRIOR_ALPHA
 from engine.types import Outlook, Round, Skipped
 
 LARGEST_AUTO = 8
@@ -23,7 +22,7 @@ CHANCES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
 """Bounds of the classes in which a drafter's chances are held against what became of its proposals."""
 CLASS_WEIGHT = 4.0
 
-PRIOR_WEIGHT = 4.0
+PRIOR_ALPHA, PRIOR_WEIGHT = 0.5, 4.0
 DECAY = 0.97
 REMEMBERED = 64
 PRIOR_SLOPE = 0.15

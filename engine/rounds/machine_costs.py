@@ -22,9 +22,6 @@ ENOUGH = 4
 """Plain rounds of an answer that say what one costs there, and rounds of one length that say what that costs."""
 ENOUGH_VERDICTS, ALPHA_FOLLOWS = 16, 0.3
 """The same of proposals, and of their alpha: what is asked changes."""
-PRIOR_ALPHA, FORGETS = 0.5, 0.02
-"""What is supposed of an alpha of which nothing is known, and how far a kept one goes back to that with each answer without a
-verdict on it."""
 FEW_ROWS = 3
 """Where passes of fewer rows than this are all that is known, nothing is known of rows."""
 MOST_WRONG = 4.0
@@ -107,8 +104,8 @@ class MachineCosts:
         steps: defaultdict[str, list[float]] = defaultdict(list)
         for finished in rounds:
             times = finished.milliseconds
-            counts = verdicts[_at(finished.drafted_by, temperature)]
             if finished.proposals and not finished.proposals[0].copied:
+                counts = verdicts[_at(finished.drafted_by, temperature)]
                 counts[0] += finished.accepted
                 counts[1] += finished.accepted + finished.rejected
             if not finished.index or times.total <= 0:
@@ -140,17 +137,14 @@ class MachineCosts:
                 self.steps[drafter] = (first * change, step * change)
 
     def _follow_alphas(self, verdicts: Mapping[str, Sequence[int]]) -> None:
-        """Takes in how many proposals of each drafter were accepted, of so many that were judged; of few the less. One that has
-        drawn nothing is given another chance some time."""
+        """Takes in how many proposals of each drafter were accepted, of so many that were judged; of few the less."""
         for name, (accepted, judged) in verdicts.items():
             if name not in self.alphas:
                 if judged >= ENOUGH_VERDICTS:
                     self.alphas[name] = accepted / judged
-            elif judged:
+            else:
                 follows = ALPHA_FOLLOWS * min(1.0, judged / ENOUGH_VERDICTS)
                 self.alphas[name] += follows * (accepted / judged - self.alphas[name])
-            else:
-                self.alphas[name] += FORGETS * (PRIOR_ALPHA - self.alphas[name])
 
     def _correct(self, by_rows: Mapping[int, Sequence[float]], scale: float) -> None:
         """Has all that further rows cost follow what copies cost in an answer, by one factor: a factor for each number of rows
