@@ -357,22 +357,16 @@ class _Run:
         members = getattr(self.drafter, "members", None)
         if members is not None:
             return DrafterChoice({name: self._lengths(member) for name, member in members.items()}, gamma)
-        return self._lengths_alone(self.drafter) if gamma == "auto" else FixedGamma(gamma)
+        return self._lengths(self.drafter) if gamma == "auto" else FixedGamma(gamma)
 
-    def _lengths_alone(self, drafter: Drafter | None) -> AutoGamma:
-        """`_lengths` of a drafter that is not weighed against others. If earlier answers speak against it, this one begins as if
-        nothing were known of its alpha: texts differ, and a few verdicts are enough to park it."""
-        lengths = self._lengths(drafter)
-        return self._lengths(drafter, forgets=True) if lengths.is_parked else lengths
-
-    def _lengths(self, drafter: Drafter | None, forgets: bool = False) -> AutoGamma:
-        """What finds the length of its drafts, with what is known of it, or with that less its alpha."""
+    def _lengths(self, drafter: Drafter | None) -> AutoGamma:
+        """What finds the length of its drafts, with what is known of it."""
         if drafter is None:
             return AutoGamma()
         draws = drafter.has_distribution
         if self.costs is None:
             return AutoGamma(draws=draws, saves=self.queueing_saves)
-        alpha = None if forgets else self.costs.alpha(drafter.name, self.options.temperature)
+        alpha = self.costs.alpha(drafter.name, self.options.temperature)
         return AutoGamma(self.costs.extra(drafter.name, draws), draws, alpha, self.queueing_saves)
 
     def _begin(self, drafter: Drafter) -> bool:

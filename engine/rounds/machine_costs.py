@@ -59,9 +59,8 @@ class MachineCosts:
         self.models[drafter] = sha256
 
     def alpha(self, drafter: str, temperature: float) -> float | None:
-        """What is to be expected of a drafter's alpha: by answers at this temperature, or if there were none, by those at others;
-        None where nothing was seen of it."""
-        return self.alphas.get(_at(drafter, temperature), self.usual_alpha(drafter))
+        """What is to be expected of a drafter's alpha; None where nothing was seen of it."""
+        return self.alphas.get(_at(drafter, temperature))
 
     def usual_alpha(self, drafter: str) -> float | None:
         """The mean over the temperatures at which answers have shown its alpha; None where none has."""

@@ -163,14 +163,11 @@ def test_tries_become_rarer_while_they_are_in_vain() -> None:
     assert sum(map(bool, lengths)) < 20
 
 
-@pytest.mark.parametrize("alpha", [0.02, 0.6])
-def test_an_answer_begins_with_drafts_whatever_earlier_ones_showed(alpha: float) -> None:
-    """Of a drafter alone: one of several begins parked instead."""
-    costs = MachineCosts({rows: 40.0 + 4 * rows for rows in range(1, 17)}, {"draft": (2.0, 2.0)}, {"draft at 0.5": alpha})
-    options = decoding.DecodingOptions(seed=3, gamma="auto", temperature=0.5, max_tokens=40, analyse=False, phase_every=0)
-    first, *_ = decoding.decode(tiny_llama(1), PROMPT, DraftModel(tiny_llama(2, layers=1), "draft"), options, costs=costs)
-    assert first.proposals
-    assert AutoGamma(costs.extra("draft", draws=True), True, alpha).is_parked == (alpha < 0.1)
+def test_an_answer_begins_parked_where_earlier_ones_were_slower_with_drafts() -> None:
+    _, lengths = Machine(lambda index: 1e-9, dear).run(AutoGamma(dear, draws=True, alpha=0.1), 60)
+    assert [index for index, length in enumerate(lengths) if length] == [8, 25, 58]
+    _, lengths = Machine(lambda index: 0.5, dear).run(AutoGamma(dear, draws=True, alpha=0.5), 10)
+    assert lengths[0], "tried at once where they have shown that it pays"
 
 
 def test_it_recovers_when_drafting_pays_again() -> None:
