@@ -202,8 +202,8 @@ class _Run:
         self.answer_start = self.prompt_length - given
         self.cache = cache if cache is not None else self._empty_cache(loaded)
         self.queues = caches.can_hide(self.cache)
-        saves = None if costs is None else costs.queueing_saves
-        self.queueing_saves = 0.0 if not self.queues or options.phase_every == 1 else QUEUEING_SAVES if saves is None else saves
+        saved = QUEUEING_SAVES if costs is None else costs.saved
+        self.queueing_saves = saved if self.queues and options.phase_every != 1 else 0.0
         self.gamma = self._new_gamma()
         self.links: Any = getattr(self.model, "links", None)  # of a target that is split: what times its communication
         self.vocab_size = caches.logits_width(self.model)

@@ -24,6 +24,9 @@ ROWS = tuple(range(1, MOST_ROWS + 1))
 """All of them: products of matrices take steps, on some machines dearer ones for odd numbers of rows."""
 GAMMAS = (1, 4)
 TIMES = 3
+FEW = 4
+"""Passes of up to so many rows are what most rounds take, and are seen twice as often, as draft steps are: where two rows seem to
+cost much more than one, drafting hardly begins, and no answer shows that they do not."""
 SMALLEST_CHUNK = 64
 """A model that reads fewer tokens of a prompt at once takes long for many rows: its costs are learned from answers."""
 PROMPT = 48
@@ -85,7 +88,7 @@ def measure(
 def _measure_rows(target: LoadedModel, costs: MachineCosts, clock: Clock | None) -> Generator[None, None, None]:
     told = _Told()
     shortest: dict[int, float] = {}
-    for rows, finished in _rounds(target, told, OPTIONS, ROWS, told.ask, clock):
+    for rows, finished in _rounds(target, told, OPTIONS, (*ROWS, *ROWS[:FEW]), told.ask, clock):
         time = finished.milliseconds.total
         shortest[rows] = min(time, shortest.get(rows, time))
         yield
@@ -97,7 +100,7 @@ def _measure_queueing(target: LoadedModel, costs: MachineCosts, clock: Clock | N
     silent = _Told()
     silent.has_distribution = True  # nobody knows that it will not draw, so no pass is queued behind its rounds
     shortest: dict[bool, float] = {}
-    for drafter in (silent, None) * 2:  # in turns, since the machine may slow down meanwhile
+    for drafter in (silent, None) * 3:  # in turns, since the machine may slow down meanwhile
         for _, finished in _rounds(target, drafter, OPTIONS, (1,), silent.ask, clock):
             time = finished.milliseconds.total
             shortest[finished.queued] = min(time, shortest.get(finished.queued, time))
@@ -112,7 +115,7 @@ def _measure_steps(
     options = OPTIONS.replace(phase_every=1)
     shortest: dict[int, float] = {}
     for gamma in GAMMAS:
-        for _, finished in _rounds(target, drafter, options.replace(gamma=gamma), (gamma,), lambda _: None, clock):
+        for _, finished in _rounds(target, drafter, options.replace(gamma=gamma), (gamma,) * 2, lambda _: None, clock):
             time = finished.milliseconds.draft
             if time is not None and len(finished.proposals) == gamma:
                 shortest[gamma] = min(time, shortest.get(gamma, time))

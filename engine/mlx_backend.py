@@ -162,7 +162,7 @@ class MlxBackend:
                 path = Path(name).expanduser()  # one that begins in the folder where a command was given means nothing now
                 is_another = path.is_absolute() and path.exists() and not path.samefile(target.path)
                 if is_another and self._kind_of(name).follows_text:
-                    faster[AutoGamma(extra, True, alpha, costs.queueing_saves or 0.0).faster()] = name
+                    faster[AutoGamma(extra, True, alpha, costs.saved).faster()] = name
         most = max(faster, default=0.0)
         return [faster[most]] if most > 1 + MARGIN else []
 

@@ -23,6 +23,9 @@ CHANCES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
 CLASS_WEIGHT = 4.0
 
 PRIOR_ALPHA, PRIOR_WEIGHT = 0.5, 4.0
+"""What is supposed of a drafter's alpha, and as much as how many verdicts that counts."""
+KNOWN_WEIGHT = 8.0
+"""The same where earlier answers have shown its alpha: texts differ about as much as so many verdicts do by chance."""
 DECAY = 0.97
 REMEMBERED = 64
 PRIOR_SLOPE = 0.15
@@ -41,8 +44,9 @@ OUTLIER = 3.0
 
 MARGIN = 0.03
 """Drafting that is slower than no drafting by this share is parked, and goes on once it is as much faster."""
-FIRST_PAUSE, LONGEST_PAUSE = 8, 128
-"""Rounds without proposals before drafting is tried again; twice as many after each try that was in vain."""
+FIRST_PAUSE, LONGEST_PAUSE = 24, 128
+"""Rounds without proposals before drafting is tried again; twice as many after each try that was in vain. A try is one verdict
+more, and takes a third of a round longer, with what the drafter has to catch up on."""
 FADE = 0.99
 """What remains of the weight of old verdicts with each round that drafting rests."""
 FIRST_LOOK = 2
@@ -126,7 +130,7 @@ class AutoGamma:
 
     Where no length is faster than none, drafting is parked: rounds go without proposals, and now and then one tries again, the
     more seldom the oftener it was in vain. Parking and going on need a margin, so noise of the clock does not make it flutter. An
-    answer begins parked if drafting would be slower by what earlier ones showed.
+    answer begins with what earlier ones showed, and a few verdicts of its own count for more.
 
     The choice depends on past rounds and on what was drawn in this one, never on a verdict to come, so every rule stays exact;
     under match and gumbel the text does not depend on it, while under rejection and block it may differ between two runs, as
@@ -146,9 +150,9 @@ class AutoGamma:
         self._measured = extra
         self._saves = min(saves, MOST_SAVED)
         self.draws = draws
-        supposed = PRIOR_ALPHA if alpha is None else alpha
-        self._accepted = supposed * PRIOR_WEIGHT
-        self._rejected = (1 - supposed) * PRIOR_WEIGHT
+        supposed, weight = (PRIOR_ALPHA, PRIOR_WEIGHT) if alpha is None else (alpha, KNOWN_WEIGHT)
+        self._accepted = supposed * weight
+        self._rejected = (1 - supposed) * weight
         # By kind, so that a long rest does not make it forget what drafts cost or what a plain round takes by itself.
         self._times: dict[Kind, _Moments] = {kind: _Moments() for kind in ("drafted", "alone", "queued")}
         self._first_of_several: tuple[float, bool] | None = None
@@ -165,8 +169,6 @@ class AutoGamma:
         bounds = (0.0, *CHANCES, 1.0)
         middles = [(low + high) / 2 for low, high in pairwise(bounds)]
         self._classes = [[CLASS_WEIGHT * middle, CLASS_WEIGHT] for middle in middles]  # accepted, judged
-        if alpha is not None and extra is not None and self.faster() < 1 - MARGIN:
-            self.is_parked, self._wait = True, FIRST_PAUSE
 
     # What is asked before and during a round; none of it changes anything but what `outlook` says
 

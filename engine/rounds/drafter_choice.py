@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from engine.drafters.base import Offer
-from engine.rounds.draft_length import FIRST_PAUSE, LARGEST_AUTO, LONGEST_PAUSE, MARGIN, AutoGamma
+from engine.rounds.draft_length import LARGEST_AUTO, LONGEST_PAUSE, MARGIN, AutoGamma
 from engine.types import Gamma, Outlook, Round
 
 BURST = 3
 """Rounds in a row of a drafter that is tried beside the one that does best: one alone says next to nothing."""
 FAR_BEHIND = 0.85
 """One that is slower than the best by more than this, and has failed again, is not tried further for now."""
-FIRST_TRY = 4
-"""Rounds before the others are tried for the first time."""
+FIRST_TRY, SECOND_TRY = 4, 8
+"""Rounds before the others are tried for the first time, and again; twice as many after each further try that was in vain."""
 CATCHING_UP = 2.0
 """Plain rounds that catching up may take for a try."""
 HORIZON = 32
@@ -43,7 +43,7 @@ class DrafterChoice:
         drawing = [name for name, lengths in members.items() if lengths.draws]
         self._favourite = max(drawing, key=lambda name: members[name].faster(), default=None)
         self._waits = {name: FIRST_TRY * place for place, name in enumerate(self._ranked(drawing))}
-        self._pauses = dict.fromkeys(drawing, FIRST_PAUSE)
+        self._pauses = dict.fromkeys(drawing, SECOND_TRY)
         self._bursts = dict.fromkeys(drawing, 0)
         self._chosen: str | None = None
         self._has_begun = False
@@ -117,7 +117,7 @@ class DrafterChoice:
     def _gain(self, name: str, offer: Offer) -> float:
         lengths = self._members[name]
         gain = lengths.gain(offer.chances, self._fixed)
-        return gain - (self._catching_up(name, offer) / FIRST_PAUSE if lengths.draws and not offer.chances else 0.0)
+        return gain - (self._catching_up(name, offer) / SECOND_TRY if lengths.draws and not offer.chances else 0.0)
 
     def outlook(self) -> Outlook | None:
         """What was weighed for the member that proposes, or else for the one that draws best."""
@@ -152,9 +152,9 @@ class DrafterChoice:
             if self._bursts[name] < BURST:
                 return
             self._favourite = name
-            self._pauses[name] = FIRST_PAUSE
+            self._pauses[name] = SECOND_TRY
             if favourite is not None:
-                self._waits[favourite] = FIRST_PAUSE
+                self._waits[favourite] = SECOND_TRY
         elif self._bursts[name] >= BURST or (beside < FAR_BEHIND and not all_accepted):
             self._waits[name] = self._pauses[name]
             self._pauses[name] = min(2 * self._pauses[name], LONGEST_PAUSE)

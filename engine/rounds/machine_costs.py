@@ -20,7 +20,7 @@ MOST_KEPT = 64
 """Targets whose costs are kept; those measured longest ago go first."""
 ENOUGH = 4
 """Plain rounds of an answer that say what one costs there, and rounds of one length that say what that costs."""
-ENOUGH_VERDICTS, ALPHA_FOLLOWS = 16, 0.3
+ENOUGH_VERDICTS, ALPHA_FOLLOWS = 16, 0.15
 """The same of proposals, and of their alpha: what is asked changes."""
 FEW_ROWS = 3
 """Where passes of fewer rows than this are all that is known, nothing is known of rows."""
@@ -57,6 +57,11 @@ class MachineCosts:
             self.steps.pop(drafter, None)
             self.alphas = {name: alpha for name, alpha in self.alphas.items() if _drafter_of(name) != drafter}
         self.models[drafter] = sha256
+
+    @property
+    def saved(self) -> float:
+        """`queueing_saves`, or what is supposed of it."""
+        return QUEUEING_SAVES if self.queueing_saves is None else self.queueing_saves
 
     def alpha(self, drafter: str, temperature: float) -> float | None:
         """What is to be expected of a drafter's alpha; None where nothing was seen of it."""
@@ -98,7 +103,6 @@ class MachineCosts:
         something else all the time."""
         verdicts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
         plain: list[float] = []
-        saved = QUEUEING_SAVES if self.queueing_saves is None else self.queueing_saves
         by_rows: defaultdict[int, list[float]] = defaultdict(list)
         steps: defaultdict[str, list[float]] = defaultdict(list)
         for finished in rounds:
@@ -110,7 +114,7 @@ class MachineCosts:
             if not finished.index or times.total <= 0:
                 continue  # the first round pays for much that no other does
             if not finished.proposals:
-                plain.append(times.total / (1 - saved if finished.queued else 1))
+                plain.append(times.total / (1 - self.saved if finished.queued else 1))
             elif all(proposal.copied for proposal in finished.proposals):
                 if not finished.queued:  # else they took a pass of their own
                     by_rows[finished.rows].append(times.total)
