@@ -572,6 +572,7 @@ class _Run:
             self.silence.hear(False)
             return None
         draws = self.drafter.has_distribution and not self.gamma.rests
+        self.gamma.enter(self._queued_for(listener_of(self.drafter)) is not None)
         worth = self.gamma if isinstance(self.gamma, AutoGamma) else None
         chooser = self.gamma if isinstance(self.gamma, DrafterChoice) else None
         expected = limit if worth is None and chooser is None else 1

@@ -1,12 +1,14 @@
 """Measuring what rounds cost on this machine, a round at a time, so that whoever wants an answer waits for one round at most.
 
-Rounds are decoded as those of an answer are. Each of one length is seen a few times and the shortest time counts: what else runs
-on the machine can only make a round longer.
+Rounds are decoded as those of an answer are. Each of one length is seen a few times, and the faster half of them counts: what
+else runs on the machine can only make a round longer, and the fastest alone may have met the machine at a higher speed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import statistics
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
@@ -25,8 +27,8 @@ ROWS = tuple(range(1, MOST_ROWS + 1))
 GAMMAS = (1, 4)
 TIMES = 3
 FEW = 4
-"""Passes of up to so many rows are what most rounds take, and are seen twice as often, as draft steps are: where two rows seem to
-cost much more than one, drafting hardly begins, and no answer shows that they do not."""
+"""Passes of up to so many rows are what most rounds take. They are seen twice as often, and so are draft steps: where two rows
+seem to cost much more than one, drafting hardly begins, and no answer shows that they do not."""
 SMALLEST_CHUNK = 64
 """A model that reads fewer tokens of a prompt at once takes long for many rows: its costs are learned from answers."""
 PROMPT = 48
@@ -36,7 +38,7 @@ OPTIONS = DecodingOptions(gamma=MAX_GAMMA, seed=1, max_tokens=10_000, analyse=Fa
 class _Told:
     """Proposes as many tokens as it is told, whatever they are; or has another drafter do so."""
 
-    has_distribution = False
+    has_distribution = True  # nobody knows whether it will draw, so no pass is queued behind its rounds
     name = "measuring"
 
     def __init__(self) -> None:
@@ -87,43 +89,45 @@ def measure(
 
 def _measure_rows(target: LoadedModel, costs: MachineCosts, clock: Clock | None) -> Generator[None, None, None]:
     told = _Told()
-    shortest: dict[int, float] = {}
+    seen = defaultdict[int, list[float]](list)
     for rows, finished in _rounds(target, told, OPTIONS, (*ROWS, *ROWS[:FEW]), told.ask, clock):
-        time = finished.milliseconds.total
-        shortest[rows] = min(time, shortest.get(rows, time))
+        seen[rows].append(finished.milliseconds.total)
         yield
-    shortest[1] = min(shortest.values())  # one row takes no longer than several: else its rounds were disturbed
-    costs.rows = shortest
+    costs.rows = {rows: _usual(times) for rows, times in seen.items()}
+    costs.rows[1] = min(costs.rows.values())  # one row takes no longer than several: else its rounds were disturbed
 
 
 def _measure_queueing(target: LoadedModel, costs: MachineCosts, clock: Clock | None) -> Generator[None, None, None]:
     silent = _Told()
-    silent.has_distribution = True  # nobody knows that it will not draw, so no pass is queued behind its rounds
-    shortest: dict[bool, float] = {}
+    seen = defaultdict[bool, list[float]](list)
     for drafter in (silent, None) * 3:  # in turns, since the machine may slow down meanwhile
         for _, finished in _rounds(target, drafter, OPTIONS, (1,), silent.ask, clock):
-            time = finished.milliseconds.total
-            shortest[finished.queued] = min(time, shortest.get(finished.queued, time))
+            seen[finished.queued].append(finished.milliseconds.total)
             yield
     # A target that cannot take a pass back has none queued.
-    costs.queueing_saves = max(0.0, 1 - shortest.get(True, shortest[False]) / shortest[False])
+    costs.queueing_saves = max(0.0, 1 - _usual(seen[True] or seen[False]) / _usual(seen[False]))
 
 
 def _measure_steps(
     target: LoadedModel, drafter: Drafter, costs: MachineCosts, clock: Clock | None
 ) -> Generator[None, None, None]:
     options = OPTIONS.replace(phase_every=1)
-    shortest: dict[int, float] = {}
+    seen = defaultdict[int, list[float]](list)
     for gamma in GAMMAS:
         for _, finished in _rounds(target, drafter, options.replace(gamma=gamma), (gamma,) * 2, lambda _: None, clock):
             time = finished.milliseconds.draft
             if time is not None and len(finished.proposals) == gamma:
-                shortest[gamma] = min(time, shortest.get(gamma, time))
+                seen[gamma].append(time)
             yield
-    if len(shortest) == len(GAMMAS):
+    if len(seen) == len(GAMMAS):
         few, many = GAMMAS
-        step = max(0.0, (shortest[many] - shortest[few]) / (many - few))
-        costs.steps[drafter.name] = (shortest[few], step)
+        first = _usual(seen[few])
+        costs.steps[drafter.name] = (first, max(0.0, (_usual(seen[many]) - first) / (many - few)))
+
+
+def _usual(times: Sequence[float]) -> float:
+    """The mean of the faster half."""
+    return statistics.mean(sorted(times)[: (len(times) + 1) // 2])
 
 
 def _rounds(

@@ -85,9 +85,10 @@ class _Costs:
         """What is to be expected of a round of so many proposals, each accepted with this probability."""
         return self.start + self.more(0, gamma, 1.0, alpha**gamma)
 
-    def relative(self, gamma: int, alpha: float, alone: bool = False) -> float:
-        """The same in such plain rounds; or in one that is `alone`, which copies are held against: what follows may be copied."""
-        return self.of(gamma, alpha) / (self.start if alone else self.plain)
+    def relative(self, gamma: int, alpha: float, alone: bool = False, passes: int = 1) -> float:
+        """The same in such plain rounds; or in one that is `alone`, which copies are held against: what follows may be copied.
+        `passes`: two where a plain one was queued for the round, which proposals come too late for."""
+        return (self.of(gamma, alpha) + self.start * (passes - 1)) / (self.start if alone else self.plain)
 
     def more(self, drafted: int, gamma: int, stands: float, reached: float) -> float:
         """What `gamma` >= 1 proposals cost more than `drafted` ones, where the latter are all accepted with the one chance and
@@ -107,6 +108,9 @@ class FixedGamma:
     def choose(self) -> int:
         """How many proposals to ask for: always the same number."""
         return self.gamma
+
+    def enter(self, queued: bool) -> None:
+        """Nothing is weighed."""
 
     def observe(self, finished: Round, chances: Sequence[float] = (), queues: bool = False) -> None:
         """A fixed gamma learns nothing."""
@@ -166,11 +170,16 @@ class AutoGamma:
         self._pause = FIRST_PAUSE
         self._wait = 0  # rounds without proposals before the next try
         self._offered: Sequence[float] = ()
+        self._passes = 1  # that the round takes if anything is proposed
         bounds = (0.0, *CHANCES, 1.0)
         middles = [(low + high) / 2 for low, high in pairwise(bounds)]
         self._classes = [[CLASS_WEIGHT * middle, CLASS_WEIGHT] for middle in middles]  # accepted, judged
 
     # What is asked before and during a round; none of it changes anything but what `outlook` says
+
+    def enter(self, queued: bool) -> None:
+        """A round begins, for which a plain pass was `queued` or not. Then proposals take another, which few copies are worth."""
+        self._passes = 2 if queued else 1
 
     @property
     def looks_at_plain(self) -> bool:
@@ -200,7 +209,7 @@ class AutoGamma:
         """How many proposals pay of those that are accepted with these chances, each given those before it."""
         self._offered = chances
         costs, speed = self._costs(), self._speed()
-        most, best, gain, reached = 0.0, 0, 0.0, 1.0
+        most, best, gain, reached = 0.0, 0, -speed * costs.start * (self._passes - 1), 1.0
         for gamma, chance in enumerate(chances, start=1):
             reached *= chance
             gain += reached
@@ -212,7 +221,8 @@ class AutoGamma:
     def gain(self, chances: Sequence[float] = (), gamma: int | None = None) -> float:
         """What a round of proposals brings more than a plain one, in tokens, less what its time would bring at the speed of late:
         at the best length, or at a given gamma. Of copies the chances are known; of what is drawn, the alpha of late."""
-        costs, speed, most, gained, reached = self._costs(), self._speed(), -math.inf, 0.0, 1.0
+        costs, speed, most, reached = self._costs(), self._speed(), -math.inf, 1.0
+        gained = -speed * costs.start * (self._passes - 1)
         longest = len(chances) or LARGEST_AUTO
         for length in range(1, (longest if gamma is None else min(gamma, longest)) + 1):
             reached *= chances[length - 1] if chances else self.alpha
@@ -254,8 +264,8 @@ class AutoGamma:
             return None
         costs = self._costs()
         if offered:
-            needed = _needed(costs, 1, alone=True)
-            return Outlook(1, costs.relative(1, offered[0], alone=True), offered[0], needed, copies=True)
+            needed = _needed(costs, 1, alone=True, passes=self._passes)
+            return Outlook(1, costs.relative(1, offered[0], alone=True, passes=self._passes), offered[0], needed, copies=True)
         best = self._best()
         wait = self._wait if self.is_parked else None
         skipped: Skipped | None = "measured" if self.looks_at_plain else None
@@ -422,11 +432,11 @@ def _tau(alpha: float, gamma: int) -> float:
     return float((1 - alpha ** (gamma + 1)) / (1 - alpha))
 
 
-def _needed(costs: _Costs, gamma: int, alone: bool = False) -> float:
+def _needed(costs: _Costs, gamma: int, alone: bool = False, passes: int = 1) -> float:
     """The alpha from which rounds of so many proposals are as fast as plain ones, as in `_Costs.relative`; 1 where none is."""
     low, high = 0.0, 1.0
     for _ in range(12):
         middle = (low + high) / 2
-        pays = _tau(middle, gamma) >= costs.relative(gamma, middle, alone)
+        pays = _tau(middle, gamma) >= costs.relative(gamma, middle, alone, passes)
         low, high = (low, middle) if pays else (middle, high)
     return high

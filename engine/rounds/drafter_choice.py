@@ -63,6 +63,11 @@ class DrafterChoice:
         """Whether nobody will draw in the round after a plain one that is under way, either."""
         return self._fixed is None and all(lengths.rests_on for lengths in self._members.values() if lengths.draws)
 
+    def enter(self, queued: bool) -> None:
+        """As in `AutoGamma`, for all members."""
+        for lengths in self._members.values():
+            lengths.enter(queued)
+
     def choose(self) -> int:
         """How many proposals to ask for at most, of members that do not set their own length."""
         return self._fixed or LARGEST_AUTO

@@ -230,6 +230,8 @@ def _read(path: Path) -> dict[str, MachineCosts]:
 
 def _costs_of(entry: Mapping[str, Any]) -> MachineCosts:
     rows = {int(rows): float(time) for rows, time in entry["rows"].items()}
+    if "queueing_saves" not in entry and len(rows) >= MOST_ROWS:
+        rows = {}  # measured while queued rounds of one row still counted among single ones
     steps = {str(name): (float(first), float(step)) for name, (first, step) in entry["steps"].items()}
     alphas = {str(name): float(alpha) for name, alpha in entry.get("alphas", {}).items()}
     models = {str(name): str(sha256) for name, sha256 in entry.get("models", {}).items()}

@@ -80,6 +80,9 @@ def test_measuring_finds_what_queueing_a_plain_pass_saves(monkeypatch: pytest.Mo
     rounds = list(measure(SimpleNamespace(model=target, vocabulary=[b""] * VOCAB), None, costs))
     assert costs.queueing_saves == pytest.approx(0.2) and len(rounds) < 20
     assert costs.rows == dict.fromkeys(ROWS, 40.0), "the machine had another speed when those were measured"
+    costs = MachineCosts()
+    list(measure(SimpleNamespace(model=target, vocabulary=[b""] * VOCAB), None, costs))
+    assert costs.rows == pytest.approx({rows: 25.5 + 2 * rows for rows in ROWS}), "of rounds that are not queued"
     monkeypatch.setattr(decoding.caches, "can_hide", lambda cache: False)
     costs = MachineCosts(dict.fromkeys(ROWS, 40.0))
     list(measure(SimpleNamespace(model=target, vocabulary=[b""] * VOCAB), None, costs))

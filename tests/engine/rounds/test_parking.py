@@ -12,6 +12,7 @@ import pytest
 
 from engine import clock, decoding
 from engine.drafters import Drafter, DraftModel, NGram
+from engine.drafters.automatic import automatic
 from engine.rounds import draft_length
 from engine.rounds.draft_length import FIRST_PAUSE, LONGEST_PAUSE, AutoGamma
 from engine.rounds.machine_costs import MachineCosts
@@ -207,6 +208,29 @@ def test_copies_are_as_long_as_pays_most() -> None:
         gains = [0.0] + [float(np.cumprod(chances)[:length].sum()) - stepped(length) for length in range(1, 13)]
         assert gamma.length(list(chances)) == int(np.argmax(gains))
     assert gamma.length([0.45, 0.9, 0.9]) == 3 and gamma.length([0.45]) == 0
+
+
+def test_copies_behind_a_queued_pass_have_to_be_worth_another() -> None:
+    gamma = AutoGamma(flat)
+    for chances, single, behind in (([0.3] * 3, 1, 0), ([0.6] * 3, 3, 0), ([0.95] * 3, 3, 3)):
+        assert gamma.length(chances) == single and gamma.gain(chances) > 0
+        gamma.enter(queued=True)
+        assert gamma.length(chances) == behind and (gamma.gain(chances) > 0) is bool(behind)
+        outlook = gamma.outlook()
+        assert outlook is not None and outlook.cost == pytest.approx(2.15) and outlook.needed == 1.0
+        gamma.enter(queued=False)
+
+
+@pytest.mark.parametrize("drafter", [NGram(), automatic([NGram(), DraftModel(tiny_llama(2, layers=1))])])
+def test_it_is_told_which_rounds_have_a_queued_pass(drafter: Drafter, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[bool] = []
+    monkeypatch.setattr(AutoGamma, "enter", lambda gamma, queued: told.append(queued))
+    monkeypatch.setattr(AutoGamma, "rests", property(lambda gamma: True))
+    monkeypatch.setattr(AutoGamma, "rests_on", property(lambda gamma: True))
+    options = decoding.DecodingOptions(seed=3, temperature=1.5, gamma="auto", max_tokens=40, analyse=False, phase_every=0)
+    rounds = list(decoding.decode(tiny_llama(1), PROMPT, drafter, options))
+    members = len(getattr(drafter, "members", [drafter]))
+    assert told[::members][: len(rounds) - 1] == [round_.queued for round_ in rounds[:-1]] and True in told
 
 
 @pytest.mark.parametrize("phase_every", [0, 3])
