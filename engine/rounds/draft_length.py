@@ -25,7 +25,8 @@ CLASS_WEIGHT = 4.0
 PRIOR_ALPHA, PRIOR_WEIGHT = 0.5, 4.0
 """What is supposed of a drafter's alpha, and as much as how many verdicts that counts."""
 KNOWN_WEIGHT = 8.0
-"""The same where earlier answers have shown its alpha: texts differ about as much as so many verdicts do by chance."""
+"""The same where earlier answers have shown its alpha. A small draft model's alphas differ from text to text as they would by
+chance in ten verdicts at temperature 0 and twenty at 0.8; the next question may be of another kind, so a little less counts."""
 DECAY = 0.97
 REMEMBERED = 64
 PRIOR_SLOPE = 0.15

@@ -236,6 +236,10 @@ def test_costs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path: Path) ->
     kept.save()
     assert KeptCosts(path).of("target here") == MachineCosts({1: 10.0, 3: 12.5}, {"head": (2.0, 1.0)}, queueing_saves=0.1)
     assert list(json.loads(path.read_text())) == ["target here"]
+    rows = {str(rows): 40.0 for rows in ROWS}
+    for known, entry in (({}, {}), (dict.fromkeys(ROWS, 40.0), {"queueing_saves": None})):
+        path.write_text(json.dumps({"target here": {"rows": rows, "steps": {"head": [2.0, 1.0]}} | entry}))
+        assert KeptCosts(path).of("target here").rows == known, "those of before are measured again, and only those"
     wrong = [f'{{}}, "queueing_saves": {value}' for value in ("1", "-0.1", '"much"')]
     unlikely = [f'{{"target here": {{"rows": {{"1": 1}}, "steps": {steps}}}}}' for steps in wrong]
     unlikely.append('{"target here": {"rows": {"1": -1}, "steps": {}}}')
