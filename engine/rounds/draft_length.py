@@ -265,8 +265,10 @@ class AutoGamma:
             return None
         costs = self._costs()
         if offered:
-            needed = _needed(costs, 1, alone=True, passes=self._passes)
-            return Outlook(1, costs.relative(1, offered[0], alone=True, passes=self._passes), offered[0], needed, copies=True)
+            gamma = 1 if self._passes == 1 else len(offered)  # no single copy is worth a pass, several may be
+            needed = _needed(costs, gamma, alone=True, passes=self._passes)
+            cost = costs.relative(gamma, offered[0], alone=True, passes=self._passes)
+            return Outlook(gamma, cost, offered[0], needed, copies=True)
         best = self._best()
         wait = self._wait if self.is_parked else None
         skipped: Skipped | None = "measured" if self.looks_at_plain else None
