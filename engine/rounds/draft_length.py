@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from bisect import bisect_right
 from collections import deque
@@ -209,28 +208,26 @@ class AutoGamma:
     def length(self, chances: Sequence[float]) -> int:
         """How many proposals pay of those that are accepted with these chances, each given those before it."""
         self._offered = chances
-        costs, speed = self._costs(), self._speed()
-        most, best, gain, reached = 0.0, 0, -speed * costs.start * (self._passes - 1), 1.0
-        for gamma, chance in enumerate(chances, start=1):
-            reached *= chance
-            gain += reached
-            worth = gain - speed * costs.more(0, gamma, 1.0, reached)
-            if worth > most:
-                most, best = worth, gamma
-        return best
+        worths = [0.0, *self._worths(chances)]
+        return worths.index(max(worths))
 
     def gain(self, chances: Sequence[float] = (), gamma: int | None = None) -> float:
-        """What a round of proposals brings more than a plain one, in tokens, less what its time would bring at the speed of late:
-        at the best length, or at a given gamma. Of copies the chances are known; of what is drawn, the alpha of late."""
-        costs, speed, most, reached = self._costs(), self._speed(), -math.inf, 1.0
+        """What a round of proposals is worth at the best length, or at a given gamma. Of copies the chances are known; of what is
+        drawn, the alpha of late."""
+        worths = self._worths(chances or (self.alpha,) * LARGEST_AUTO)
+        return max(worths) if gamma is None else worths[min(gamma, len(worths)) - 1]
+
+    def _worths(self, chances: Sequence[float]) -> list[float]:
+        """Of one proposal, of two, up to all: what they bring more than a plain round, in tokens, less what their time would
+        bring at the speed of late."""
+        costs, speed = self._costs(), self._speed()
+        worths, reached = [], 1.0
         gained = -speed * costs.start * (self._passes - 1)
-        longest = len(chances) or LARGEST_AUTO
-        for length in range(1, (longest if gamma is None else min(gamma, longest)) + 1):
-            reached *= chances[length - 1] if chances else self.alpha
+        for gamma, chance in enumerate(chances, start=1):
+            reached *= chance
             gained += reached
-            if gamma is None or length == min(gamma, longest):
-                most = max(most, gained - speed * costs.more(0, length, 1.0, reached))
-        return most
+            worths.append(gained - speed * costs.more(0, gamma, 1.0, reached))
+        return worths
 
     def faster(self) -> float:
         """How many times as fast as plain rounds drafted ones are, at their best length, by what is known."""
