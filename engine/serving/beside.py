@@ -17,6 +17,10 @@ LONGEST_WAIT = 0.02
 """Seconds after which what is shown of a round is worked out although the next one does not wait yet: a slow drafter, or one that
 has much to read first, is not waited for."""
 
+HEAD_START = 0.0005
+"""Seconds from where a wait is told of to where a task begins: what is waited for is handed over first, since a task that has
+Python's lock by then holds that up for milliseconds."""
+
 WORTH_A_THREAD = 0.5
 """Of the time that a task takes, the share that whoever puts it has to wait anyway for another thread to do it."""
 
@@ -39,6 +43,7 @@ class Beside:
         self._is_free.set()
         self._error: BaseException | None = None
         self._may_begin = threading.Event()
+        self._is_needed = threading.Event()
         self._took = 0.0
         self._waiting_since: float | None = None
         self._waited: float | None = None
@@ -49,7 +54,7 @@ class Beside:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.begin()
+        self._hurry()
         self._tasks.put(None)
         self._thread.join()
         if self._error is not None:  # only where another error is on its way
@@ -64,6 +69,7 @@ class Beside:
             return
         self._is_free.clear()
         self._may_begin.clear()
+        self._is_needed.clear()
         self._tasks.put(task)
 
     def begin(self) -> None:
@@ -83,16 +89,21 @@ class Beside:
 
     def wait(self) -> None:
         """Until all that was put is done. Raises what the last task raised, once."""
-        self.begin()
+        self._hurry()
         self._is_free.wait()
         error, self._error = self._error, None
         if error is not None:
             raise error
 
+    def _hurry(self) -> None:
+        self._is_needed.set()
+        self.begin()
+
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             with contextlib.suppress(MemoryError):
                 self._may_begin.wait(LONGEST_WAIT)
+                self._is_needed.wait(HEAD_START)
             self._do(task)
             del task  # with the arrays that it holds
             self._is_free.set()

@@ -137,6 +137,24 @@ def test_what_the_last_task_raised_is_raised_once() -> None:
     assert done == [2]
 
 
+def test_what_is_waited_for_is_handed_over_before_a_task_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_beside, "LONGEST_WAIT", 2 * PATIENCE)
+    monkeypatch.setattr(serving_beside, "HEAD_START", 2 * PATIENCE)
+    begun = threading.Event()
+    with Beside() as beside:
+        beside.put(begun.set)
+        beside.waits()
+        assert not begun.wait(0.1), "it may have Python's lock when the pass is to be handed over"
+        beside.wait()  # hurries
+        assert begun.is_set()
+    monkeypatch.setattr(serving_beside, "HEAD_START", 0.0)
+    begun.clear()
+    with Beside() as beside:
+        beside.put(begun.set)
+        beside.waits()
+        assert begun.wait(PATIENCE), "nothing but the head start held it back"
+
+
 @pytest.mark.parametrize("error", [MemoryError, SystemExit, KeyboardInterrupt])
 def test_whatever_a_task_raises_reaches_who_waits(error: type[BaseException]) -> None:
     def fail() -> None:
