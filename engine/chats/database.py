@@ -86,14 +86,15 @@ class Database:
             with self.writing() as rows:
                 schema.migrate(rows)
         with self.reading() as rows:
-            indexed, can, complete = schema.is_indexed(rows), schema.has_fts5(rows), schema.has_unsent(rows)
-        if indexed != can:
-            with self.writing() as rows:
-                (schema.make_index if can else schema.drop_index)(rows)
-        if not complete:
-            with contextlib.suppress(ChatsBusy, ChatsNotSaved), self.writing() as rows:  # chats are shown without it, too
-                schema.make_unsent(rows)
-        self.indexed = can
+            old_index, complete = schema.old_index_statements(rows), schema.has_unsent(rows)
+        with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # chats are shown without these changes, too
+            if old_index:
+                with self.writing() as rows:
+                    for statement in old_index:
+                        rows.execute(statement)
+            if not complete:
+                with self.writing() as rows:
+                    schema.make_unsent(rows)
 
     def _back_up(self, version: int) -> None:
         """A copy of the file as it is, beside it, there whole or not at all."""

@@ -82,50 +82,20 @@ def migrate(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
-# The index of words is no version of the tables: it is made from them wherever it is missing, because not every SQLite has FTS5.
+# Earlier versions kept an index of words beside the tables.
 
-_INDEXED = {"titles": ("conversations", "title"), "words": ("messages", "text")}
-_INDEX = """
-CREATE VIRTUAL TABLE {index}
-    USING fts5 ({column}, content='{table}', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
-CREATE TRIGGER {index}_insert AFTER INSERT ON {table} BEGIN
-    INSERT INTO {index} (rowid, {column}) VALUES (new.id, new.{column}); END;
-CREATE TRIGGER {index}_delete AFTER DELETE ON {table} BEGIN
-    INSERT INTO {index} ({index}, rowid, {column}) VALUES ('delete', old.id, old.{column}); END;
-CREATE TRIGGER {index}_update AFTER UPDATE OF {column} ON {table} WHEN old.{column} IS NOT new.{column} BEGIN
-    INSERT INTO {index} ({index}, rowid, {column}) VALUES ('delete', old.id, old.{column});
-    INSERT INTO {index} (rowid, {column}) VALUES (new.id, new.{column}); END;
-INSERT INTO {index} ({index}) VALUES ('rebuild');
-"""
+_OLD_INDEX_TABLES = ("titles", "words")
+_OLD_INDEX_TRIGGERS = tuple(f"{table}_{event}" for table in _OLD_INDEX_TABLES for event in ("insert", "delete", "update"))
+_HAS_FTS5 = "EXISTS (SELECT 1 FROM pragma_module_list WHERE name = 'fts5')"
 
 
-def has_fts5(connection: sqlite3.Connection) -> bool:
-    """Whether this SQLite can search full text."""
-    return bool(connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").fetchone())
+def old_index_statements(connection: sqlite3.Connection) -> list[str]:
+    """Returns the statements that remove that index. An SQLite without FTS5 can only stop filling its tables."""
+    found = connection.execute(f"SELECT name, type FROM sqlite_master WHERE type = 'trigger' OR {_HAS_FTS5} ORDER BY type DESC")
+    return [f"DROP {kind} {name}" for name, kind in found if name in _OLD_INDEX_TRIGGERS + _OLD_INDEX_TABLES]
 
 
-def is_indexed(connection: sqlite3.Connection) -> bool:
-    """Whether the index of words is kept up to date."""
-    kept = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN (?, ?)"
-    return bool(connection.execute(kept, [f"{index}_insert" for index in _INDEXED]).fetchone()[0] == len(_INDEXED))
-
-
-def make_index(connection: sqlite3.Connection) -> None:
-    """Makes the index of words anew, inside a transaction that is open already."""
-    drop_index(connection)
-    for index, (table, column) in _INDEXED.items():
-        connection.execute(f"DROP TABLE IF EXISTS {index}")
-        _run(connection, _INDEX.format(index=index, table=table, column=column))
-
-
-def drop_index(connection: sqlite3.Connection) -> None:
-    """Leaves the index as it is from now on: an SQLite without FTS5 could not write to it, nor remove it."""
-    for index in _INDEXED:
-        for event in ("insert", "delete", "update"):
-            connection.execute(f"DROP TRIGGER IF EXISTS {index}_{event}")
-
-
-# Nor is what was written and not sent: an earlier version does without it, and can still open the file.
+# Unsent text is no version of the tables: an earlier version does without it, and can still open the file.
 
 _UNSENT = """
 CREATE TABLE IF NOT EXISTS unsent (

@@ -1,8 +1,9 @@
-"""Searching titles and messages: by the index of words where SQLite has FTS5, else by looking through all texts.
+"""Search in titles and messages: finds what the reader sees, wherever it stands.
 
-What counts as found is the same in both: every word of the query occurs, the beginning of a word is enough, upper and lower case
-are alike. The index also takes accents for alike, and the other way finds words in the middle of others, which scripts without
-spaces between words need.
+Every term of the query, separated by spaces, occurs in the title or the message, inside a word too, symbols included. Case,
+accents and the width of a letter do not matter, nor do characters that are not seen: joiners, soft hyphens, and the marks of
+emphasis and code inside a word. All texts are read. An index of words misses parts of words; an index of letters misses short
+terms; neither exists in every SQLite.
 """
 
 from __future__ import annotations
@@ -15,73 +16,89 @@ from collections.abc import Iterator
 
 _EXCERPT = 160
 _BEFORE = 40
-_WITHOUT_SPACES = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+_ACCENTS = "\u0300-\u036f"
+_INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufe0f\ufeff"
+_UNSEEN = f"[{_ACCENTS}{_INVISIBLE}*`]*"
+"""Characters that may stand between two letters of a match."""
+_CASED = (
+    *((0x41, 0x250), (0x370, 0x530), (0x1E00, 0x2000), (0x2100, 0x2200)),  # Latin, Greek, Cyrillic; letter-like symbols
+    *((0xFB00, 0xFB07), (0xFF01, 0xFFEF)),  # ligatures; letters of full and half width
 )
-"""Thai, Lao, Burmese, Khmer, Chinese and Japanese: here a word of the index may be a whole sentence."""
+"""Blocks of letters that have another case, another width or accents."""
 
-_BY_INDEX = """
-SELECT m.conversation AS conversation, m.id AS message, m.text AS text FROM words
-JOIN messages m ON m.id = words.rowid JOIN conversations c ON c.id = m.conversation
-WHERE words MATCH ? AND m.deleted IS NULL AND c.deleted IS NULL ORDER BY words.rowid DESC
+_TITLES = """
+SELECT c.id AS conversation, NULL AS message, c.title AS text FROM conversations c
+WHERE c.deleted IS NULL ORDER BY c.updated DESC
 """
-_TITLES_BY_INDEX = """
-SELECT c.id AS conversation, NULL AS message, c.title AS text FROM titles
-JOIN conversations c ON c.id = titles.rowid WHERE titles MATCH ? AND c.deleted IS NULL ORDER BY c.updated DESC
-"""
-_BY_LOOKING = """
+_MESSAGES = """
 SELECT m.conversation AS conversation, m.id AS message, m.text AS text FROM messages m
 JOIN conversations c ON c.id = m.conversation
-WHERE {conditions} AND m.deleted IS NULL AND c.deleted IS NULL ORDER BY m.id DESC
-"""
-_TITLES_BY_LOOKING = """
-SELECT c.id AS conversation, NULL AS message, c.title AS text FROM conversations c
-WHERE {conditions} AND c.deleted IS NULL ORDER BY c.updated DESC
+WHERE m.deleted IS NULL AND c.deleted IS NULL ORDER BY m.id DESC
 """
 
-
-def words_of(query: str) -> list[str]:
-    """The words that are searched for."""
-    return re.findall(r"\w+", query)
+Terms = list[re.Pattern[str]]
 
 
-def found(rows: sqlite3.Connection, words: list[str], indexed: bool) -> Iterator[sqlite3.Row]:
-    """What matches: titles first, then messages from the newest on; each with `conversation`, `message` and `text`."""
-    if not words:
-        return
-    if indexed and not any(_WITHOUT_SPACES.search(word) for word in words):
-        match = " ".join(f'"{word}"*' for word in words)
-        yield from rows.execute(_TITLES_BY_INDEX, [match])
-        yield from rows.execute(_BY_INDEX, [match])
-        return
-    patterns = [
-        f"%{word}%" for word in words
-    ]  # \w has no % in it; its _ stands for any character, which finds too much, not too little
-    for query, column in ((_TITLES_BY_LOOKING, "c.title"), (_BY_LOOKING, "m.text")):
-        yield from rows.execute(query.format(conditions=" AND ".join([f"{column} LIKE ?"] * len(words))), patterns)
+def terms_of(query: str) -> Terms:
+    """Returns a pattern for each term of the query; an empty list for a query that has none."""
+    terms = re.sub(f"[{_INVISIBLE}]", "", unicodedata.normalize("NFC", query)).split()
+    joined = "|".join(sorted((folded for folded in _letters_by_folded() if len(folded) > 1), key=len, reverse=True))
+    parts = re.compile(f"{joined}|.", re.IGNORECASE)
+    return [re.compile(_UNSEEN.join(map(_pattern, parts.findall(term)))) for term in terms]
 
 
-def excerpt(text: str, words: list[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """A line around the first match, and where the words stand in it."""
-    folded = _folded(text)
-    pattern = re.compile("|".join(re.escape(_folded(word)) for word in sorted(words, key=len, reverse=True)))
-    first = next(
-        (match for match in pattern.finditer(folded) if not (match.start() and folded[match.start() - 1].isalnum())),
-        pattern.search(folded),
-    )
-    start = max(0, first.start() - _BEFORE) if first else 0
+def found(rows: sqlite3.Connection, terms: Terms) -> Iterator[sqlite3.Row]:
+    """Yields the matches: titles first, then messages from the newest on; each with `conversation`, `message` and `text`."""
+    if terms:
+        for query in (_TITLES, _MESSAGES):
+            yield from (row for row in rows.execute(query) if all(term.search(row["text"]) for term in terms))
+
+
+def excerpt(text: str, terms: Terms) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Returns a line around the first match, and where the terms stand in it."""
+    matches = [match.start() for term in terms if (match := term.search(text))]
+    first = min(matches, default=0)
+    start = max(0, first - _BEFORE)
     if start:
-        start = text.find(" ", start, first.start() if first else None) + 1 or start
+        start = text.find(" ", start, first) + 1 or start
     shown = " ".join(text[start : start + 2 * _EXCERPT].split())
     line = ("… " if start else "") + shown[:_EXCERPT] + ("…" if len(shown) > _EXCERPT or len(text) > start + 2 * _EXCERPT else "")
-    return line, tuple(match.span() for match in pattern.finditer(_folded(line)))
+    return line, _without_overlap(sorted(match.span() for term in terms for match in term.finditer(line)))
 
 
-def _folded(text: str) -> str:
-    """The text in lower case and without accents, character by character, so that places stay the same."""
-    return text.lower() if text.isascii() else "".join(map(_plain_letter, text))
+def _without_overlap(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    joined: list[tuple[int, int]] = []
+    for start, end in spans:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return tuple(joined)
 
 
 @functools.cache
-def _plain_letter(letter: str) -> str:
-    return unicodedata.normalize("NFD", letter)[0].lower()[0]
+def _pattern(part: str) -> str:
+    """Returns a pattern of all spellings of a letter, or of letters that one other letter stands for.
+
+    "e" gives [eéÉ…], "ss" gives (?:[ßẞ]|[sSſ…][sSſ…]).
+    """
+    folded = _folded(part)
+    alike = {*_letters_by_folded().get(folded, ""), *(part if len(part) == 1 else ""), *(folded if len(folded) == 1 else "")}
+    one = f"[{re.escape(''.join(sorted(alike)))}]"
+    return one if len(folded) == 1 else f"(?:{one}|{_UNSEEN.join(map(_pattern, folded))})"
+
+
+@functools.cache
+def _letters_by_folded() -> dict[str, str]:
+    letters: dict[str, str] = {}
+    for letter in (chr(code) for block in _CASED for code in range(*block)):
+        folded = _folded(letter)
+        if folded.strip():
+            letters[folded] = letters.get(folded, "") + letter
+    return letters
+
+
+def _folded(letters: str) -> str:
+    """Returns letters in lower case, decomposed and without accents; the letters themselves if nothing else is left."""
+    decomposed = unicodedata.normalize("NFKD", letters).casefold()
+    return re.sub(f"[{_ACCENTS}]", "", decomposed) or letters

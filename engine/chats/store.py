@@ -195,18 +195,20 @@ class ChatStore:
             return tuple(row[0] for row in rows.execute(query))
 
     def search(self, query: str, limit: int = 100) -> tuple[Hit, ...]:
-        """At most `limit` conversations in which every word of the query occurs, in the title or in one message; the beginning of
-        a word is enough. Titles that match come first, then the newest messages."""
-        words = search.words_of(query)
+        """Returns at most `limit` conversations in which every term of the query occurs, in the title or in one message.
+
+        Terms are separated by spaces and may be parts of words. Titles that match come first, then the newest messages.
+        """
+        terms = search.terms_of(query)
         hits: dict[int, Hit] = {}
         with self._database.reading() as rows:
-            for row in search.found(rows, words, self._database.indexed):
+            for row in search.found(rows, terms):
                 if row["conversation"] in hits:
                     continue
                 about = _listed(
                     rows.execute(f"SELECT {_LISTED} FROM conversations WHERE id = ?", [row["conversation"]]).fetchone()
                 )
-                hits[about.id] = Hit(about, row["message"], *search.excerpt(row["text"], words))
+                hits[about.id] = Hit(about, row["message"], *search.excerpt(row["text"], terms))
                 if len(hits) >= limit:
                     break
         return tuple(hits.values())
@@ -602,7 +604,7 @@ class ChatStore:
             if copy.stat().st_mtime < limit:
                 copy.unlink(missing_ok=True)
         if purged:
-            self._forget_for_good()
+            self._database.tidy()  # leaves nothing of deleted texts in the WAL
 
     def _sure_time(self) -> float:
         """The time of the latest earlier call that was at least a day ago, -inf where there was none: so late it is, unless the
@@ -633,7 +635,7 @@ class ChatStore:
                 self._row(rows, conversation)
             self._purge(rows, conversations)
         self.traces.delete_unused()
-        self._forget_for_good()
+        self._database.tidy()  # leaves nothing of deleted texts in the WAL
 
     @staticmethod
     def _purge(rows: sqlite3.Connection, conversations: Sequence[int]) -> int:
@@ -641,14 +643,6 @@ class ChatStore:
             rows.execute("DELETE FROM messages WHERE conversation = ?", [conversation])
             rows.execute("DELETE FROM conversations WHERE id = ?", [conversation])
         return len(conversations)
-
-    def _forget_for_good(self) -> None:
-        """Leaves nothing of deleted texts in the index of words and in the WAL."""
-        if self._database.indexed:
-            with self._database.writing() as rows:
-                for index in ("titles", "words"):
-                    rows.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
-        self._database.tidy()
 
     # Rows
 

@@ -86,7 +86,7 @@ def main() -> None:
             timed("search a common beginning (one letter)", lambda: store.search("a"), 20)
             timed("search two words", lambda: store.search(f"{common} {second}"), 20)
             timed("search what does not occur", lambda: store.search("nosuchword"), 20)
-            timed("search without the index (Chinese)", lambda: store.search("北京"), 5)
+            timed("search Chinese", lambda: store.search("北京"), 5)
             timed("search all (limit 5,000) for a common word", lambda: store.search(common, limit=5000), 3)
             last = listed[0].id
             timed("add a message", lambda: store.add_message(last, None, "user", "some words " * 20), 100)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sqlite3
 import stat
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -295,10 +297,7 @@ def test_a_conversation_of_thousands_of_messages_can_be_opened_copied_and_remove
     assert store.conversations() == ()
 
 
-@pytest.mark.parametrize("indexed", [True, False])
-def test_words_are_found_in_titles_and_messages(store: ChatStore, monkeypatch: pytest.MonkeyPatch, indexed: bool) -> None:
-    if not indexed:
-        monkeypatch.setattr(store._database, "indexed", False)
+def test_terms_are_found_in_titles_and_messages(store: ChatStore) -> None:
     chess, (_, answer) = held(
         store, "How do I open in chess?", "With the *Queen's Gambit*, " + "pawn moves, " * 40 + "or otherwise."
     )
@@ -331,17 +330,69 @@ def test_a_search_stops_at_its_limit(store: ChatStore) -> None:
     assert len(store.search("apple")) == 5
 
 
-def test_the_index_of_words_is_made_again_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+SEEN = [
+    ("使用Python编程很有趣", ["Python", "python", "PYTHON", "编程", "使用Python"]),
+    ("日本のAI研究について", ["AI", "AI研究"]),
+    ("重跑gen-itgc后50条", ["gen", "itgc", "gen-itgc", "50"]),
+    ("한국의AI연구", ["AI", "연구", "국의"]),
+    (unicodedata.normalize("NFD", "한국의 café"), ["한국", "café", "cafe"]),
+    ("แปลด้วยPythonครับ", ["Python", "แปล", "ด้วย"]),
+    ("über die Donaudampfschifffahrt, Straße 5", ["dampf", "Uber", "ÜBER", "straße", "STRASSE", "donau 5"]),
+    ("v2.0のAPI, C++ and node.js", ["2.0", "API", "C++", "node.js", ".js"]),
+    ("if a >= b: x != y # 100%", [">=", "!=", "#", "100%", ":"]),
+    ("ＡＩ and ﬁle", ["AI", "file", "ａｉ"]),
+    ("**使**用 and `co`de, Donau\u00adschiff", ["使用", "code", "donauschiff"]),
+    ("İstanbul, Ελλάδα, Йод", ["istanbul", "ελλαδα", "ΕΛΛΆΔΑ", "йод", "ЙОД"]),
+    ("a ** b, `x`", ["**", "`x`", "* b"]),
+    ("a smile 😀 and 👍🏽", ["😀", "👍"]),
+    ("[a] (b) \\d+ .* $x^2$", ["[a]", "(b)", "\\d+", ".*", "$x^2$"]),
+]
+
+
+@pytest.mark.parametrize(("text", "queries"), SEEN)
+def test_what_a_reader_sees_is_found(store: ChatStore, text: str, queries: list[str]) -> None:
+    held(store, "z", "z")
+    _, (_, answer) = held(store, "z", text)
+    for query in queries:
+        (hit,) = store.search(query)
+        assert hit.message == answer, query
+        assert hit.marks, query
+
+
+def test_similar_text_is_not_found(store: ChatStore) -> None:
+    held(store, "C is a language, a > b, 100 of them, axb, the day")
+    for query in ("C++", ">=", "100%", "a.b", "the  dax", "day the language b!"):
+        assert store.search(query) == (), query
+
+
+def test_the_search_index_of_earlier_versions_is_removed(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         held(store, "first words")
-    with monkeypatch.context() as patch:
-        patch.setattr("engine.chats.schema.has_fts5", lambda rows: False)
-        with ChatStore(tmp_path) as store:
-            held(store, "words without an index")
-            assert len(store.search("words")) == 2
+        path = store.folder / "chats.db"
+    with contextlib.closing(sqlite3.connect(path)) as rows, rows:
+        for index, (table, column) in {"titles": ("conversations", "title"), "words": ("messages", "text")}.items():
+            rows.executescript(OLD_INDEX.format(index=index, table=table, column=column))
     with ChatStore(tmp_path) as store:
-        assert store._database.indexed
+        held(store, "more words")
         assert len(store.search("words")) == 2
+    with contextlib.closing(sqlite3.connect(path)) as rows:
+        names = {name for (name,) in rows.execute("SELECT name FROM sqlite_master")}
+    assert not [name for name in names if name.startswith(("titles", "words"))]
+
+
+OLD_INDEX = """
+CREATE VIRTUAL TABLE {index}
+    USING fts5 ({column}, content='{table}', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
+CREATE TRIGGER {index}_insert AFTER INSERT ON {table} BEGIN
+    INSERT INTO {index} (rowid, {column}) VALUES (new.id, new.{column}); END;
+CREATE TRIGGER {index}_delete AFTER DELETE ON {table} BEGIN
+    INSERT INTO {index} ({index}, rowid, {column}) VALUES ('delete', old.id, old.{column}); END;
+CREATE TRIGGER {index}_update AFTER UPDATE OF {column} ON {table} WHEN old.{column} IS NOT new.{column} BEGIN
+    INSERT INTO {index} ({index}, rowid, {column}) VALUES ('delete', old.id, old.{column});
+    INSERT INTO {index} (rowid, {column}) VALUES (new.id, new.{column}); END;
+INSERT INTO {index} ({index}) VALUES ('rebuild');
+"""
+"""As 0.2.0 and earlier made it."""
 
 
 def test_a_copy_is_a_conversation_of_its_own(store: ChatStore) -> None:
