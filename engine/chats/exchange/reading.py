@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +12,12 @@ from engine.chats.exchange import chatgpt, lm_studio, own
 from engine.chats.values import Conversation
 from engine.errors import DraftlightError
 from engine.files import archives
-from engine.files.foreign import json_of, open_file
+from engine.files.foreign import entries, json_of, open_file
 
 FORMATS = {"Draftlight": own, "ChatGPT": chatgpt, "LM Studio": lm_studio}
 """A format is a module with `matches` and `conversations_in`."""
-_MEMBER = "conversations.json"
+_MEMBER = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json", re.DOTALL)
+"""Names in ChatGPT's archives: `conversations.json`; since 2026 `conversations-000.json`, `conversations-001.json` and so on."""
 _LARGEST = 4 * 2**30
 _DENSEST = 200
 """Text is compressed to about a tenth; what claims to be more than this is no export."""
@@ -33,13 +36,15 @@ class ReadChats:
 
 
 def read_chats(path: Path) -> ReadChats:
-    """The conversations of a file: Draftlight's own, ChatGPT's `conversations.json` or the archive it comes in, or LM Studio's.
+    """Returns the conversations of a file: Draftlight's own, ChatGPT's `conversations.json` or the archive it comes in, or LM
+    Studio's.
 
     Raises:
         DraftlightError: it cannot be read, or is none of these.
     """
     try:
-        document = json_of(_content(path))
+        documents = [json_of(content) for content in _contents(path)]
+        document = documents[0] if len(documents) == 1 else [entry for part in documents for entry in entries(part)]
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from None
     except (ValueError, *archives.UNREADABLE) as error:
@@ -60,7 +65,7 @@ def may_hold_chats(path: Path) -> bool:
         with open_file(path) as file:
             if zipfile.is_zipfile(file):
                 with zipfile.ZipFile(file) as archive:
-                    return any(entry.rpartition("/")[2] == _MEMBER for entry in archive.namelist())
+                    return any(map(_MEMBER.fullmatch, archive.namelist()))
             if path.suffix.lower() != ".json":
                 return False
             file.seek(0)
@@ -70,16 +75,22 @@ def may_hold_chats(path: Path) -> bool:
     return any(mark in beginning for mark in _MARKS)
 
 
-def _content(path: Path) -> bytes:
+def _contents(path: Path) -> Iterator[bytes]:
+    """Yields the file, or the parts of an export in an archive, in the order of their names."""
     with open_file(path) as file:
         if not zipfile.is_zipfile(file):
             file.seek(0)
-            return file.read()
+            yield file.read()
+            return
         with zipfile.ZipFile(file) as archive:
-            names = [entry for entry in archive.infolist() if entry.filename.rpartition("/")[2] == _MEMBER]
-            if not names or names[0].file_size > min(_LARGEST, _DENSEST * names[0].compress_size):
-                raise ValueError(f"there is no {_MEMBER} of a usable size in it")
-            return archive.read(names[0])
+            parts = sorted(
+                (part for part in archive.infolist() if _MEMBER.fullmatch(part.filename)), key=lambda part: part.filename
+            )
+            size = sum(part.file_size for part in parts)
+            if not parts or size > min(_LARGEST, _DENSEST * sum(part.compress_size for part in parts)):
+                raise ValueError("there is no conversations.json of a usable size in it")
+            for part in parts:
+                yield archive.read(part)
 
 
 def _foreign(path: Path, reason: str) -> DraftlightError:

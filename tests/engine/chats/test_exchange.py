@@ -18,6 +18,7 @@ from engine.chats import (
     Figures,
     Making,
     StoredMessage,
+    may_hold_chats,
     read_chats,
     to_json,
     to_markdown,
@@ -148,6 +149,24 @@ def test_chatgpts_archive_is_read_as_it_comes(tmp_path: Path) -> None:
         archive.writestr("chat.html", "<html>")
         archive.writestr("conversations.json", json.dumps(CHATGPT))
     assert read_chats(tmp_path / "export.zip").conversations == read_chats(written(tmp_path / "c.json", CHATGPT)).conversations
+
+
+def test_chatgpts_archive_in_parts_is_read_in_order(store: ChatStore, tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    chats = [CHATGPT[0] | {"conversation_id": f"part {index}", "title": f"Chat {index}"} for index in range(12)]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("user.json", "{}")
+        archive.writestr("shared_conversations.json", "[]")
+        for index in reversed(range(6)):
+            archive.writestr(f"conversations-{index:03}.json", json.dumps(chats[2 * index : 2 * index + 2]))
+    assert may_hold_chats(path)
+    read = read_chats(path)
+    assert [each.about.title for each in read.conversations] == [f"Chat {index}" for index in range(12)]
+    assert read.left_out == 12
+    assert None not in store.add(read.conversations)
+    (tmp_path / "conversations-003.json").write_text(json.dumps(chats[6:8]))
+    assert may_hold_chats(tmp_path / "conversations-003.json")
+    assert store.add(read_chats(tmp_path / "conversations-003.json").conversations) == [None, None], "they are there already"
 
 
 def test_lm_studios_versions_become_siblings(store: ChatStore, tmp_path: Path) -> None:
