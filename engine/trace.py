@@ -18,6 +18,7 @@ not after each round, because that would cost milliseconds of every round. Nothi
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import logging
@@ -204,13 +205,13 @@ def read(path: str | os.PathLike[str]) -> Trace:
     path = Path(path)
     if path.name.endswith(ENDING + PACKED):
         path = path.with_suffix("")
-    content = _content(path)
-    lines = content.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    header = _header(path, lines[0] if lines else b"", is_cut=len(lines) <= 1 and not content.endswith(b"\n"))
+    content = _content(path).removeprefix(codecs.BOM_UTF8)  # editors and other programs write one
+    written = content.rstrip(b" \t\r\n")  # or blank lines at the end
+    is_open = b"\n" not in content[len(written) :]
+    lines = written.split(b"\n")
+    header = _header(path, lines[0], is_cut=len(lines) == 1 and is_open)
     with without_collecting():
-        return _body(path, header, lines, is_open=not content.endswith(b"\n"))
+        return _body(path, header, lines, is_open)
 
 
 def trace_name(created: datetime) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import math
 import os
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -246,6 +248,28 @@ def test_a_trace_cut_at_any_byte_gives_its_complete_rounds_and_says_what_is_miss
         else:
             assert found.missing is None
         assert (found.missing is not None and "incomplete" in found.missing) == (length not in ends and length - 1 not in ends)
+
+
+@pytest.mark.parametrize(
+    "passed_through",
+    [
+        lambda content: codecs.BOM_UTF8 + content,
+        lambda content: content + b"\n",
+        lambda content: content + b"\n \t\r\n\n",
+        lambda content: content.removesuffix(b"\n"),
+        lambda content: content.replace(b"\n", b"\r\n"),
+        lambda content: codecs.BOM_UTF8 + content.replace(b"\n", b"\r\n") + b"\r\n  ",
+    ],
+)
+def test_a_trace_that_passed_through_other_programs_is_read(tmp_path: Path, passed_through: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "answer.jsonl"
+    write_trace(path)
+    whole = read(path)
+    content = passed_through(path.read_bytes())
+    path.write_bytes(content)
+    assert read(path) == whole
+    path.with_name("packed.jsonl.gz").write_bytes(gzip.compress(content))
+    assert replace(read(tmp_path / "packed.jsonl.gz"), path=path) == whole
 
 
 def test_damage_in_the_middle_ends_the_reading_there_and_is_named(tmp_path: Path) -> None:
