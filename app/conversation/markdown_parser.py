@@ -101,6 +101,9 @@ _MATHS = (
 )
 """As in Pandoc, a dollar opens where a letter follows, and closes where one stands before and no digit behind: no prices."""
 _LONGEST = 2000
+"""Characters of inline mathematics. Beyond this an opening mark counts as text, so that each mark costs a bounded search."""
+_MOST_LINES = 50
+"""The same for a block of mathematics, in lines."""
 
 
 def _math_inline(state: StateInline, silent: bool) -> bool:
@@ -121,7 +124,7 @@ def _math_inline(state: StateInline, silent: bool) -> bool:
 
 
 def _math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Lines without a blank one between, of which the first begins and the last ends like mathematics."""
+    """Reads lines without a blank one between, of which the first begins and the last ends like mathematics."""
     if state.is_code_block(start):
         return False
     text = _line(state, start)
@@ -133,7 +136,7 @@ def _math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         if closing in (text[2:] if number == start else text):  # text follows: that is for the inline rule
             return False
         number += 1
-        if number >= end or state.isEmpty(number) or state.sCount[number] < state.blkIndent:
+        if number >= min(end, start + _MOST_LINES) or state.isEmpty(number) or state.sCount[number] < state.blkIndent:
             return False
         text = _line(state, number)
         if text.startswith(("```", "~~~")):

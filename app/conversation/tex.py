@@ -64,7 +64,7 @@ _DEEPEST = 12
 
 def unicode_of(tex: str) -> str:
     """TeX with its commonest symbols, powers, indices, fractions and roots as letters; an unknown command stays what it is."""
-    return re.sub(r" {2,}(?=\S)", " ", _Converter(tex).all()).strip(" ") if tex.strip() else tex
+    return re.sub(r"(?<! ) {2,}+(?=\S)", " ", _Converter(tex).all()).strip(" ") if tex.strip() else tex
 
 
 class _Converter:

@@ -74,6 +74,7 @@ def answers(address: str, tokens: int) -> dict[str, Callable[[], Iterator[str]]]
         ),
         "code": lambda: cut("```python\n" + "((((" * 30_000 + "\n```\n", 8),
         "mathematics": lambda: cut("$$" + "\\frac{" * 8_000 + "$$", 8),
+        "open mathematics": lambda: cut("\\[\n" * 8_000, 4),
         "tokens": lambda: (f"w{number} " for number in range(tokens)),
     }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -109,3 +111,51 @@ def test_code_keeps_its_letters_and_an_unknown_language_is_no_error() -> None:
 )
 def test_mathematics_becomes_letters_where_there_are_some(tex: str, text: str) -> None:
     assert unicode_of(tex).replace("()", "") == text
+
+
+def calls_of(function: Callable[[], object]) -> int:
+    """Returns the number of function calls, of Python and C, that a call makes."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        "\\[\n",
+        "\\[ x\n",
+        "> \\[\n",
+        "- \\[\n",
+        "\\[\n$$\n",
+        "$$ x\n",
+        "\\( ",
+        "$a",
+        "[",
+        "![](",
+        "**a ",
+        "`a``b",
+        "- a\n",
+        "|a|b|\n",
+    ],
+)
+def test_reading_is_linear_in_the_length(repeated: str) -> None:
+    read(repeated * 10)
+    few, many = (calls_of(lambda times=times: read(repeated * times)) for times in (150, 600))
+    assert many < 4 * 1.3 * few
+
+
+def test_a_block_of_mathematics_may_have_many_lines() -> None:
+    (part,) = read("\\[\n" + "x\n" * 48 + "\\]").parts
+    assert part.kind == "math"
+    assert not [part for part in read("\\[\n" + "x\n" * 5000 + "\\]").parts if part.kind == "math"]
