@@ -40,7 +40,8 @@ test-tools: setup model
 lint: setup ## check style, types and import contracts
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m ruff format --check $(SOURCES)
-	$(PY) -m mypy
+	$(PY) -m mypy --platform linux
+	$(PY) -m mypy --platform darwin
 	.venv/bin/lint-imports --no-cache
 
 lint-workflows: setup build/zizmor ## check the files of the workflows

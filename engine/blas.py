@@ -103,7 +103,7 @@ def _leave_a_core(library: ctypes.CDLL) -> None:
     the core of one of them: with as many threads as cores, a busy machine decodes five to ten times slower than with one
     thread, and an idle one with two cores hardly faster.
     """
-    if "OPENBLAS_NUM_THREADS" not in os.environ:
+    if sys.platform == "linux" and "OPENBLAS_NUM_THREADS" not in os.environ:  # the type checker reads this for macOS, too
         library.openblas_set_num_threads(max(1, len(os.sched_getaffinity(0)) - 1))
 
 
@@ -114,6 +114,8 @@ def _load_fortran_runtime(libraries: Path) -> bool:
     name (SONAME) carries a hash so that wheels do not meet. The dynamic linker compares recorded names only, so a copy
     in memory whose recorded name is the plain one satisfies it; the file on disk stays as installed.
     """
+    if sys.platform != "linux":
+        return False
     try:
         bundled = next(libraries.glob("libgfortran-*.so.5*"))
         for helper in libraries.glob("libquadmath-*.so*"):
