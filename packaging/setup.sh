@@ -14,16 +14,24 @@ esac
 
 bash packaging/system_packages.sh || stop "Qt cannot start without these packages."
 
-# The first interpreter that is new enough; PYTHON=... chooses one.
-python=""
-for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
-    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$candidate; break; fi
-done
-[ -n "$python" ] || stop "Draftlight needs Python 3.11 or newer. Found: $(python3 --version 2>&1 || echo 'no python3')." \
-    "On a Mac: brew install python@3.12. On Debian: apt-get install python3 python3-venv. Or: make setup PYTHON=/path/to/python3.12"
+# From 3.11 on, and below what pyproject.toml excludes: PySide6 and others have no wheels for it.
+fits() { "$@" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null; }
 
-if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-    "$python" -m venv --clear .venv || stop "$python cannot create virtual environments. On Debian: apt-get install python3-venv"
+if ! fits .venv/bin/python; then
+    # The first interpreter that fits; PYTHON=... chooses one.
+    python=""
+    for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+        if fits "$candidate"; then python=$candidate; break; fi
+    done
+    if [ -n "$python" ]; then
+        "$python" -m venv --clear .venv || stop "$python cannot create virtual environments. On Debian: apt-get install python3-venv"
+    # A Mac without Homebrew has a Python that is too old, if any. uv brings one.
+    elif [ -n "${PYTHON:-}" ] || ! uv=$(bash packaging/uv.sh) || ! "$uv" venv --quiet --clear --seed --python '>=3.11,<3.15' .venv; then
+        stop "Draftlight needs Python 3.11 to 3.14. Found: $("${PYTHON:-python3}" --version 2>/dev/null || echo 'no Python')." \
+            "On a Mac, install it from https://www.python.org/downloads/ or with: brew install python@3.13" \
+            "On Debian: apt-get install python3 python3-venv" \
+            "Then run make again, or name the interpreter: make setup PYTHON=/path/to/python3.13"
+    fi
 fi
 
 # Wheels only and by hash: what is installed here is what was tested, and nothing is compiled.

@@ -4,11 +4,18 @@
 #   packaging/macos/build_app.sh
 #
 # Signed ad hoc, unless SIGNING_IDENTITY names a developer's identity in the keychain (keychain.sh puts it there); then it is
-# notarised, too. PYTHON=... takes another interpreter than python3; Briefcase brings a Python of the same version along.
+# notarised, too. PYTHON=... takes another interpreter than the environment's; Briefcase brings a Python of the same version along.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-python=${PYTHON:-python3}
+# iCloud keeps adding attributes to files, which signing refuses. Briefcase would say so only at its end.
+if xattr -p 'com.apple.fileprovider.fpfs#P' . >/dev/null 2>&1 || [[ "$PWD/" == *"/Library/Mobile Documents/"* ]]; then
+    echo "$PWD is synchronised with iCloud, where an application cannot be signed." >&2
+    echo "Move the checkout elsewhere, for example to ~/src, and run make app again." >&2
+    exit 1
+fi
+
+python=${PYTHON:-$PWD/.venv/bin/python}
 wheel=$(ls dist/draftlight-*.whl)
 version=$(basename "$wheel" | cut -d- -f2)
 project=build/macos
@@ -30,6 +37,7 @@ plutil -replace LSMinimumSystemVersion -string 15.0 $bundle/Contents/Info.plist
 mkdir -p $site
 MACOSX_DEPLOYMENT_TARGET=15.0 bash packaging/fill_packages.sh $site "$PWD/build/briefcase/bin/python" aarch64-apple-darwin
 briefcase build # gives the program its name
+"$python" packaging/macos/thin.py $bundle
 "$python" packaging/macos/check_bundle.py $bundle
 
 # Signs from the inside out, each library before what contains it, and makes the disk image.

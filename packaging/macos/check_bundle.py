@@ -16,7 +16,7 @@ from pathlib import Path
 from xml.parsers.expat import ExpatError
 
 OLDEST_SYSTEM = (15, 0)
-ARM64 = 0x0100000C
+ARM64, X86_64 = 0x0100000C, 0x01000007
 _THIN, _FAT = 0xFEEDFACF, 0xCAFEBABE
 _BUILD_VERSION, _VERSION_MIN = 0x32, 0x24
 
@@ -108,6 +108,8 @@ def _of_code(app: Path, codes: dict[Path, Code]) -> Iterator[str]:
             yield f"{name} is not for Apple silicon"
         elif (oldest := code.systems[ARM64]) is not None and oldest > OLDEST_SYSTEM:
             yield f"{name} needs macOS {'.'.join(map(str, oldest))}"
+        if X86_64 in code.systems:
+            yield f"{name} has code for Intel processors, too"
     for same in by_name.values():
         if len({path.read_bytes() for path in same}) > 1:
             yield f"different libraries of one name: {', '.join(path.relative_to(app).as_posix() for path in same)}"

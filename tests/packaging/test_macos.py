@@ -20,6 +20,7 @@ from tests.packaging import REPOSITORY, script
 
 check_bundle = script("macos/check_bundle.py")
 make_icon = script("macos/make_icon.py")
+thin = script("macos/thin.py")
 ARM64, X86_64 = 0x0100000C, 0x01000007
 
 
@@ -59,7 +60,7 @@ def app(tmp_path: Path) -> Path:
         packages / "assets" / "models" / "small.gguf": b"GGUF",
         packages / "app" / "__pycache__" / "a.cpython-312.pyc": b"",
         packages / "engine" / "__pycache__" / "a.cpython-312.pyc": b"",
-        packages / "PySide6" / "libpyside6.dylib": universal(code(X86_64, (10, 15)), code(ARM64, (13, 0))),
+        packages / "PySide6" / "libpyside6.dylib": code(ARM64, (13, 0)),
     }
     for path, data in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +92,10 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda app: (_packages(app) / "mlx/lib/libmlx.dylib").write_bytes(code(system=(26, 2))),
         "needs macOS 26.2",
     ),
+    "code for Intel beside it": (
+        lambda app: (_packages(app) / "a.so").write_bytes(universal(code(X86_64, (10, 15)), code(ARM64, (13, 0)))),
+        "has code for Intel processors",
+    ),
     "a wheel for Intel": (lambda app: (_packages(app) / "a.so").write_bytes(universal(code(X86_64))), "not for Apple silicon"),
     "two libraries of one name": (
         lambda app: (_packages(app) / "libmlx.dylib").write_bytes(code(tail=b"x")),
@@ -112,6 +117,25 @@ def test_each_fault_is_found(fault: str, app: Path) -> None:
     plant, words = FAULTS[fault]
     plant(app)
     assert any(words in problem for problem in check_bundle.problems(app))
+
+
+def test_thinning_leaves_the_part_for_apple_silicon(app: Path) -> None:
+    library, other, java = (_packages(app) / name for name in ("a.so", "intel.so", "A.class"))
+    library.write_bytes(universal(code(X86_64, (10, 15), b"intel" * 50), code(ARM64, (13, 0), b"arm")))
+    library.chmod(0o755)
+    linked = app.parent / "cache.so"
+    linked.hardlink_to(library)
+    whole = library.read_bytes()
+    other.write_bytes(universal(code(X86_64)))
+    java.write_bytes(b"\xca\xfe\xba\xbe\x00\x00\x00\x41" + bytes(100))
+    unchanged = {path: path.read_bytes() for path in (other, java, _packages(app) / "libmlx.dylib") if path.exists()}
+    assert thin.thin(library) == len(whole) - len(code(ARM64, (13, 0), b"arm"))
+    assert library.read_bytes() == code(ARM64, (13, 0), b"arm")
+    assert library.stat().st_mode & 0o777 == 0o755
+    assert linked.read_bytes() == whole, "another file that shared its content"
+    assert all(thin.thin(path) == 0 and path.read_bytes() == content for path, content in unchanged.items())
+    other.unlink()
+    assert list(check_bundle.problems(app)) == []
 
 
 def test_the_description_asks_for_what_the_check_demands() -> None:
@@ -152,9 +176,10 @@ echo "$(basename "$0") $*" >> "$CALLS"
 """
 
 
-@pytest.mark.parametrize("identity, signed", [("", "--adhoc-sign"), ("ABC123", "--identity ABC123")])
-def test_it_is_filled_checked_signed_and_tested_in_this_order(identity: str, signed: str, tmp_path: Path) -> None:
-    """A dry run: the script itself, with tools that write down how they were called."""
+def build(
+    tmp_path: Path, identity: str = "", is_synchronised: bool = False
+) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """Runs the script itself, with tools that write down how they were called; returns how it ended, and the calls."""
     for name in ("packaging/macos", "packaging/macos/draftlight"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("macos/build_app.sh", "macos/pyproject.toml"):
@@ -171,24 +196,33 @@ def test_it_is_filled_checked_signed_and_tested_in_this_order(identity: str, sig
     for name in (
         "tools/plutil",
         "tools/codesign",
+        "tools/xattr",
         "packaging/fill_packages.sh",
         "packaging/macos/check_app.sh",
         ".venv/bin/python",
-        "tools/python",
+        "tools/python3",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(TOOL + (venv + image if name == "tools/python" else ""))
+        (tmp_path / name).write_text(TOOL + (venv + image if name == ".venv/bin/python" else ""))
         (tmp_path / name).chmod(0o755)
-    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "CALLS": str(calls), "PYTHON": "python", "SIGNING_IDENTITY": identity}
+    (tools / "xattr").write_text(TOOL + ("exit 0\n" if is_synchronised else "exit 1\n"))
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "CALLS": str(calls), "SIGNING_IDENTITY": identity}
     done = subprocess.run(["bash", "packaging/macos/build_app.sh"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    return done, calls.read_text().splitlines()
+
+
+@pytest.mark.parametrize("identity, signed", [("", "--adhoc-sign"), ("ABC123", "--identity ABC123")])
+def test_it_is_filled_checked_signed_and_tested_in_this_order(identity: str, signed: str, tmp_path: Path) -> None:
+    done, lines = build(tmp_path, identity)
     assert done.returncode == 0, done.stderr
-    lines = calls.read_text().splitlines()
+    assert not [line for line in lines if line.startswith("python3 ")], "only the environment's interpreter is known to fit"
     order = [
         "make_icon.py",
         "briefcase create",
         "plutil -replace LSMinimumSystemVersion",
         "fill_packages.sh",
         "briefcase build",
+        "thin.py",
         "check_bundle.py",
         "briefcase package",
     ]
@@ -200,6 +234,13 @@ def test_it_is_filled_checked_signed_and_tested_in_this_order(identity: str, sig
     package = next(line for line in lines if "briefcase package" in line)
     assert signed in package and "version='0.1.0'" in package and ("--adhoc-sign" in package) == (not identity)
     assert "aarch64-apple-darwin" in next(line for line in lines if "fill_packages.sh" in line)
+
+
+def test_a_checkout_in_icloud_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    done, lines = build(tmp_path, is_synchronised=True)
+    assert done.returncode == 1
+    assert "synchronised with iCloud" in done.stderr and "Move the checkout" in done.stderr
+    assert [line.split()[0] for line in lines] == ["xattr"]
 
 
 def test_the_application_starts_the_process_of_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
