@@ -25,6 +25,7 @@ from engine.errors import DraftlightError
 from engine.files.hub import require_drafter
 from engine.files.memory import MakeRoom, available_memory
 from engine.files.paths import data_folder
+from engine.mlx_import import require_device
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
@@ -39,6 +40,7 @@ class MlxBackend:
     """The real one. MLX is imported by the constructor, hence inside the thread that owns it."""
 
     def __init__(self) -> None:
+        require_device()
         try:
             import mlx.core
 

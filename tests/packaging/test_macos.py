@@ -256,3 +256,22 @@ def test_the_application_starts_the_process_of_its_engine(monkeypatch: pytest.Mo
     assert ran.returncode == 0, ran.stderr
     assert "engine.process.wire" in ran.stderr and "PySide6" not in ran.stderr
     assert own_python("engine.process.child")[0] == sys.executable
+
+
+def test_the_application_is_the_resource_tracker_when_asked(tmp_path: Path) -> None:
+    """A lock of tqdm's starts multiprocessing's tracker as `sys.executable -c …`, which is the application there."""
+    shell = tmp_path / "Draftlight"
+    shell.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{REPOSITORY}/packaging/macos/draftlight/__main__.py" "$@"\n')
+    shell.chmod(0o755)
+    program = (
+        "import multiprocessing, multiprocessing.resource_tracker as tracker, os, sys\n"
+        f"multiprocessing.set_executable({str(shell)!r})\n"
+        "multiprocessing.set_start_method('spawn')\n"
+        "from tqdm import tqdm\n"
+        "list(tqdm(range(3), file=sys.stdout))\n"
+        "tracker.ensure_running()\n"
+        "assert tracker._resource_tracker._check_alive()\n"
+    )
+    paths = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=paths, timeout=120)
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -1,8 +1,16 @@
-"""`Draftlight.app/Contents/MacOS/Draftlight` is `draftlight`, or a process of its engine (`engine/process/launch.py`)."""
+"""`Draftlight.app/Contents/MacOS/Draftlight` is `draftlight`, a process of its engine (`engine/process/launch.py`), or
+multiprocessing's resource tracker, which a progress bar of tqdm's starts with the options of a Python."""
 
+import re
 import sys
 
-if sys.argv[1:2] == ["--engine-process"] and sys.argv[2:3] and sys.argv[2].startswith("engine."):
+tracker = re.fullmatch(r"from multiprocessing\.resource_tracker import main;\s*main\((\d+)\)", sys.argv[-1])
+
+if "-c" in sys.argv and tracker:
+    from multiprocessing.resource_tracker import main as track
+
+    track(int(tracker[1]))
+elif sys.argv[1:2] == ["--engine-process"] and sys.argv[2:3] and sys.argv[2].startswith("engine."):
     import importlib
 
     del sys.argv[1]
