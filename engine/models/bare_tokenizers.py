@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tokenizers import Tokenizer as Backend
 from engine.errors import DraftlightError
 from engine.files.foreign import content_of
 from engine.models.pieces import CONTROL, UNKNOWN, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, in_characters
-from engine.models.tokenizer import Special
+from engine.models.tokenizer import Special, secret_name
 
 _WORDS: dict[str, tuple[str, list[str]]] = {
     "qwen": ("qwen2", ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{index}|>" for index in range(205))]),
@@ -52,12 +52,20 @@ class Found:
     begins: bool
 
 
-def find(folder: Path, width: int, model_type: object, settings: Mapping[str, Any], added: Mapping[str, Any]) -> Found:
+def find(
+    folder: Path,
+    width: int,
+    model_type: object,
+    settings: Mapping[str, Any],
+    added: Mapping[str, Any],
+    listed: Collection[str] = (),
+) -> Found:
     """The folder's tokenizer.
 
     Args:
         width: width of the model's logits.
         model_type: as in config.json. settings, added: contents of `tokenizer_config.json` and `added_tokens.json`.
+        listed: tokens that the settings name or list as special.
 
     Raises:
         DraftlightError: there is none, it is damaged, or nothing says how it cuts text.
@@ -70,7 +78,7 @@ def find(folder: Path, width: int, model_type: object, settings: Mapping[str, An
         content = content_of(path)
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
-    more = _added(settings, added)
+    more = _added(settings, added, listed)
     if (ranks := _ranks(content)) is not None:
         return _from_ranks(path, ranks, width, model_type, more)
     pieces = _extended(_from_model(path, content), more)
@@ -85,13 +93,13 @@ def find(folder: Path, width: int, model_type: object, settings: Mapping[str, An
     return Found(plain, full, pieces.special(), pieces.vocabulary(width), ids, begins)
 
 
-def _added(settings: Mapping[str, Any], added: Mapping[str, Any]) -> dict[int, tuple[str, bool]]:
+def _added(settings: Mapping[str, Any], added: Mapping[str, Any], listed: Collection[str]) -> dict[int, tuple[str, bool]]:
     """Text of each added token, and whether it is a control token, by id."""
     found = {index: (text, True) for text, index in added.items() if isinstance(index, int)}
     described = settings.get("added_tokens_decoder")
     for key, entry in (described if isinstance(described, dict) else {}).items():
         if str(key).isdigit() and isinstance(entry, dict) and isinstance(entry.get("content"), str):
-            found[int(key)] = (entry["content"], bool(entry.get("special")))
+            found[int(key)] = (entry["content"], bool(entry.get("special")) or entry["content"] in listed)
     return found
 
 
@@ -171,7 +179,8 @@ def _from_ranks(path: Path, ranks: dict[bytes, int], width: int, model_type: obj
     own = [text for _, (text, is_control) in sorted(added.items()) if not is_control]
     texts = {text: index for index, (text, _) in added.items()}
     merges = _merges(ranks)
-    plain = _backend(ids | {text: texts[text] for text in own}, merges, split)
+    names = {secret_name(token.id): token.id for token in special}
+    plain = _backend(ids | {text: texts[text] for text in own} | names, merges, split)
     full = _backend(ids | texts, merges, split)
     for backend in (plain, full):
         backend.add_tokens([AddedToken(text, normalized=False) for text in own])

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
 from engine.models.pieces import CONTROL, NORMAL, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, byte_level
-from engine.models.tokenizer import Special, Tokenizer, explained
+from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
 
 NAMED = {
     "bos_token": "bos",
@@ -121,14 +121,15 @@ def _merges(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _byte_level(
     tokens: list[str], types: list[Any], merges: list[tuple[str, str]], split: WordSplit, width: int
 ) -> tuple[Backend, Backend, list[Special], list[bytes | None]]:
-    """Without and with control tokens, the control tokens, and the bytes of every token."""
+    """One that knows control tokens by secret names and one by their texts, the control tokens, and the bytes of every token."""
     ids = {token: index for index, token in enumerate(tokens) if types[index] != UNUSED}
     special = [Special(index, token) for token, index in ids.items() if types[index] == CONTROL]
     user_defined = [token for token, index in ids.items() if types[index] == USER_DEFINED]
     vocabulary: list[bytes | None] = [None] * width
     for token, index in ids.items():
         vocabulary[index] = token.encode() if types[index] in (CONTROL, USER_DEFINED) else byte_level(token)
-    plain = _byte_level_backend({token: index for token, index in ids.items() if types[index] != CONTROL}, merges, split)
+    names = {secret_name(index) if types[index] == CONTROL else token: index for token, index in ids.items()}
+    plain = _byte_level_backend(names, merges, split)
     full = _byte_level_backend(ids, merges, split)
     for backend in (plain, full):
         backend.add_tokens([AddedToken(token, normalized=False) for token in user_defined])

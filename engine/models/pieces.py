@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from engine.models.tokenizer import Special, explained
+from engine.models.tokenizer import Special, explained, secret_name
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 SPACE = "\u2581"
@@ -89,22 +89,23 @@ class Pieces:
         return found
 
     def backends(self) -> tuple[Backend, Backend]:
-        """One that knows no control token, and one that knows them all. DraftlightError where they cannot be made."""
+        """One that knows control tokens by secret names, and one by their texts. DraftlightError where they cannot be made."""
         with explained("The tokenizer is damaged", "Download the model again."):
-            plain, full = self._backend(), self._backend()
+            plain, full = (self._backend([*map(secret_name, range(len(self.pieces)))]), self._backend(self.pieces))
         own = [piece for index, piece in enumerate(self.pieces) if self.kinds[index] == USER_DEFINED]
         for backend in (plain, full):
             backend.add_tokens([AddedToken(piece, normalized=False) for piece in own])
         full.add_special_tokens([AddedToken(token.text, normalized=False, special=True) for token in self.special()])
         return plain, full
 
-    def _backend(self) -> Backend:
+    def _backend(self, controls: Sequence[str]) -> Backend:
+        """`controls`: at the place of each control token, the text by which it is known."""
         unknown = next((index for index, kind in enumerate(self.kinds) if kind == UNKNOWN), None)
         has_bytes = BYTE in self.kinds
         if self.unigram:
-            never_in_text = (CONTROL, UNUSED, UNKNOWN)
+            texts = {CONTROL: lambda index: controls[index], UNUSED: secret_name, UNKNOWN: secret_name}
             entries = [
-                (f"\U0010ffff{index}" if self.kinds[index] in never_in_text else piece, float(self.scores[index]))
+                (texts[kind](index) if (kind := self.kinds[index]) in texts else piece, float(self.scores[index]))
                 for index, piece in enumerate(self.pieces)
             ]
             backend = Backend(models.Unigram(entries, unk_id=unknown, byte_fallback=has_bytes))
@@ -117,6 +118,7 @@ class Pieces:
             merges = _merges(ids, self.scores) if self.merges is None else list(self.merges)
             name = None if unknown is None else self.pieces[unknown]
             ids |= {piece: index for index, piece in enumerate(self.pieces) if self.kinds[index] == USER_DEFINED}
+            ids |= {piece: index for index, piece in enumerate(controls) if self.kinds[index] == CONTROL}
             backend = Backend(models.BPE(vocab=ids, merges=merges, unk_token=name, fuse_unk=True, byte_fallback=has_bytes))
         backend.normalizer = self._normalizer()
         return backend

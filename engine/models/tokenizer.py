@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
+import secrets
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
+from tokenizers.normalizers import Normalizer
 
 from engine.errors import DraftlightError
 from engine.models.chat_templates import ChatTemplate
@@ -40,8 +43,17 @@ def explained(what: str, remedy: str) -> Iterator[None]:
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 """A batch of one needs no threads, and a process that has them is warned of each fork."""
 
-_STAND_INS = range(0x100000, 0x10FFFE)
-"""The last private-use plane: stand-ins for characters of typed control tokens are taken from it."""
+_STAND_INS = {True: range(0x20000, 0x2A6D0), False: range(0x100000, 0x10FFF0)}
+"""Stand-ins for characters of typed control tokens: rare ideographs for characters of words, since some tokens are found beside
+words only or not at all, and the last private-use plane for others."""
+
+_SECRET = secrets.token_hex(8)
+
+
+def secret_name(token: int) -> str:
+    """The text by which a backend that encodes what users write knows the control token with this id. Nobody can type it."""
+    return f"\U0010fffd{_SECRET}.{token}\U0010fffd"
+
 
 _THINKING_SWITCHES = ("enable_thinking", "thinking")
 """Variables by which templates ask whether the model is to think: Qwen's, SmolLM's and most others'; DeepSeek's and Granite's."""
@@ -58,6 +70,10 @@ class Special:
     text: str
     swallows_left: bool = False
     swallows_right: bool = False
+
+
+_Finder = tuple[Backend, dict[int, int]]
+"""A backend that finds added tokens, in one pass however many there are, and nothing else; their ids by its own."""
 
 
 class Tokenizer:
@@ -86,10 +102,13 @@ class Tokenizer:
         named: Mapping[str, str] | None = None,
         prefix: Iterable[int] = (),
     ) -> None:
-        """`plain` knows no control token, `full` knows them all."""
+        """`full` knows the control tokens by their texts, `plain` by their secret names: they are part of its model, or are added
+        here."""
         self._plain = plain
         self._full = full
         self.special = {token.id: token for token in special}
+        self._added = full.get_added_tokens_decoder()
+        plain.add_tokens([_renamed(self._added[index], secret_name(index)) for index in self.special if index in self._added])
         self.vocabulary = tuple(vocabulary)
         self.chat_template = chat_template
         self.named = dict(named or {})
@@ -97,7 +116,6 @@ class Tokenizer:
         self.eos_id = eos_id
         self.eos_ids = frozenset((*ends, *(() if eos_id is None else (eos_id,))))
         self.prefix = tuple(prefix)
-        self._ids = {token.text: token.id for token in self.special.values()}
 
     def encode(self, text: str, allow_special: bool = False) -> list[int]:
         """Token ids of `text`; nothing is put before or after it.
@@ -105,7 +123,7 @@ class Tokenizer:
         Unpaired surrogates become question marks. A few control characters are no token of some vocabularies and are left
         out, as in those models' own tokenizers.
         """
-        text = text.encode("utf-8", "replace").decode()
+        text = _sound(text)
         backend = self._full if allow_special else self._plain
         with explained("The model's tokenizer cannot take this text", "Choose another model."):
             ids: list[int] = backend.encode_batch_fast([text], add_special_tokens=False)[0].ids  # `encode` holds other threads up
@@ -133,52 +151,84 @@ class Tokenizer:
 
         Whether a model thinks before it answers is told its template where it asks for that (`switches_thinking`).
 
-        Where a message contains the text of one, its first character goes through the template as a stand-in that occurs
-        nowhere else, so that splitting at control tokens finds the template's own only.
+        Where a message contains the text of one, its characters go through the template as stand-ins that occur nowhere else.
+        The control tokens that are found behind it are the template's own. They get their secret names, the messages their
+        characters back, and the whole is encoded at once. Where the messages contain none, `full` encodes it as it is.
 
         Raises:
             DraftlightError: the model has no template, or its template refuses these messages.
         """
         turns = [{"role": turn.role, "content": turn.content} if isinstance(turn, Message) else dict(turn) for turn in messages]
-        stand_ins = self._stand_ins((self.chat_template or "") + "".join(value for turn in turns for value in turn.values()))
+        stand_ins = _StandIns((self.chat_template or "") + "".join(value for turn in turns for value in turn.values()))
         covered = [{name: self._cover(value, stand_ins) for name, value in turn.items()} for turn in turns]
-        rendered = self._render(covered, add_generation_prompt, thinking)
-        if covered == turns:
-            return self.encode(rendered, allow_special=True)
-        uncover = str.maketrans({stand_in: char for char, stand_in in stand_ins.items()})
-        ids: list[int] = []
+        rendered = _sound(self._render(covered, add_generation_prompt, thinking))
+        whole = rendered.translate(stand_ins.back)
+        own = self._occurrences(rendered) if stand_ins.back else []
+        if not stand_ins.back or (not stand_ins.tokens and own == self._occurrences(whole)):
+            return self.encode(whole, allow_special=True)
+        parts: list[str] = []
         end = 0
-        for match in self._special_pattern.finditer(rendered):
-            ids += self.encode(rendered[end : match.start()].translate(uncover))
-            ids.append(self._ids[match.group(match.lastindex or 0)])
-            end = match.end()
-        return ids + self.encode(rendered[end:].translate(uncover))
+        for start, stop, token in own:
+            parts += rendered[end:start], secret_name(token)
+            end = stop
+        return self.encode("".join([*parts, rendered[end:]]).translate(stand_ins.back))
+
+    def _cover(self, content: str, stand_ins: _StandIns) -> str:
+        """`content` with stand-ins for every control token, also for one that the end of the content cuts off."""
+        content = _sound(content)
+        finders = [self._literal_finder]
+        if any(token.normalized for index, token in self._added.items() if index in self.special):
+            finders.append(self._finder)  # of other spellings
+        for finder in finders:
+            parts: list[str] = []
+            end = 0
+            for start, stop, _ in self._occurrences(content, finder):
+                parts += content[end:start], stand_ins.of(content[start:stop])
+                end, stand_ins.tokens = stop, True
+            content = "".join([*parts, content[end:]])
+        cut = self._cut_off(content.rstrip())
+        return content[:cut] + stand_ins.of(content[cut:])
+
+    def _cut_off(self, text: str) -> int:
+        """Where a control token begins that the end of the text cuts off; its length where none does."""
+        for start in range(max(0, len(text) - self._longest + 1), len(text)):
+            place = bisect_left(self._texts, text[start:])
+            if place < len(self._texts) and self._texts[place].startswith(text[start:]):
+                return start
+        return len(text)
+
+    def _occurrences(self, text: str, finder: _Finder | None = None) -> list[tuple[int, int, int]]:
+        """Beginning, end and id of the control tokens in a text. White space that belongs to one is left out."""
+        backend, ids = finder or self._finder
+        with explained("The model's tokenizer cannot take this text", "Choose another model."):
+            found = backend.encode_batch([text], add_special_tokens=False)[0]
+        places = []
+        for (start, stop), known in zip(found.offsets, found.ids, strict=True):
+            if (token := ids[known]) in self.special:
+                literal = text.find(self.special[token].text, start, stop)
+                if literal >= 0:
+                    start, stop = literal, literal + len(self.special[token].text)
+                places.append((start, stop, token))
+        return places
 
     @cached_property
-    def _special_pattern(self) -> re.Pattern[str]:
-        longest_first = sorted(self.special.values(), key=lambda token: -len(token.text))
-        parts = (
-            r"\s*" * token.swallows_left + f"({re.escape(token.text)})" + r"\s*" * token.swallows_right for token in longest_first
-        )
-        return re.compile("|".join(parts) or r"(?!)")
+    def _finder(self) -> _Finder:
+        """Finds added tokens as `full` does."""
+        return _finder_of(self._added, self._full.normalizer)
 
-    def _stand_ins(self, text: str) -> dict[str, str]:
-        """A character that occurs nowhere in `text` for each character that begins a control token."""
-        unused = (chr(code) for code in _STAND_INS if chr(code) not in text)
-        return dict(zip(sorted({text[0] for text in self._ids}), unused, strict=False))
+    @cached_property
+    def _literal_finder(self) -> _Finder:
+        """Finds every text of a control token, also where flags keep the token from being found. Some models make the token of it
+        all the same."""
+        return _finder_of({token.id: AddedToken(token.text, normalized=False) for token in self.special.values()})
 
-    def _cover(self, content: str, stand_ins: Mapping[str, str]) -> str:
-        """`content` with every beginning of a control token replaced, also one that the end of the content cuts off."""
-        texts = tuple(self._ids)
-        longest = max(map(len, texts), default=0)
-        characters = list(content)
-        for index, character in enumerate(content):
-            if character not in stand_ins:
-                continue
-            rest = content[index:] if len(content) - index < longest else None
-            if content.startswith(texts, index) or (rest and any(text.startswith(rest) for text in texts)):
-                characters[index] = stand_ins[character]
-        return "".join(characters)
+    @cached_property
+    def _texts(self) -> list[str]:
+        return sorted(token.text for token in self.special.values())
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self._texts), default=0)
 
     @cached_property
     def switches_thinking(self) -> bool:
@@ -197,3 +247,51 @@ class Tokenizer:
     @cached_property
     def _template(self) -> ChatTemplate:
         return ChatTemplate(self.chat_template or "")
+
+
+class _StandIns:
+    """Characters that occur nowhere in `text`, each for another character.
+
+    Attributes:
+        back: the character behind each one that was given, for `str.translate`.
+        tokens: whether they stand for whole control tokens.
+    """
+
+    tokens = False
+
+    def __init__(self, text: str) -> None:
+        occurring = set(text)
+        self._unused = {
+            is_word: (chr(code) for code in codes if chr(code) not in occurring) for is_word, codes in _STAND_INS.items()
+        }
+        self._known: dict[str, str] = {}
+        self.back: dict[int, str] = {}
+
+    def of(self, text: str) -> str:
+        """The text in stand-ins, but for its white space, which templates trim."""
+        return "".join(character if character.isspace() else self._of(character) for character in text)
+
+    def _of(self, character: str) -> str:
+        if character not in self._known:
+            self._known[character] = stand_in = next(self._unused[character.isalnum() or character == "_"])
+            self.back[ord(stand_in)] = character
+        return self._known[character]
+
+
+def _finder_of(tokens: Mapping[int, AddedToken], normalizer: Normalizer | None = None) -> _Finder:
+    backend = Backend(models.BPE())
+    if normalizer is not None:
+        backend.normalizer = normalizer
+    backend.add_tokens([*tokens.values()])
+    known = backend.get_vocab(with_added_tokens=True)
+    return backend, {known[token.content]: index for index, token in tokens.items() if token.content in known}
+
+
+def _sound(text: str) -> str:
+    """The text with question marks for unpaired surrogates, which no tokenizer takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _renamed(token: AddedToken, name: str) -> AddedToken:
+    """The token under another name, found wherever that stands."""
+    return AddedToken(name, normalized=token.normalized, lstrip=token.lstrip, rstrip=token.rstrip, special=token.special)

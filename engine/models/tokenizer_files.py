@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
@@ -14,7 +15,7 @@ from engine.files.foreign import content_of, json_of
 from engine.models import bare_tokenizers
 from engine.models.gguf_tokenizer import NAMED
 from engine.models.pieces import byte_fallback, byte_level
-from engine.models.tokenizer import Special, Tokenizer, explained
+from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
 
 
 def from_folder(folder: Path, width: int) -> Tokenizer:
@@ -27,16 +28,24 @@ def from_folder(folder: Path, width: int) -> Tokenizer:
     Raises:
         DraftlightError: a file is missing, damaged, or describes a kind of tokenizer that is not supported.
     """
-    settings = read_json(folder / "tokenizer_config.json", required=False)
-    if "added_tokens_decoder" not in settings:  # as older versions of transformers wrote it
-        settings |= read_json(folder / "special_tokens_map.json", required=False)
+    settings = _settings(folder)
     path = folder / "tokenizer.json"
     with explained(f"The tokenizer of {folder} cannot be used", "Download or convert the model again."):
         return _from_files(folder, path, width, settings)
 
 
+def _settings(folder: Path) -> dict[str, Any]:
+    """What `tokenizer_config.json` says, and `special_tokens_map.json` where that describes no added tokens."""
+    settings = read_json(folder / "tokenizer_config.json", required=False)
+    if not settings.get("extra_special_tokens") and "additional_special_tokens" in settings:  # its name until transformers 5
+        settings["extra_special_tokens"] = settings.pop("additional_special_tokens")
+    if "added_tokens_decoder" not in settings:  # as older versions of transformers wrote it
+        settings |= read_json(folder / "special_tokens_map.json", required=False)
+    return settings
+
+
 def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) -> Tokenizer:
-    found = _described(path, width) if path.is_file() else _bare(folder, width, settings)
+    found = _described(path, width, settings) if path.is_file() else _bare(folder, width, settings)
     named = {name: text for name in NAMED if (text := _token_text(settings.get(name)))}
     bos = found.ids.get(named.get("bos_token", ""))
     return Tokenizer(
@@ -55,17 +64,22 @@ def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) 
 def _bare(folder: Path, width: int, settings: dict[str, Any]) -> bare_tokenizers.Found:
     model_type = read_json(folder / "config.json", required=False).get("model_type")
     added = read_json(folder / "added_tokens.json", required=False)
-    return bare_tokenizers.find(folder, width, model_type, settings, added)
+    return bare_tokenizers.find(folder, width, model_type, settings, added, _listed(settings).keys())
 
 
-def _described(path: Path, width: int) -> bare_tokenizers.Found:
-    """What `tokenizer.json` describes."""
+def _described(path: Path, width: int, settings: Mapping[str, Any]) -> bare_tokenizers.Found:
+    """What `tokenizer.json` describes, and the tokens that other files add to it."""
     with explained(f"{path} cannot be read", "Download or convert the model again."):
         described = json_of(content_of(path))
         full = Backend.from_str(json.dumps(described))
-        added = {token["id"]: token for token in described.get("added_tokens") or []}
-        described["added_tokens"] = [token for token in added.values() if not token.get("special")]
-        plain = Backend.from_str(json.dumps(described))
+        listed = _add_configured(full, settings, read_json(path.parent / "added_tokens.json", required=False), width)
+        added = full.get_added_tokens_decoder()
+        special = [
+            Special(index, token.content, token.lstrip, token.rstrip)
+            for index, token in added.items()
+            if (token.special or token.content in listed) and len(token.content.strip()) > 1  # the others are letters
+        ]
+        plain = Backend.from_str(json.dumps(_with_secret_names(described, added, special)))
     for backend in (plain, full):
         backend.no_truncation()
         backend.no_padding()
@@ -81,12 +95,91 @@ def _described(path: Path, width: int) -> bare_tokenizers.Found:
     vocabulary: list[bytes | None] = [None] * width
     for token, index in known.items():
         vocabulary[index] = token.encode() if index in added else to_bytes(token)
-    special = [
-        Special(index, token["content"], bool(token.get("lstrip")), bool(token.get("rstrip")))
-        for index, token in added.items()
-        if token.get("special")
-    ]
     return bare_tokenizers.Found(plain, full, special, vocabulary, known, begins=False)
+
+
+def _add_configured(full: Backend, settings: Mapping[str, Any], more: Mapping[str, Any], width: int) -> set[str]:
+    """Adds to a backend what other files than `tokenizer.json` describe, in the order and with the flags of transformers.
+
+    Args:
+        settings: as `_settings` reads them.
+        more: content of `added_tokens.json`, which counts where `tokenizer_config.json` describes no added tokens.
+        width: width of the model's logits; tokens for which it has no room are left out.
+
+    Returns:
+        Texts of control tokens, whatever their flags: those that have a name or are listed as special, and those of which
+        `added_tokens.json` alone tells, which has no flags.
+    """
+    before = {token.content for token in full.get_added_tokens_decoder().values()}
+    is_special = _named(settings) | _tokens(_values(settings.get("extra_special_tokens")))
+    listed = _listed(settings)
+    described = settings.get("added_tokens_decoder")
+    if isinstance(described, dict):
+        entries = sorted((int(key), entry) for key, entry in described.items() if str(key).isdecimal())
+        wanted, unflagged = _tokens(entry for _, entry in entries), set()
+    else:
+        unflagged = {text for text, index in more.items() if text not in before and isinstance(index, int)}
+        wanted = {
+            text: AddedToken(text, normalized=text not in is_special, special=text in is_special)
+            for text in sorted(unflagged, key=lambda text: more[text])
+        }
+    wanted |= {text: token for text, token in listed.items() if text not in before and text not in wanted}
+    for text, token in wanted.items():
+        if full.token_to_id(text) is not None or full.get_vocab_size() < width:
+            full.add_tokens([token])
+    return unflagged.union(listed)
+
+
+def _named(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
+    """Tokens that have a name, also one of the model's own such as `image_token`."""
+    return _tokens(settings.get(name) for name in (*NAMED, *(key for key in settings if key.endswith("_token"))))
+
+
+def _listed(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
+    """Tokens that have a name or are listed as special."""
+    extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens")
+    return _named(settings) | _tokens(_values(extra))
+
+
+def _values(entry: object) -> Iterable[object]:
+    """What a list has, or an object behind its keys."""
+    return entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ()
+
+
+def _tokens(entries: Iterable[object]) -> dict[str, AddedToken]:
+    """Added tokens by their texts, as files describe them: by the text alone, which is then special, or with flags."""
+    found: dict[str, AddedToken] = {}
+    for entry in entries:
+        described = {"content": entry, "special": True} if isinstance(entry, str) else entry
+        if isinstance(described, dict) and isinstance(text := described.get("content"), str) and text:
+            flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+            found.setdefault(text, AddedToken(text, **{flag: bool(described[flag]) for flag in flags if flag in described}))
+    return found
+
+
+def _with_secret_names(described: dict[str, Any], added: Mapping[int, AddedToken], special: list[Special]) -> dict[str, Any]:
+    """The same tokenizer, knowing control tokens by secret names, so that no text of a user becomes one."""
+    names = {token.text: secret_name(token.id) for token in special}
+    model = dict(described["model"])
+    if isinstance(model.get("vocab"), dict):
+        model["vocab"] = {names.get(text, text): index for text, index in model["vocab"].items()}
+    elif isinstance(model.get("vocab"), list):
+        model["vocab"] = [[names.get(text, text), score] for text, score in model["vocab"]]
+    if model.get("unk_token") in names:
+        model["unk_token"] = names[model["unk_token"]]
+    if isinstance(model.get("merges"), list):
+        pairs = [merge.split(" ", 1) if isinstance(merge, str) else merge for merge in model["merges"]]
+        model["merges"] = [pair for pair in pairs if names.keys().isdisjoint((*pair, "".join(pair)))]
+    tokens = [
+        {
+            "id": index,
+            "content": names.get(token.content, token.content),
+            "single_word": token.single_word and token.content not in names,
+            **{flag: getattr(token, flag) for flag in ("lstrip", "rstrip", "normalized", "special")},
+        }
+        for index, token in sorted(added.items())
+    ]
+    return described | {"model": model, "added_tokens": tokens}
 
 
 def _prefix(backend: Backend, width: int) -> list[int]:

@@ -107,6 +107,7 @@ def test_typed_control_tokens_are_text_and_those_of_the_template_are_not(model: 
         ids = ours.apply_chat_template([{"role": "user", "content": "say <s> and </s>"}])
         assert (ids[0], ids[-1]) == (1, 2)
         assert {1, 2} & set(ids[1:-1]) == set()
+        assert ours.apply_chat_template([{"role": "user", "content": "hello"}]) == [1, *ours.encode("hello"), 2]
         assert ours.prefix == (1,)
         assert ours.eos_ids == {2}
 
@@ -234,10 +235,12 @@ def test_added_tokens_come_from_the_settings(tmp_path: Path) -> None:
     folder = write_ranks(tmp_path / "folder", "qwen")
     count = len(ranks())
     added = {str(count): {"content": "<|one|>", "special": True}, str(count + 1): {"content": "<two>", "special": False}}
-    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added, "eos_token": "<|one|>"}))
+    added[str(count + 2)] = {"content": "<three>", "special": False}
+    named = {"eos_token": "<|one|>", "additional_special_tokens": ["<three>"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added} | named))
     ours = from_folder(folder, 1000)
     assert ours.eos_id == count
-    assert set(ours.special) == {count}
+    assert set(ours.special) == {count, count + 2}
     assert ours.encode("a<two>") == [ours.encode("a")[0], count + 1]
     assert isinstance(ours._plain, Backend)
 
