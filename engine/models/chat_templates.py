@@ -158,12 +158,24 @@ class ChatTemplate:
 
     def names(self) -> set[str]:
         """The variables that it asks for; none of a template that cannot be read, which is said where it is used."""
+        return {node.name for node in self._nodes if isinstance(node, jinja2.nodes.Name)}
+
+    def keys(self) -> set[str]:
+        """The attributes that it asks objects for, and every text in it that may be the name of one."""
+        attributes = {node.attr for node in self._nodes if isinstance(node, jinja2.nodes.Getattr)}
+        return attributes | {
+            node.value for node in self._nodes if isinstance(node, jinja2.nodes.Const) and isinstance(node.value, str)
+        }
+
+    @functools.cached_property
+    def _nodes(self) -> list[jinja2.nodes.Node]:
         if len(self.source) > _LONGEST_TEMPLATE:
-            return set()
+            return []
         try:
-            return {name.name for name in _environment().parse(self.source).find_all(jinja2.nodes.Name)}
+            kinds = (jinja2.nodes.Name, jinja2.nodes.Getattr, jinja2.nodes.Const)
+            return list(_environment().parse(self.source).find_all(kinds))
         except Exception:  # Jinja's own, and Python's for what is nested too deeply
-            return set()
+            return []
 
     @functools.cached_property
     def _template(self) -> jinja2.Template:

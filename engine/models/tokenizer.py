@@ -20,6 +20,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.normalizers import Normalizer
 
 from engine.errors import DraftlightError
+from engine.lens.thoughts import CHANNEL, MARKS, thought_of
 from engine.models.chat_templates import ChatTemplate
 from engine.types import Message, Thinking
 
@@ -57,6 +58,9 @@ def secret_name(token: int) -> str:
 
 _THINKING_SWITCHES = ("enable_thinking", "thinking")
 """Variables by which templates ask whether the model is to think: Qwen's, SmolLM's and most others'; DeepSeek's and Granite's."""
+
+_THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
+"""Fields in which templates want the thought of an old answer: those of Qwen, GLM and Seed-OSS; of newer ones; of gpt-oss."""
 
 _UNNAMED = {"bos_token": "", "eos_token": ""}
 """What templates get for these two where a model has no such token: many join them to text without asking."""
@@ -116,6 +120,7 @@ class Tokenizer:
         self.eos_id = eos_id
         self.eos_ids = frozenset((*ends, *(() if eos_id is None else (eos_id,))))
         self.prefix = tuple(prefix)
+        self._cuts: dict[tuple[str, str], bool] = {}
 
     def encode(self, text: str, allow_special: bool = False) -> list[int]:
         """Token ids of `text`; nothing is put before or after it.
@@ -147,7 +152,8 @@ class Tokenizer:
     def apply_chat_template(
         self, messages: Sequence[Message | Mapping[str, str]], add_generation_prompt: bool = True, thinking: Thinking = "auto"
     ) -> list[int]:
-        """Token ids of a conversation. What the messages contain never becomes a control token.
+        """Token ids of a conversation. What the messages contain never becomes a control token, but for the marks of thoughts in
+        what a model wrote, which its template cuts out of old answers or keeps.
 
         Whether a model thinks before it answers is told its template where it asks for that (`switches_thinking`).
 
@@ -159,8 +165,12 @@ class Tokenizer:
             DraftlightError: the model has no template, or its template refuses these messages.
         """
         turns = [{"role": turn.role, "content": turn.content} if isinstance(turn, Message) else dict(turn) for turn in messages]
+        turns = [self._with_thought(turn) for turn in turns]
         stand_ins = _StandIns((self.chat_template or "") + "".join(value for turn in turns for value in turn.values()))
-        covered = [{name: self._cover(value, stand_ins) for name, value in turn.items()} for turn in turns]
+        covered = [
+            {name: self._cover(value, stand_ins, by_model=turn.get("role") == "assistant") for name, value in turn.items()}
+            for turn in turns
+        ]
         rendered = _sound(self._render(covered, add_generation_prompt, thinking))
         whole = rendered.translate(stand_ins.back)
         own = self._occurrences(rendered) if stand_ins.back else []
@@ -173,8 +183,34 @@ class Tokenizer:
             end = stop
         return self.encode("".join([*parts, rendered[end:]]).translate(stand_ins.back))
 
-    def _cover(self, content: str, stand_ins: _StandIns) -> str:
-        """`content` with stand-ins for every control token, also for one that the end of the content cuts off."""
+    def _with_thought(self, turn: dict[str, str]) -> dict[str, str]:
+        """The turn with the model's thought where the chat template wants it: in a field of its own where there is one and the
+        template does not cut thoughts out itself. Messages of the Harmony format are never content."""
+        thought = thought_of(turn.get("content", "")) if turn.get("role") == "assistant" else None
+        if thought is None or (thought.marks[0] != CHANNEL and (not self._thought_fields or self._cuts_out(thought.marks))):
+            return turn
+        fields = dict.fromkeys(self._thought_fields, thought.text) if thought.text else {}
+        return turn | {"content": thought.answer} | fields
+
+    @cached_property
+    def _thought_fields(self) -> list[str]:
+        keys = self._template.keys()
+        return [name for name in _THOUGHT_FIELDS if name in keys]
+
+    def _cuts_out(self, marks: tuple[str, str]) -> bool:
+        """Whether the chat template cuts a thought between such marks out of an old answer."""
+        if marks not in self._cuts:
+            said = ("user", "a"), ("assistant", f"{marks[0]}\n{_SECRET}\n{marks[1]}\n\nb"), ("user", "c")
+            turns = [{"role": role, "content": content} for role, content in said]
+            try:
+                self._cuts[marks] = _SECRET not in self._render(turns, add_generation_prompt=True, thinking="auto")
+            except DraftlightError:
+                self._cuts[marks] = False
+        return self._cuts[marks]
+
+    def _cover(self, content: str, stand_ins: _StandIns, by_model: bool) -> str:
+        """`content` with stand-ins for every control token, also for one that the end of the content cuts off; but not for the
+        marks of thoughts where a model wrote it."""
         content = _sound(content)
         finders = [self._literal_finder]
         if any(token.normalized for index, token in self._added.items() if index in self.special):
@@ -182,7 +218,9 @@ class Tokenizer:
         for finder in finders:
             parts: list[str] = []
             end = 0
-            for start, stop, _ in self._occurrences(content, finder):
+            for start, stop, token in self._occurrences(content, finder):
+                if by_model and token in self._marks:
+                    continue
                 parts += content[end:start], stand_ins.of(content[start:stop])
                 end, stand_ins.tokens = stop, True
             content = "".join([*parts, content[end:]])
@@ -221,6 +259,12 @@ class Tokenizer:
         """Finds every text of a control token, also where flags keep the token from being found. Some models make the token of it
         all the same."""
         return _finder_of({token.id: AddedToken(token.text, normalized=False) for token in self.special.values()})
+
+    @cached_property
+    def _marks(self) -> frozenset[int]:
+        """Control tokens that are marks of thoughts, or part of one."""
+        marks = [mark for pair in MARKS for mark in pair]
+        return frozenset(token.id for token in self.special.values() if any(token.text in mark for mark in marks))
 
     @cached_property
     def _texts(self) -> list[str]:

@@ -173,6 +173,23 @@ def test_thoughts_are_dimmed_or_left_out(thoughts: bool, colours: bool, opened: 
     assert dimmed == ("<think>Hm.</think>" if thoughts and colours else "")
 
 
+@pytest.mark.parametrize(
+    "thought",
+    [
+        "<|channel>thought\nHm.<channel|>",
+        "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary<|message|>So.<|end|><|start|>assistant"
+        "<|channel|>final<|message|>",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_thoughts_in_channels_are_dimmed_or_left_out(thought: str, size: int) -> None:
+    text = f"{thought}\n\nYes."
+    rounds = [plain_round(at, (text[at : at + size],)) for at in range(0, len(text), size)]
+    for thoughts, expected in ((True, text), (False, "Yes.")):
+        painter = RoundPainter(True, thoughts, colours=False)
+        assert "".join(map(painter.paint, rounds)) + painter.rest() == expected
+
+
 def test_what_only_began_like_a_thought_is_shown_in_the_end() -> None:
     painter = RoundPainter(colours=False)
     assert painter.paint(plain_round(0, ("\n", "<thi"))) == ""

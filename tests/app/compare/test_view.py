@@ -767,9 +767,11 @@ def test_raw_completion_is_for_comparisons_too(qtbot: QtBot, open_compare: Open,
 THOUGHT = "<think>\nThe user asks for a short story.\nLet me think.\n</think>\n\n"
 
 
-def test_thoughts_are_folded_and_open_where_texts_part_in_them(qtbot: QtBot, open_compare: Open) -> None:
+@pytest.mark.parametrize("marks", [("<think>", "</think>"), ("<|channel>thought", "<channel|>")])
+def test_thoughts_are_folded_and_open_where_texts_part_in_them(marks: tuple[str, str], qtbot: QtBot, open_compare: Open) -> None:
     """A line above each answer shows or folds them; equal ones stay folded, a difference in one shows itself."""
-    scripts = [story_rounds(f"{THOUGHT}Here is the story.") for _ in range(2)]
+    thought = THOUGHT.replace("<think>", marks[0]).replace("</think>", marks[1])
+    scripts = [story_rounds(f"{thought}Here is the story.") for _ in range(2)]
     _, view, _ = open_compare(scripts)
     run(qtbot, view)
     for column in view.columns[:2]:

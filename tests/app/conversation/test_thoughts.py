@@ -66,6 +66,39 @@ def test_the_thought_is_counted_while_it_goes_on_and_then_folded(qtbot: QtBot, s
     assert button(window).accessibleName() == button(window).text()
 
 
+CHANNELS = (
+    "<|channel|>analysis<|message|>Let me think.<|end|><|start|>assistant<|channel|>commentary<|message|>One moment.<|end|>"
+    "<|start|>assistant<|channel|>commentary<|message|>Now.<|end|><|start|>assistant<|channel|>final<|message|>"
+)
+
+
+@pytest.mark.parametrize("thought", ["<|channel>thought\nLet me think.\n<channel|>", CHANNELS])
+def test_thoughts_in_channels_are_folded_while_they_come_and_then(
+    thought: str, qtbot: QtBot, show_window: Callable[..., Any]
+) -> None:
+    rounds = story_rounds(f"{thought}\n{ANSWER}")
+    engine = FakeEngine(rounds)
+    window = show_window(engine)
+    window.send("Tell me a story.")
+    seen: set[str] = set()
+    qtbot.waitUntil(lambda: seen.add(shown_text(window)) or window.session.running is None)  # type: ignore[func-returns-value]
+    seen.add(shown_text(window))
+    assert not any("channel" in text or "think" in text for text in seen)
+    assert shown_text(window) == ANSWER
+    assert button(window).text().startswith("Thought for ")
+    window.transcript.copy_answer()
+    assert QGuiApplication.clipboard().text() == ANSWER
+    button(window).click()
+    assert shown_text(window) == f"{thought}\n{ANSWER}"
+
+
+@pytest.mark.parametrize("cut", ["<|channel>thought\nLet me", "<|channel|>analysis<|message|>Let me", CHANNELS[:-3]])
+def test_a_thought_in_a_channel_that_was_cut_off_says_so(cut: str, qtbot: QtBot, show_window: Callable[..., Any]) -> None:
+    window = answered(qtbot, show_window, cut)
+    assert button(window).text().endswith(", not finished")
+    assert shown_text(window) == ""
+
+
 def test_a_click_opens_it_where_it_is_and_folds_it_again(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
     window = answered(qtbot, show_window)
     top = button(window).y()
