@@ -212,7 +212,7 @@ class _Run:
         self.noise = NoiseSource(self.options.seed, self.vocab_size)
         if self.options.analyse and not computes_on_host():
             device_sums.prepare()
-        self.text = AnswerText(self.tokenizer, self.options.stop, self.eos_ids)
+        self.text = AnswerText(self.tokenizer, self.options.stop, self.eos_ids, control.continues)
         self.text.begin(self.committed[self.answer_start :])
         self.index = 0
         self.started = 0.0

@@ -32,6 +32,7 @@ class Control:
         on_resume: called on the decoding thread when a pass that it waited for is there.
         on_changes: called on the decoding thread with what was requested; gives what of it takes effect. Where drafters are
             requested by name, it puts them in its place.
+        continues: whether the answer goes on with the text of the prompt, so that a space at its beginning belongs to it.
         is_computing: whether the decoding thread is between two passes of the target, drafting included: what another thread of
             the process does in Python then slows it down.
     """
@@ -44,6 +45,7 @@ class Control:
 
     def __init__(self, on_prefill: Callable[[int, int], None] | None = None) -> None:
         self.tell_nobody()
+        self.continues = False
         if on_prefill is not None:
             self.on_prefill = on_prefill
         self._stopped = threading.Event()

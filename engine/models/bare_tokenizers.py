@@ -42,7 +42,8 @@ _PLAIN_BOS = ("LlamaTokenizer", "GemmaTokenizer", "CodeLlamaTokenizer", "InternL
 
 @dataclass(frozen=True)
 class Found:
-    """A tokenizer's parts, as `engine.models.tokenizer.Tokenizer` takes them; `ids` of all tokens by their text."""
+    """A tokenizer's parts, as `engine.models.tokenizer.Tokenizer` takes them; `ids` of all tokens by their text. `begins`: a text
+    begins with the token of the beginning."""
 
     plain: Backend
     full: Backend
@@ -50,6 +51,7 @@ class Found:
     vocabulary: list[bytes | None]
     ids: dict[str, int]
     begins: bool
+    leading_spaces: int = 0
 
 
 def find(
@@ -90,7 +92,7 @@ def find(
     ids = {piece: index for index, piece in enumerate(pieces.pieces)}
     name = str(settings.get("tokenizer_class", "LlamaTokenizer")).removesuffix("Fast")
     begins = bool(settings.get("add_bos_token", name in _PLAIN_BOS))
-    return Found(plain, full, pieces.special(), pieces.vocabulary(width), ids, begins)
+    return Found(plain, full, pieces.special(), pieces.vocabulary(width), ids, begins, int(pieces.space_first))
 
 
 def _added(settings: Mapping[str, Any], added: Mapping[str, Any], listed: Collection[str]) -> dict[int, tuple[str, bool]]:

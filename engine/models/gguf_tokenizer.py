@@ -67,10 +67,10 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
     if kind == "gpt2":
         split = _word_split(metadata.get("tokenizer.ggml.pre"))
         plain, full, special, vocabulary = _byte_level(tokens, types, _merges(metadata), split, width)
-        bos_first = split.bos_first
+        bos_first, leading_spaces = split.bos_first, 0
     else:
         pieces = _pieces(metadata, tokens, types, merged=kind == "gemma4")
-        special, vocabulary, bos_first = pieces.special(), pieces.vocabulary(width), True
+        special, vocabulary, bos_first, leading_spaces = pieces.special(), pieces.vocabulary(width), True, int(pieces.space_first)
         plain, full = pieces.backends()
     template, bos = metadata.get("tokenizer.chat_template"), ids["bos"]
     named = ((name, ids[key]) for name, key in NAMED.items())
@@ -85,6 +85,7 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
         ends=_ends(special, [ids[key] for key in _ENDS]),
         named={name: tokens[index] for name, index in named if isinstance(index, int) and 0 <= index < len(tokens)},
         prefix=[bos] if bos is not None and metadata.get("tokenizer.ggml.add_bos_token", bos_first) else [],
+        leading_spaces=leading_spaces,
     )
 
 

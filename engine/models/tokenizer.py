@@ -91,6 +91,8 @@ class Tokenizer:
         bos_id, eos_id: as the model's files name them, or None.
         eos_ids: every token that the files name as an end.
         prefix: ids that the model's own tokenizer puts before a text, often the token of the beginning.
+        leading_spaces: how many spaces its decoder leaves out at the beginning of a text: one where a space in front is part of
+            SentencePiece's words.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Tokenizer:
         ends: Iterable[int] = (),
         named: Mapping[str, str] | None = None,
         prefix: Iterable[int] = (),
+        leading_spaces: int = 0,
     ) -> None:
         """`full` knows the control tokens by their texts, `plain` by their secret names: they are part of its model, or are added
         here."""
@@ -120,6 +123,7 @@ class Tokenizer:
         self.eos_id = eos_id
         self.eos_ids = frozenset((*ends, *(() if eos_id is None else (eos_id,))))
         self.prefix = tuple(prefix)
+        self.leading_spaces = leading_spaces
         self._cuts: dict[tuple[str, str], bool] = {}
 
     def encode(self, text: str, allow_special: bool = False) -> list[int]:

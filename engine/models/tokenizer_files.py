@@ -14,7 +14,7 @@ from engine.errors import DraftlightError
 from engine.files.foreign import content_of, json_of
 from engine.models import bare_tokenizers
 from engine.models.gguf_tokenizer import NAMED
-from engine.models.pieces import byte_fallback, byte_level
+from engine.models.pieces import SPACE, byte_fallback, byte_level
 from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
 
 
@@ -58,6 +58,7 @@ def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) 
         found.ids.get(named.get("eos_token", "")),
         named=named,
         prefix=_prefix(found.full, width) if path.is_file() else [bos] if found.begins and bos is not None else [],
+        leading_spaces=found.leading_spaces,
     )
 
 
@@ -95,7 +96,7 @@ def _described(path: Path, width: int, settings: Mapping[str, Any]) -> bare_toke
     vocabulary: list[bytes | None] = [None] * width
     for token, index in known.items():
         vocabulary[index] = token.encode() if index in added else to_bytes(token)
-    return bare_tokenizers.Found(plain, full, special, vocabulary, known, begins=False)
+    return bare_tokenizers.Found(plain, full, special, vocabulary, known, False, 0 if to_bytes is byte_level else _spaces(full))
 
 
 def _add_configured(full: Backend, settings: Mapping[str, Any], more: Mapping[str, Any], width: int) -> set[str]:
@@ -180,6 +181,12 @@ def _with_secret_names(described: dict[str, Any], added: Mapping[int, AddedToken
         for index, token in sorted(added.items())
     ]
     return described | {"model": model, "added_tokens": tokens}
+
+
+def _spaces(backend: Backend) -> int:
+    """How many spaces the decoder leaves out at the beginning of a text."""
+    decoded = backend.decoder.decode([f"{SPACE * 100}a"]) if backend.decoder is not None else "a"
+    return 101 - len(decoded)
 
 
 def _prefix(backend: Backend, width: int) -> list[int]:

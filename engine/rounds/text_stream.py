@@ -78,25 +78,34 @@ class AnswerText:
             None leaves all texts empty.
         stops: stop texts.
         silent: ids that add nothing to the text (end of sequence).
+        continues: the answer goes on with a text, so a space at its beginning belongs to it. Else spaces are left out there as
+            the model's own decoder does it (`leading_spaces` of the tokenizer).
     """
 
-    def __init__(self, tokenizer: Any, stops: Sequence[str], silent: frozenset[int]) -> None:
+    def __init__(self, tokenizer: Any, stops: Sequence[str], silent: frozenset[int], continues: bool = False) -> None:
         self._tokenizer = tokenizer
         self._silent = silent
         self._characters = CharacterStream()
         self._scanner = StopScanner(stops)
         self._pieces: list[str] = []
         self._bytes: dict[int, bytes] = {}
+        self._spaces = 0 if continues else int(getattr(tokenizer, "leading_spaces", 0))  # to be left out of the next token
 
     def begin(self, tokens: Sequence[int]) -> str:
         """The answer begins with these tokens: what they say. Stop texts are looked for behind them only."""
-        return "".join("" if token in self._silent else self._characters.push(self.bytes_of(token)) for token in tokens)
+        return "".join(map(self._added, tokens))
 
     def push(self, token: int) -> tuple[str, bool]:
         """Takes the next token; as `StopScanner.push`."""
-        piece = "" if token in self._silent else self._characters.push(self.bytes_of(token))
+        piece = self._added(token)
         self._pieces.append(piece)
         return self._scanner.push(piece)
+
+    def _added(self, token: int) -> str:
+        """The text that a token adds."""
+        piece = "" if token in self._silent else self._characters.push(self.bytes_of(token))
+        spaces, self._spaces = self._spaces, 0
+        return piece[min(spaces, len(piece) - len(piece.lstrip(" "))) :]
 
     def finish(self) -> str:
         """What remains to be shown at the end of an answer that no stop text ended; it counts for the last token."""

@@ -86,7 +86,8 @@ def turns(
         clock.leave_out(began if shared_since is None else shared_since)
         request = with_given_ids(target, request)
         prompt = prompt_of(target, request)
-        given = beginning(target, request.given, request.options, len(prompt.ids))
+        run.continues = not uses_template(target, request.template)
+        given = beginning(target, request.given, request.options, len(prompt.ids), run.continues)
     except Closing:
         emit(_cancelled(run))
         raise
@@ -410,8 +411,11 @@ def with_given_ids(target: Any, request: Request) -> Request:
     return replace(request, given=ids, options=request.options.replace(max_tokens=longest))
 
 
-def beginning(target: Any, given: Sequence[int], options: DecodingOptions, prompt_tokens: int) -> Beginning:
-    """The beginning of an answer with these ids. Raises DraftlightError where the answer cannot go on from there."""
+def beginning(
+    target: Any, given: Sequence[int], options: DecodingOptions, prompt_tokens: int, continues: bool = False
+) -> Beginning:
+    """The beginning of an answer with these ids. Raises DraftlightError where the answer cannot go on from there. `continues`: as
+    of `AnswerText`."""
     if not given:
         return Beginning()
     size = len(target.vocabulary)
@@ -429,7 +433,7 @@ def beginning(target: Any, given: Sequence[int], options: DecodingOptions, promp
         raise DraftlightError(
             f"The answer already fills the context of {target.context_length:,} tokens of {target.name}. Branch earlier."
         )
-    text = AnswerText(target.tokenizer, (), frozenset()).begin(given)
+    text = AnswerText(target.tokenizer, (), frozenset(), continues).begin(given)
     if any(stop in text for stop in options.stop):
         raise DraftlightError("This token completes a stop sequence, which ends the answer. Choose another.")
     return Beginning(tuple(given), text)

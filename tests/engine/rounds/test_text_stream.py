@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models
 
+from engine.models.tokenizer_files import from_folder
 from engine.rounds.text_stream import AnswerText, CharacterStream, StopScanner
 
 
@@ -83,3 +87,29 @@ def test_a_stop_text_may_end_inside_a_later_token():
     answer = AnswerText(Bytes(), ("é",), frozenset())
     outcomes = [answer.push(byte) for byte in "aé".encode()]
     assert outcomes == [("a", False), ("", False), ("", True)]
+
+
+DECODERS = {
+    "strip": decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]),
+    "metaspace": decoders.Metaspace(prepend_scheme="first"),
+    "metaspace, never": decoders.Metaspace(prepend_scheme="never"),
+    "gemma": decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]),
+}
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_an_answer_begins_as_the_models_own_decoder_begins_it(decoder: str, tmp_path: Path) -> None:
+    pieces = ["<unk>", "▁", "▁▁▁", "▁Hello", "a", "é", "<0x20>", "▁▁b", "c"]
+    backend = Backend(models.BPE(vocab={piece: n for n, piece in enumerate(pieces)}, merges=[], byte_fallback=True))
+    backend.decoder = DECODERS[decoder]
+    backend.save(str(tmp_path / "tokenizer.json"))
+    tokenizer, generator = from_folder(tmp_path, len(pieces)), random.Random(1)
+    usable = [n for n, piece in enumerate(pieces) if n and (piece != "<0x20>" or "metaspace" not in decoder)]
+    for _ in range(200):
+        ids = generator.choices(usable, k=6)
+        answer, given = AnswerText(tokenizer, (), frozenset()), generator.randrange(3)
+        shown = answer.begin(ids[:given]) + "".join(answer.push(token)[0] for token in ids[given:]) + answer.finish()
+        assert shown == backend.decode(ids, skip_special_tokens=False), ids
+        assert answer.bytes_of(3) == b" Hello"
+    going_on = AnswerText(tokenizer, (), frozenset(), continues=True)
+    assert going_on.push(3)[0] == " Hello"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from engine.mlx_backend import MlxBackend
 from engine.models.tokenizer_files import from_folder
 from engine.serving.prompt import prompt_ids, uses_template
 from engine.trace import read
-from engine.types import THINKINGS, DecodingOptions, LoadFinished, Message, Request, RunFinished, RunStarted
+from engine.types import THINKINGS, DecodingOptions, LoadFinished, Message, Request, RoundFinished, RunFinished, RunStarted
 from engine.worker import Engine
 from tests.engine import tiny_models
 from tests.engine.fakes import FakeBackend, FakeTarget, FakeTokenizer
@@ -73,6 +74,42 @@ def test_a_base_model_goes_on_as_in_mlx_lm(tmp_path: Path) -> None:
     options = DecodingOptions(temperature=0, seed=1, max_tokens=12)
     rounds = list(MlxBackend().decode(target, prompt, None, options, backend.make_cache(target), None))
     assert [token.id for round in rounds for token in round.emitted] == expected
+
+
+@pytest.mark.parametrize("template", [True, False])
+def test_an_answer_begins_without_the_space_of_its_first_word_unless_it_goes_on_with_a_text(
+    template: bool, tmp_path: Path, home: Path
+) -> None:
+    """As SentencePiece decodes it: every word of this vocabulary begins with a space."""
+    words = ["<unk>", "<s>", "</s>", "▁", *(f"▁w{index}" for index in range(4, tiny_models.VOCABULARY))]
+    path = tiny_models.write_gguf(
+        tmp_path / "words.gguf",
+        tokenizer__ggml__model="llama",
+        tokenizer__ggml__tokens=words,
+        tokenizer__ggml__token_type=[2, 3, 3, *[1] * (len(words) - 3)],
+        tokenizer__ggml__scores=[-float(index) for index in range(len(words))],
+        tokenizer__ggml__merges=None,
+        tokenizer__chat_template="{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}",
+    )
+    engine = Engine()
+    try:
+        request = Request((Message("user", "w7 w8"),), DecodingOptions(seed=1, max_tokens=6), str(path), template=template)
+        seen, end = finished(engine, request)
+        rounds = [event.round for event in seen if isinstance(event, RoundFinished)]
+        ids = tuple(token.id for round_ in rounds for token in round_.emitted)
+        branch, branched = finished(engine, replace(request, given=ids[:2]))
+    finally:
+        engine.close()
+    expected = "".join(words[index].replace("▁", " ") for index in ids if index > 2)
+    assert expected.startswith(" ")
+    assert end.text == expected[template:]
+    assert "".join(round_.text for round_ in rounds) == end.text
+    assert "".join(token.text for round_ in rounds for token in round_.emitted) == end.text
+    (started,) = (event for event in branch if isinstance(event, RunStarted))
+    assert branched.text.startswith(started.given)
+    assert end.text.startswith(started.given)
+    assert end.trace_path is not None
+    assert read(end.trace_path).text == end.text
 
 
 QWEN = """{%- for message in messages -%}
