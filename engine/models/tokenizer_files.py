@@ -46,7 +46,7 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) -> Tokenizer:
     found = _described(path, width, settings) if path.is_file() else _bare(folder, width, settings)
-    named = {name: text for name in NAMED if (text := _token_text(settings.get(name)))}
+    named = {name: token.content for name, token in _named(settings).items()}
     bos = found.ids.get(named.get("bos_token", ""))
     return Tokenizer(
         found.plain,
@@ -112,12 +112,12 @@ def _add_configured(full: Backend, settings: Mapping[str, Any], more: Mapping[st
         `added_tokens.json` alone tells, which has no flags.
     """
     before = {token.content for token in full.get_added_tokens_decoder().values()}
-    is_special = _named(settings) | _tokens(_values(settings.get("extra_special_tokens")))
     listed = _listed(settings)
+    is_special = _by_text([*_named(settings).values(), *map(_token, _values(settings.get("extra_special_tokens")))])
     described = settings.get("added_tokens_decoder")
     if isinstance(described, dict):
         entries = sorted((int(key), entry) for key, entry in described.items() if str(key).isdecimal())
-        wanted, unflagged = _tokens(entry for _, entry in entries), set()
+        wanted, unflagged = _by_text(_token(entry) for _, entry in entries), set()
     else:
         unflagged = {text for text, index in more.items() if text not in before and isinstance(index, int)}
         wanted = {
@@ -132,14 +132,17 @@ def _add_configured(full: Backend, settings: Mapping[str, Any], more: Mapping[st
 
 
 def _named(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
-    """Tokens that have a name, also one of the model's own such as `image_token`."""
-    return _tokens(settings.get(name) for name in (*NAMED, *(key for key in settings if key.endswith("_token"))))
+    """Tokens by their names, also those of the model's own such as `image_token`."""
+    extra = settings.get("extra_special_tokens")
+    names = [*NAMED, *(name for name in settings if name.endswith("_token") and name not in NAMED)]
+    entries = {name: settings.get(name) for name in names} | (extra if isinstance(extra, dict) else {})
+    return {name: token for name, entry in entries.items() if (token := _token(entry)) is not None}
 
 
 def _listed(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
-    """Tokens that have a name or are listed as special."""
+    """Tokens that have a name or are listed as special, by their texts."""
     extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens")
-    return _named(settings) | _tokens(_values(extra))
+    return _by_text([*_named(settings).values(), *map(_token, _values(extra))])
 
 
 def _values(entry: object) -> Iterable[object]:
@@ -147,14 +150,21 @@ def _values(entry: object) -> Iterable[object]:
     return entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ()
 
 
-def _tokens(entries: Iterable[object]) -> dict[str, AddedToken]:
-    """Added tokens by their texts, as files describe them: by the text alone, which is then special, or with flags."""
+def _token(entry: object) -> AddedToken | None:
+    """An added token as files describe it: by its text alone, which is then special, or with flags. None for anything else."""
+    described = {"content": entry, "special": True} if isinstance(entry, str) else entry
+    if not isinstance(described, dict) or not isinstance(text := described.get("content"), str) or not text:
+        return None
+    flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
+    return AddedToken(text, **{flag: bool(described[flag]) for flag in flags if flag in described})
+
+
+def _by_text(tokens: Iterable[AddedToken | None]) -> dict[str, AddedToken]:
+    """Tokens by their texts; of several with one text, the first."""
     found: dict[str, AddedToken] = {}
-    for entry in entries:
-        described = {"content": entry, "special": True} if isinstance(entry, str) else entry
-        if isinstance(described, dict) and isinstance(text := described.get("content"), str) and text:
-            flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
-            found.setdefault(text, AddedToken(text, **{flag: bool(described[flag]) for flag in flags if flag in described}))
+    for token in tokens:
+        if token is not None:
+            found.setdefault(token.content, token)
     return found
 
 
@@ -212,10 +222,6 @@ def read_json(path: Path, required: bool = True) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DraftlightError(f"{path} is not a JSON object.")
     return value
-
-
-def _token_text(entry: object) -> str:
-    return str(entry.get("content", "")) if isinstance(entry, dict) else str(entry or "")
 
 
 def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:

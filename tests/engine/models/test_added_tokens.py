@@ -199,3 +199,21 @@ def test_text_with_typed_control_tokens_is_encoded_in_one_pass_however_many_ther
         ids = ours.apply_chat_template([Message("user", text)], False)
         assert [each for each in ids if each in ours.special] == [1, 2]
         assert ours.decode(ids) == f"<start_of_turn>{text}<end_of_turn>"
+
+
+def test_templates_know_the_names_that_a_model_gives_its_own_tokens(tmp_path: Path) -> None:
+    backend = made_backend("bytes", random.Random(1), [])
+    backend.save(str(tmp_path / "tokenizer.json"))
+    settings = {
+        "chat_template": "{{ eot_token }}{{ messages[0]['content'] }}{{ image_token }}{{ add_bos_token }}{{ pad_token }}",
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eot_token": "<|eot|>",
+        "extra_special_tokens": {"image_token": "<image>"},
+        "add_bos_token": True,
+        "pad_token": "!",
+    }
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    ours, theirs = from_folder(tmp_path, 300), AutoTokenizer.from_pretrained(tmp_path)
+    turns = _turns(["Hi!"])
+    assert ours.apply_chat_template(turns, False) == theirs.apply_chat_template(turns, return_dict=False)
+    assert "!" not in controls(ours), "a letter, which nobody could type any more"
