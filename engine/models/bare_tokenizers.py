@@ -18,7 +18,7 @@ from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
 from engine.files.foreign import content_of
-from engine.models.pieces import CONTROL, UNKNOWN, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, in_characters
+from engine.models.pieces import CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, in_characters
 from engine.models.tokenizer import Special, secret_name
 
 _WORDS: dict[str, tuple[str, list[str]]] = {
@@ -83,7 +83,7 @@ def find(
     more = _added(settings, added, listed)
     if (ranks := _ranks(content)) is not None:
         return _from_ranks(path, ranks, width, model_type, more)
-    pieces = _extended(_from_model(path, content), more)
+    pieces = _with_listed(_extended(_from_model(path, content), more), listed)
     if len(pieces.pieces) > width:
         raise DraftlightError(
             f"{path} has {len(pieces.pieces)} tokens, but the model has only {width} tokens: they do not match."
@@ -144,6 +144,15 @@ def _extended(pieces: Pieces, added: Mapping[int, tuple[str, bool]]) -> Pieces:
         elif index >= len(pieces.pieces):
             kinds[index] = USER_DEFINED
     return replace(pieces, pieces=texts, scores=scores, kinds=kinds)
+
+
+def _with_listed(pieces: Pieces, listed: Collection[str]) -> Pieces:
+    """With the pieces that are listed as special tokens as control tokens; single letters stay letters."""
+    kinds = [
+        CONTROL if text in listed and kind in (NORMAL, USER_DEFINED) and len(text.strip()) > 1 else kind
+        for text, kind in zip(pieces.pieces, pieces.kinds, strict=True)
+    ]
+    return replace(pieces, kinds=kinds)
 
 
 def _ranks(content: bytes) -> dict[bytes, int] | None:

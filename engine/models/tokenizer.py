@@ -172,7 +172,10 @@ class Tokenizer:
         turns = [self._with_thought(turn) for turn in turns]
         stand_ins = _StandIns((self.chat_template or "") + "".join(value for turn in turns for value in turn.values()))
         covered = [
-            {name: self._cover(value, stand_ins, by_model=turn.get("role") == "assistant") for name, value in turn.items()}
+            {
+                name: value if name == "role" else self._cover(value, stand_ins, by_model=turn.get("role") == "assistant")
+                for name, value in turn.items()
+            }
             for turn in turns
         ]
         rendered = _sound(self._render(covered, add_generation_prompt, thinking))

@@ -217,3 +217,15 @@ def test_templates_know_the_names_that_a_model_gives_its_own_tokens(tmp_path: Pa
     turns = _turns(["Hi!"])
     assert ours.apply_chat_template(turns, False) == theirs.apply_chat_template(turns, return_dict=False)
     assert "!" not in controls(ours), "a letter, which nobody could type any more"
+
+
+def test_roles_reach_the_template_also_where_a_control_token_is_spelled_like_one(tmp_path: Path) -> None:
+    backend = made_backend("bytes", random.Random(1), [])
+    backend.add_tokens([AddedToken(text, normalized=False, special=True) for text in ("user", "toolbox")])
+    backend.save(str(tmp_path / "tokenizer.json"))
+    template = "{% for m in messages %}{{ m.content if m.role == 'user' else '?' }}{% endfor %}"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    ours = from_folder(tmp_path, 300)
+    ids = ours.apply_chat_template([Message("user", "a user")], False)
+    assert ours.decode(ids) == "a user"
+    assert not set(ids) & set(ours.special)

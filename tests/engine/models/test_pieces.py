@@ -112,6 +112,19 @@ def test_typed_control_tokens_are_text_and_those_of_the_template_are_not(model: 
         assert ours.eos_ids == {2}
 
 
+def test_pieces_that_the_settings_list_as_special_are_control_tokens(model: bytes, tmp_path: Path) -> None:
+    """As in Gemma's folders, whose `tokenizer.model` has them as symbols that a user defined."""
+    tokenizers_of(model, tmp_path)
+    listed = [piece.piece for piece in proto_of(model).pieces if piece.type == 4][:1] or ["▁the"]
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"additional_special_tokens": listed, "pad_token": "e"}))
+    ours = from_folder(tmp_path, WIDTH)
+    assert {token.text for token in ours.special.values()} == {"<s>", "</s>", *listed}
+    typed = ours.encode(f"a{listed[0]}e")
+    assert not set(typed) & set(ours.special)
+    assert ours.decode(typed).endswith(f"a{listed[0]}e".replace("▁", " "))
+
+
 def test_pieces_that_merge_in_a_known_order_need_no_scores() -> None:
     """As in Gemma 4's files: merges as of BPE, spaces as U+2581, no space in front."""
     tokens = ["<pad>", "<eos>", "<bos>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *"abc▁\n", "▁a", "▁ab", "\n\n"]
