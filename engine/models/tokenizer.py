@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -237,7 +237,7 @@ class Tokenizer:
     def _cut_off(self, text: str) -> int:
         """Where a control token begins that the end of the text cuts off; its length where none does."""
         for start in range(max(0, len(text) - self._longest + 1), len(text)):
-            place = bisect_left(self._texts, text[start:])
+            place = bisect_right(self._texts, text[start:])  # of the first text that goes on behind it
             if place < len(self._texts) and self._texts[place].startswith(text[start:]):
                 return start
         return len(text)

@@ -79,6 +79,8 @@ TWO_COMMENTARIES = harmony(("analysis", "Hm."), ("commentary", "One moment."), (
 CASES = {
     "cut out by the template": (QWEN, THOUGHT, {"content": THOUGHT}),
     "opened by the prompt": (QWEN, "Hm.\n</think>\n\nYes.", {"content": "Hm.\n</think>\n\nYes."}),
+    "without an answer": (QWEN, "<think>\nHm.\n</think>", {"content": "<think>\nHm.\n</think>"}),
+    "opened in the end": (GEMMA, "Yes.<|channel>", {"content": "Yes.<|channel>"}),
     "never finished": (QWEN, "<think>\nHm.", {"content": "<think>\nHm."}),
     "cut out by a template without a field": (DEEPSEEK, THOUGHT, {"content": THOUGHT}),
     "in Gemma's channel": (GEMMA, "<|channel>thought\nHm.<channel|>Yes.", {"content": "Yes."}),
