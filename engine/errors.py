@@ -19,6 +19,26 @@ class NotEnoughMemory(DraftlightError):
     """A model was not loaded because it would exhaust the memory. Whoever knows better can have it loaded anyway."""
 
 
+_NAMES_SHOWN = 4
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns what an error of another library says, on one line: its first line and, of a list of names below it, the first few.
+
+        Missing 9 parameters:
+        model.layers.0.mlp.down_proj.weight,
+        ...
+
+    becomes "Missing 9 parameters: model.layers.0.mlp.down_proj.weight, … and 5 more."
+    """
+    first, *rest = (str(error).strip() or type(error).__name__).splitlines()
+    names = [name.strip(" ,.") for name in rest if name.strip(" ,.")]
+    if not first.rstrip().endswith(":") or not names:
+        return first
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return f"{first.rstrip()} {', '.join(names[:_NAMES_SHOWN])}{more}."
+
+
 def require(holds: bool, name: str, wanted: str, value: object) -> None:
     """Refuse an impossible value of a field with a ValueError that names it and says what is possible."""
     if not holds:

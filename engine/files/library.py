@@ -29,7 +29,7 @@ from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
 from engine.files.paths import data_folder, hub_cache, models_folder
-from engine.files.safetensors_header import check_safetensors, missing_parts
+from engine.files.safetensors_header import check_safetensors, missing_parts, require_scales, that_count
 from engine.files.whole_file import NotWritten, write_whole
 
 _VERSION = 3
@@ -286,9 +286,10 @@ def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> Librar
         raise DraftlightError(f"{folder / 'config.json'} cannot be read: {error}.") from error
     if not isinstance(config, dict):
         raise DraftlightError(f"{folder / 'config.json'} is not a JSON object.")
-    tables = [check_safetensors(file) for file in files]
+    tables = [check_safetensors(file) for file in that_count(folder, files)]
     if not tables:
         raise DraftlightError("It has no model*.safetensors.")
+    require_scales(folder, tables)
     text = {**config, **table(config.get("text_config"))}
     bits = table(config.get("quantization")).get("bits")
     types = [dtype for table in tables for dtype, shape in table.values() if len(shape) > 1]

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import struct
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engine.errors import DraftlightError, is_whole
@@ -57,6 +58,30 @@ _NUMBERED = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
 _SHOWN = 4
 
 
+def that_count(folder: Path, files: Sequence[Path]) -> tuple[Path, ...]:
+    """Returns those of a folder's weight files that make up the model: all, unless some have weights of the same names.
+
+    A conversion may leave files of an earlier one behind. Then those count that the index names or, as in transformers,
+    model.safetensors.
+
+    Raises:
+        DraftlightError: a file is damaged, or nothing says which files count.
+    """
+    tables = {file: check_safetensors(file) for file in files}
+    names = [name for tensors in tables.values() for name in tensors]
+    if len(names) == len(set(names)):
+        return tuple(files)
+    indexed = sorted({folder / str(name) for name in table(object_in(folder / _INDEX).get("weight_map")).values()})
+    for chosen in (indexed, [folder / "model.safetensors"]):
+        found = [name for file in chosen for name in tables.get(file, {})]
+        if chosen and len(found) == len(set(found)) and set(found) == set(names):
+            return tuple(chosen)
+    raise DraftlightError(
+        f"{folder} has weights of the same names in several files: {listed([file.name for file in files])}. Delete those that "
+        "are left over from an earlier version, or download the model again."
+    )
+
+
 def missing_parts(folder: Path, by_index: bool = True) -> str:
     """Sentences to append: which weight files are missing by the index or by the numbers in the names. Empty if none is.
 
@@ -74,6 +99,27 @@ def missing_parts(folder: Path, by_index: bool = True) -> str:
         return ""
     files = f"{len(missing)} of {len(expected | names)} weight files {'is' if len(missing) == 1 else 'are'} missing"
     return f" {files}: {listed(missing)}. Download the model again."
+
+
+def require_scales(where: object, tables: Iterable[Table]) -> None:
+    """Raises DraftlightError where weights in 8-bit floating point come without the scales that they are multiplied with.
+
+    Args:
+        where: named in the message. tables: of all files of the model, since a scale may lie in another one.
+    """
+    tensors: Table = {name: tensor for own in tables for name, tensor in own.items()}
+    narrow = [name for name, (dtype, _) in tensors.items() if dtype in ("F8_E4M3", "F8_E5M2") and "scale" not in name]
+    scales = {name for name in tensors if "scale" in name}
+    bare = []
+    for name in narrow:
+        stem = name.removesuffix("weight").rstrip("._")
+        if not any(scale.startswith((f"{name}_scale", f"{stem}.scale", f"{stem}_scale")) for scale in scales):
+            bare.append(name)
+    if bare:
+        raise DraftlightError(
+            f"{where} has {len(bare)} weights in 8-bit floating point without the scales that belong to them: there is no "
+            f"{listed([f'{name}_scale_inv' for name in bare])}. Choose a file with scales, or one in 16-bit numbers."
+        )
 
 
 def listed(names: list[str]) -> str:

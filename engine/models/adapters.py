@@ -17,8 +17,8 @@ from mlx.utils import tree_unflatten
 from mlx_lm.tuner.lora import LoRALinear
 from mlx_lm.tuner.utils import load_adapters
 
-from engine.errors import DraftlightError
-from engine.files.safetensors_header import check_safetensors
+from engine.errors import DraftlightError, reason_of
+from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.models.tokenizer_files import read_json
 
 _CONFIG, _OF_MLX_LM, _OF_PEFT = "adapter_config.json", "adapters.safetensors", "adapter_model.safetensors"
@@ -43,7 +43,7 @@ def adapter_files(folder: Path) -> tuple[Path, ...]:
 def put_on(model: nn.Module, folder: Path) -> None:
     """Puts the adapter on its base model. DraftlightError where it does not fit or is of a kind that is not supported."""
     (file,) = adapter_files(folder)
-    check_safetensors(file)
+    require_scales(file, [check_safetensors(file)])
     config = read_json(folder / _CONFIG)
     try:
         if file.name == _OF_MLX_LM:
@@ -53,7 +53,7 @@ def put_on(model: nn.Module, folder: Path) -> None:
     except DraftlightError:
         raise
     except Exception as error:  # mlx-lm raises whatever a wrong configuration makes Python raise
-        raise DraftlightError(f"The adapter {folder} does not fit its base model: {str(error).splitlines()[0]}") from error
+        raise DraftlightError(f"The adapter {folder} does not fit its base model: {reason_of(error)}") from error
     model.eval()
 
 

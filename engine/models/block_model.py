@@ -31,7 +31,7 @@ from mlx_lm.models.rope_utils import initialize_rope
 from engine.drafter_kinds import BLOCK_FOLDER
 from engine.errors import DraftlightError
 from engine.files.hashes import files_sha256
-from engine.files.safetensors_header import check_safetensors
+from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.models.block_config import BlockConfig, read_block_config
 from engine.models.loading import runs_on_cpu, to_float32
 from engine.models.model_folder import weight_files, write_drafter
@@ -479,8 +479,8 @@ def load_block(folder: Path) -> BlockModel:
     config = read_block_config(described, folder)
     files = weight_files(folder)
     arrays: dict[str, mx.array] = {}
+    require_scales(folder, [check_safetensors(file) for file in files])
     for file in files:
-        check_safetensors(file)
         arrays.update(cast(dict[str, mx.array], mx.load(file.as_posix())))
     try:
         return _assembled(config, described.get("quantization"), arrays, files, folder)

@@ -46,7 +46,8 @@ def context_length(config: Mapping[str, Any], arguments: object = None) -> int:
         *(getattr(arguments, key, None) for key in keys),
     ]
     length = next((length for length in lengths if is_whole(length) and length > 0), _UNSTATED)
-    return max(length, _stretched(merged.get("rope_scaling")), _stretched(merged.get("rope_parameters")))
+    parameters = table(merged.get("rope_parameters"))  # of transformers 5, one object or one for each type of layer
+    return max(length, *map(_stretched, (merged.get("rope_scaling"), parameters, *parameters.values())))
 
 
 def _default_in_transformers(model_type: object) -> Any:

@@ -31,7 +31,7 @@ from mlx.utils import tree_flatten
 from engine.drafter_kinds import HEAD_FOLDER
 from engine.errors import DraftlightError
 from engine.files.hashes import files_sha256
-from engine.files.safetensors_header import check_safetensors
+from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.models.model_folder import write_drafter
 from engine.models.tokenizer_files import read_json
 
@@ -179,7 +179,7 @@ def load_head(folder: Path) -> HeadModel:
     if config.get("model_type") != MODEL_TYPE:
         raise DraftlightError(f"{folder} is not a draft head: its config.json gives the model type {config.get('model_type')!r}.")
     path = folder / "model.safetensors"
-    check_safetensors(path)
+    require_scales(path, [check_safetensors(path)])
     try:
         named = {field.name: config[field.name] for field in fields(HeadConfig)}
         weights = cast(dict[str, mx.array], mx.load(path.as_posix()))

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,19 @@ import mlx.nn as nn
 import mlx_lm.utils
 from huggingface_hub import get_safetensors_metadata, hf_hub_download, snapshot_download
 from mlx.utils import tree_map, tree_map_with_path
+from mlx_lm.models import ministral3
 
 from engine.drafter_kinds import SMALL_DRAFT
-from engine.errors import DraftlightError, NotEnoughMemory
+from engine.errors import DraftlightError, NotEnoughMemory, reason_of
 from engine.files import builtin, recommended_sampling
 from engine.files.download import Download
 from engine.files.gguf_header import is_gguf, read_header
 from engine.files.hub import FILES, HUB_ID, offers
 from engine.files.library import is_in_own_place, own_place
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder, need_of_gguf
-from engine.files.safetensors_header import check_safetensors, missing_parts
+from engine.files.safetensors_header import WEIGHTS, Table, check_safetensors, listed, missing_parts, require_scales
 from engine.models import adapters, gguf_model, trimmed_draft
+from engine.models.configuration import explained, read_configuration, require_rotation
 from engine.models.context_length import context_length
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.loaded import LoadedModel
@@ -52,6 +55,11 @@ __all__ = [
 Progress = Callable[[str, float | None], None]
 Split = Callable[[nn.Module, str], None]
 """Takes away from a model of this name what another process is to hold, before its weights are in memory."""
+
+_NARROW = (
+    "Its weights are in 8-bit floating point, which mlx-lm does not expand in this architecture. Choose a version in 16-bit "
+    "numbers, or one that was quantised for mlx-lm."
+)
 
 BUILTIN_DRAFT = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-draft"
 
@@ -146,18 +154,18 @@ def _load_folder(
             f"{folder} needs Python code of its own ({config['model_file']}). Code that comes with a model is never run here. "
             "Choose a model of an architecture that mlx-lm knows."
         )
+    require_scales(folder, tables)
+    rows = {shape[0] for table in tables for tensor, (_, shape) in table.items() if "embed_tokens" in tensor and shape}
+    config = read_configuration(folder, rows)
     make_room(need_of_folder(name, tables, config, runs_on_cpu()))
-    if adapter is not None:
-        files += adapters.adapter_files(adapter)
-    try:
-        model, config = mlx_lm.utils.load_model(folder, lazy=True)
+    with explained(folder, _NARROW if _is_narrow(tables) else ""), _with_only(folder, files) as place:
+        model, config = mlx_lm.utils.load_model(place, lazy=True, model_config=config)
+        require_rotation(model, config, folder)
+        _require_expanded(model, tables, folder)
         width = model(mx.array([[0]])).shape[-1]
-    except (Exception, SystemExit) as error:  # mlx-lm's model classes raise whatever a wrong configuration makes Python raise
-        raise DraftlightError(
-            f"{folder} cannot be loaded as an mlx-lm model: {_first_line(error)}{missing_parts(folder)}"
-        ) from error
     if adapter is not None:
         adapters.put_on(model, adapter)
+        files += adapters.adapter_files(adapter)
     tokenizer = from_folder(folder, width)
     _prepare(model, name, split)
     return LoadedModel(
@@ -171,6 +179,38 @@ def _load_folder(
         weight_files=files,
         sampling=recommended_sampling.of_folder(folder),
     )
+
+
+@contextlib.contextmanager
+def _with_only(folder: Path, files: Collection[Path]) -> Iterator[Path]:
+    """Gives the folder, or one of links to what counts of it, since mlx-lm reads all the weight files that it finds."""
+    if set(folder.glob(WEIGHTS)) == set(files):
+        yield folder
+        return
+    with tempfile.TemporaryDirectory() as place:
+        for path in (*files, *folder.glob("*.json")):
+            (Path(place) / path.name).symlink_to(path.resolve())
+        yield Path(place)
+
+
+def _is_narrow(tables: Iterable[Table]) -> bool:
+    return any(dtype.startswith("F8_E") for table in tables for dtype, _ in table.values())
+
+
+def _require_expanded(model: nn.Module, tables: Sequence[Table], folder: Path) -> None:
+    """Raises DraftlightError where mlx-lm would take the bytes of 8-bit floating-point weights for numbers."""
+    if not _is_narrow(tables):
+        return
+    bare = [
+        f"{path}.{name}"
+        for path, layer in model.named_modules()
+        for name, array in layer.items()
+        if isinstance(array, mx.array) and array.dtype == mx.uint8 and "scales" not in layer
+    ]
+    multiplies_bytes = isinstance(getattr(model, "language_model", model), ministral3.Model)  # with the scales, as they are
+    if bare or multiplies_bytes:
+        names = f" ({listed(bare)})" if bare else ""
+        raise DraftlightError(f"{folder} cannot be used{names}. {_NARROW}")
 
 
 def _base_folder(adapter: Path, base: str, report: Progress, make_room: MakeRoom) -> Path:
@@ -230,7 +270,7 @@ def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> No
             split(model, name)
         tree_map(mx.eval, model.parameters())
     except (ValueError, RuntimeError) as error:
-        raise DraftlightError(f"The weights cannot be read: {_first_line(error)} Download the model again.") from error
+        raise DraftlightError(f"The weights cannot be read: {reason_of(error)} Download the model again.") from error
 
 
 def runs_on_cpu() -> bool:
@@ -286,14 +326,6 @@ def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:
     stated = config.get("eos_token_id")
     ids = stated if isinstance(stated, list) else [stated]
     return frozenset(token for token in ids if isinstance(token, int) and 0 <= token < width)
-
-
-def _first_line(error: BaseException) -> str:
-    if isinstance(error, KeyError):
-        return f"{error} is missing"
-    if isinstance(error, SystemExit):  # what mlx-lm's `olmo` does where a package is missing
-        return "mlx-lm's code for it needs a package that is not installed."
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def fetch(name: str, report: Callable[[str, float | None], None], make_room: MakeRoom, widened: bool) -> Path:

@@ -11,21 +11,21 @@ from typing import Any
 import mlx.core as mx
 
 from engine.errors import DraftlightError
-from engine.files.safetensors_header import WEIGHTS, listed, missing_parts
+from engine.files.safetensors_header import WEIGHTS, listed, missing_parts, that_count
 from engine.files.whole_file import Content, write_together
 from engine.models.tokenizer_files import read_json
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The files that mlx-lm reads the weights from.
+    """The files that make up the model.
 
     Raises:
-        DraftlightError: there are none, and what there is instead.
+        DraftlightError: there are none, and what there is instead; or nothing says which of them count.
     """
     files = tuple(sorted(folder.glob(WEIGHTS)))
     is_described = (folder / "config.json").is_file()
     if files and is_described:
-        return files
+        return that_count(folder, files)
     if not is_described and (folder / "adapter_config.json").is_file():
         raise DraftlightError(_adapter(folder))
     if found := sorted(folder.glob("*.gguf")):

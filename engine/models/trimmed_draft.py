@@ -23,7 +23,7 @@ from mlx_lm.models.llama import LlamaModel, ModelArgs
 
 from engine.drafter_kinds import CUT_DRAFT
 from engine.errors import DraftlightError
-from engine.files.safetensors_header import check_safetensors
+from engine.files.safetensors_header import check_safetensors, require_scales
 
 MODEL_TYPE = CUT_DRAFT
 
@@ -53,7 +53,7 @@ def load_cut(folder: Path, config: dict[str, Any], embedding: nn.Module) -> tupl
         DraftlightError: a file is missing or damaged, or the weights do not fit the configuration.
     """
     path = folder / "model.safetensors"
-    check_safetensors(path)
+    require_scales(path, [check_safetensors(path)])
     try:
         weights = cast(dict[str, mx.array], mx.load(path.as_posix()))
         target_ids = weights.pop("target_ids").astype(mx.int32)

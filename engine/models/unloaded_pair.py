@@ -12,6 +12,7 @@ from engine.files.foreign import table
 from engine.files.gguf_header import read_header
 from engine.models.block_config import read_block_config
 from engine.models.block_model import block_reason
+from engine.models.configuration import read_configuration
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.head_model import head_reason
 from engine.models.loaded import LoadedModel
@@ -42,6 +43,7 @@ def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:
         if config.get("model_type") == CUT_DRAFT:
             own = config.get("target_sha256") == target.sha256
             return "" if own else f"{place.name} was made for a target other than {target.name}.", ""
+        config = read_configuration(place)
         width = config.get("vocab_size") or table(config.get("text_config")).get("vocab_size")
         tokens = from_folder(place, width if isinstance(width, int) else len(target.vocabulary))
         return _told(target, place.name, tokens)

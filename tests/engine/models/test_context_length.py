@@ -100,6 +100,17 @@ def test_what_the_configuration_leaves_out_is_the_default_of_transformers(
             },
             131072,
         ),
+        (
+            {
+                "model_type": "olmo3",
+                "max_position_embeddings": 8192,
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192},
+                    "sliding_attention": {"rope_type": "default"},
+                },
+            },
+            65536,
+        ),
         # Command R: 128k by its model card.
         ({"model_type": "cohere", "max_position_embeddings": 8192, "model_max_length": 131072}, 131072),
         ({"model_type": "kimi_linear", "model_max_length": 1048576}, 1048576),

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from engine.errors import DraftlightError
 from engine.models import loading as hub_models
@@ -62,6 +63,40 @@ def test_an_index_that_is_wrong_hinders_no_whole_model(index: str, tmp_path: Pat
     stale = json.dumps({"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors"}})
     (folder / "model.safetensors.index.json").write_text(stale if index == "stale" else "{")
     load(folder.as_posix())
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_weights_that_a_conversion_left_behind_do_not_count(index: bool, tmp_path: Path) -> None:
+    """Those of the index count or, without one, model.safetensors as in transformers; mlx-lm would read whichever comes last."""
+    folder = in_shards(tmp_path, index=index)
+    stale = {name: np.zeros_like(array) for name, array in tiny_models.weights().items()}
+    whole = folder / "model.safetensors"
+    save_file(stale, whole)
+    if not index:
+        for shard in folder.glob("model-*"):
+            save_file({name: stale[name] for name in load_file(shard)}, shard)
+        save_file(tiny_models.weights(), whole)
+    loaded = load(folder.as_posix())
+    expected = tiny_models.weights()["model.layers.1.mlp.up_proj.weight"]
+    assert np.array_equal(np.array(loaded.model.layers[1].mlp.up_proj.weight), expected)
+    assert set(loaded.weight_files) == (set(folder.glob("model-*")) if index else {whole})
+
+
+def test_two_sets_of_weights_of_which_none_is_whole_are_refused(tmp_path: Path) -> None:
+    folder = in_shards(tmp_path, index=False)
+    save_file({"model.norm.weight": np.zeros(64, np.float32)}, folder / "model-old.safetensors")
+    with pytest.raises(DraftlightError, match=r"weights of the same names in several files: model-00001-of.*Delete those"):
+        load(folder.as_posix())
+
+
+def test_parameters_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    made = tiny_models.weights()
+    del made["model.layers.0.mlp.up_proj.weight"]
+    with pytest.raises(DraftlightError, match=r"Missing 1 parameters: model\.layers\.0\.mlp\.up_proj\.weight\.$"):
+        load(tiny_models.write_folder(tmp_path / "missing", made).as_posix())
+    many = r"Missing 9 parameters: model\.layers\.2\.\S+, model\S+, model\S+, model\S+ and 5 more\.$"
+    with pytest.raises(DraftlightError, match=many):
+        load(tiny_models.write_folder(tmp_path / "many", num_hidden_layers=3).as_posix())
 
 
 def adapter_of_mlx_lm(folder: Path) -> None:

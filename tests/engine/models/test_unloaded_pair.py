@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.pair_check import check_pair
@@ -88,3 +89,17 @@ def test_another_chat_template_is_told_and_keeps_no_pair_from_being_used(target:
         reason, warning = unloaded_pair(target, place)
         assert not reason
         assert (said in warning) if said else not warning
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"hidden_act": "gelu"}, "states hidden_act (gelu)"), ({"model_type": "unheard-of"}, "Model type unheard-of not supported")],
+)
+def test_a_configuration_that_loading_would_refuse_is_refused_in_its_words(
+    changes: dict[str, str], words: str, target: LoadedModel, tmp_path: Path
+) -> None:
+    place = tiny_models.write_folder(tmp_path, **changes)
+    with pytest.raises(DraftlightError) as refused:
+        load(place.as_posix())
+    assert unloaded_pair(target, place) == (str(refused.value), "")
+    assert words in str(refused.value)

@@ -1,0 +1,484 @@
+"""A model's config.json in the form that mlx-lm's classes read, whichever version of transformers wrote it.
+
+transformers 5 writes `rope_parameters`, one object or one for each type of layer, where version 4 wrote `rope_theta`,
+`rope_scaling`, `partial_rotary_factor` and others; some settings have other names or are stated for each layer. mlx-lm takes a
+setting that it does not find for the default of its own class, without a word. So every setting that mlx-lm's class has is
+looked up in the configuration of transformers, which knows the old names and the new ones, and the defaults that a file leaves
+out. A setting that changes what the model computes and that mlx-lm has no field for is refused.
+
+    {"model_type": "qwen2", "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6}, ...}
+    {"model_type": "qwen2", "rope_theta": 1e6, "rope_scaling": {"type": "yarn", "factor": 4.0, ...}, ...}
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import inspect
+import logging
+import math
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import mlx.nn as nn
+import mlx_lm.utils
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+
+from engine.errors import DraftlightError, reason_of
+from engine.files.foreign import table
+from engine.files.safetensors_header import missing_parts
+
+_FULL, _SLIDING = "full_attention", "sliding_attention"
+_THETA = ("rope_theta", "rotary_emb_base")
+_LOCAL_THETA = ("rope_local_base_freq", "swa_rope_theta", "rope_local_theta")
+_PARTIAL = ("partial_rotary_factor", "rotary_pct")
+"""Names that mlx-lm's classes have for the base, the base of layers with a window, and the rotated part of a head."""
+_EQUAL = {"block_dim": "hidden_size", "n_ctx": "n_positions"}
+"""Fields of mlx-lm's classes that transformers has under another name."""
+_MOVED = dict.fromkeys(_THETA, "rope_theta") | dict.fromkeys(_PARTIAL, "partial_rotary_factor")
+"""What transformers 5 keeps inside of `rope_parameters`, by its names outside."""
+_OLD_LAYER_TYPES = {"linear_attention": "mamba", _FULL: "attention"}
+"""Names of transformers 4 that mlx-lm's `granitemoehybrid` compares with, by those of transformers 5."""
+_OF_LAYER_TYPES = ("sliding_window_pattern", "full_attention_interval", "hybrid_layer_pattern")
+_OF_MLP_TYPES = ("first_k_dense_replace", "moe_layer_freq", "is_moe_layer", "moe_layers_enum")
+"""Fields of mlx-lm's classes that say the same as `layer_types` and `mlp_layer_types`."""
+_OF_FULL_LAYERS = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
+"""Fields of mlx-lm's `gemma4_text` for layers without a window, by what `per_layer_config` states of such a layer."""
+_ACTIVATIONS = ("hidden_act", "hidden_activation", "activation_function")
+_DECISIVE = (
+    *_ACTIVATIONS,
+    *_PARTIAL,
+    *_THETA,
+    *_LOCAL_THETA,
+    "attention_multiplier",
+    "attn_logit_softcapping",
+    "clip_qkv",
+    "embedding_multiplier",
+    "final_logit_softcapping",
+    "layer_types",
+    "logit_scale",
+    "logits_scaling",
+    "mlp_layer_types",
+    "no_rope_layers",
+    "per_layer_config",
+    "position_embedding_type",
+    "query_pre_attn_scalar",
+    "residual_multiplier",
+    "rope_parameters",
+    "rope_scaling",
+    "rotary_dim",
+    "use_bidirectional_attention",
+    "use_parallel_residual",
+)
+"""Settings that change what a model computes, but neither the names nor the shapes of its weights."""
+_PLAIN_ROPE = (None, "default", "mrope", "axial")
+"""Types of rotary embedding that rotate a text as no scaling does."""
+_SCALED_ROPE = {
+    "yarn": "Yarn",
+    "llama3": "Llama3",
+    "longrope": "SuScaled",
+    "su": "SuScaled",
+    "dynamic": "Dynamic",
+    "proportional": "Proportional",
+}
+"""By the type of a scaling, what the names of mlx-lm's layers that compute it contain."""
+
+
+def read_configuration(folder: Path, rows: Collection[int] = ()) -> dict[str, Any]:
+    """Returns a folder's config.json as mlx-lm reads it. `rows`: as for `for_mlx_lm`.
+
+    Raises:
+        DraftlightError: mlx-lm cannot load it, and why.
+    """
+    with explained(folder):
+        return for_mlx_lm(mlx_lm.utils.load_config(folder), folder, rows)
+
+
+@contextlib.contextmanager
+def explained(folder: Path, more: str = "") -> Iterator[None]:
+    """Turns what mlx-lm's classes raise, whatever a wrong configuration makes Python raise, into a DraftlightError.
+
+    Args:
+        more: a sentence that is appended then.
+    """
+    try:
+        yield
+    except DraftlightError:
+        raise
+    except (Exception, SystemExit) as error:
+        said = f"{folder} cannot be loaded as an mlx-lm model: {_reason(error)}{missing_parts(folder)}"
+        raise DraftlightError(f"{said} {more}".rstrip()) from error
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    if isinstance(error, SystemExit):  # what mlx-lm's `olmo` does where a package is missing
+        return "mlx-lm's code for it needs a package that is not installed."
+    return reason_of(error)
+
+
+def for_mlx_lm(config: Mapping[str, Any], where: object, rows: Collection[int] = ()) -> dict[str, Any]:
+    """Returns a configuration with the fields of mlx-lm's classes, of a nested text model in its `text_config`.
+
+    Args:
+        config: config.json. where: named in messages.
+        rows: numbers of rows that the embeddings in the model's files have. Some of mlx-lm's classes take the size of the
+            vocabulary from outside of the text model's part, where transformers 5 does not write it.
+
+    Raises:
+        DraftlightError: a setting that changes what the model computes has no field in mlx-lm's class.
+        ValueError: mlx-lm has no class for it.
+    """
+    model, arguments = mlx_lm.utils._get_classes(dict(config))
+    names = set(inspect.signature(arguments).parameters)
+    text = config.get("text_config")
+    reads_text = "text_config" in names or "from_dict" in vars(arguments)
+    is_nested = isinstance(text, Mapping) and reads_text
+    part: Mapping[str, Any] = text if isinstance(text, Mapping) and is_nested else config
+    if "text_config" in names:
+        names = _text_fields(model, part)
+    kind = _class_of(config, part)
+    if is_nested and part.get("tie_word_embeddings") is None:
+        part = {**part, "tie_word_embeddings": _tied_outside(config, kind)}
+    made = _part(part, names, kind, where)
+    if not is_nested:
+        return {**config, **made}
+    whole = {**config, "text_config": made}
+    if whole.get("vocab_size") is None and "vocab_size" in inspect.signature(arguments).parameters and made["vocab_size"] in rows:
+        whole["vocab_size"] = made["vocab_size"]
+    return whole
+
+
+def require_rotation(model: nn.Module, config: Mapping[str, Any], where: object) -> None:
+    """Raises DraftlightError where a configuration states a scaling of positions that no layer of the loaded model has.
+
+    Several of mlx-lm's classes have a field for it and do not use it, or leave out the types that they do not know.
+
+    Args:
+        config: as `for_mlx_lm` returns it.
+    """
+    part = table(config.get("text_config")) or config
+    parameters = table(part.get("rope_parameters"))
+    usual = _usual_rotation(_Described(_class_of(config, part), part))
+    of_types = {
+        name: spec for name, spec in parameters.items() if isinstance(spec, dict) and name in (part.get("layer_types") or ())
+    }
+    specs = [("rope_parameters", spec) for spec in (of_types.values() if of_types else [parameters])]
+    found = [layer for layer in model.modules() if "RoPE" in type(layer).__name__ or "RotaryEmbedding" in type(layer).__name__]
+    bases = [layer.base for layer in found if type(layer) is nn.RoPE]
+    rotated = {getattr(layer, "dims", getattr(layer, "dim", None)) for layer in found}
+    for name, spec in [("rope_scaling", table(part.get("rope_scaling"))), *specs]:
+        kind = spec.get("type") or spec.get("rope_type")
+        theta, partial = spec.get("rope_theta"), spec.get("partial_rotary_factor", usual.get("partial_rotary_factor", 1.0))
+        if kind not in _PLAIN_ROPE and spec.get("factor") != 1 and not any(_scales(layer, str(kind)) for layer in found):
+            raise _unread(where, name, f"a scaling of the type {kind}")
+        if kind in _PLAIN_ROPE and theta is not None and bases and not any(math.isclose(theta, base) for base in bases):
+            raise _unread(where, f"{name}.rope_theta", str(theta))
+        if kind == "proportional" or partial == usual.get("partial_rotary_factor", 1.0) or part.get("qk_rope_head_dim"):
+            continue
+        if found and int(_head_size(part) * partial) not in rotated:
+            raise _unread(where, f"{name}.partial_rotary_factor", str(partial))
+
+
+def _scales(layer: nn.Module, kind: str) -> bool:
+    """Whether a layer's positions are scaled in the way of this type."""
+    if kind == "linear":
+        return bool(getattr(layer, "scale", 1.0) != 1.0)
+    name = next((name for sign, name in _SCALED_ROPE.items() if sign in kind), "")
+    return type(layer) is not nn.RoPE and name in type(layer).__name__
+
+
+def _head_size(part: Mapping[str, Any]) -> int:
+    return int(part.get("head_dim") or part["hidden_size"] // part["num_attention_heads"])
+
+
+def _text_fields(model: type, part: Mapping[str, Any]) -> set[str]:
+    """Names of the settings that mlx-lm's class for a nested text model has."""
+    sources = [sys.modules[base.__module__] for base in model.__mro__ if base.__module__.startswith("mlx_lm.models.")]
+    found: dict[str, Any] = {}
+    for source in sources:
+        for value in vars(source).values():
+            inner = getattr(value, "ModelArgs", None) if inspect.ismodule(value) else value
+            if inspect.isclass(inner) and dataclasses.is_dataclass(inner) and inner.__name__ != "BaseModelArgs":
+                name = inner.__module__.rpartition(".")[2]
+                if "text_config" not in inspect.signature(inner).parameters and "Vision" not in inner.__name__:
+                    found[name] = inner
+    kind = str(part.get("model_type"))
+    named = found.get(kind) or found.get(mlx_lm.utils.MODEL_REMAPPING.get(kind, ""))
+    chosen = [named] if named is not None else found.values()
+    return {name for one in chosen for name in inspect.signature(one).parameters}
+
+
+def _tied_outside(config: Mapping[str, Any], kind: type[PreTrainedConfig] | None) -> bool | None:
+    """Whether head and embedding of a nested text model are one, where its own part does not say so."""
+    stated: bool | None = config.get("tie_word_embeddings")
+    model_type = config.get("model_type")
+    if stated is None and not hasattr(kind, "tie_word_embeddings") and model_type in CONFIG_MAPPING:
+        return getattr(CONFIG_MAPPING[model_type], "tie_word_embeddings", None)
+    return stated
+
+
+def _class_of(config: Mapping[str, Any], part: Mapping[str, Any]) -> type[PreTrainedConfig] | None:
+    """The class of transformers for the text model that a part of a configuration describes."""
+    for model_type in (part.get("model_type"), config.get("model_type")):
+        found = CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
+        if found is not None and (inner := found.sub_configs_defaults.get("text_config")) is not None:
+            found = inner.config_class if inner.config_class is not AutoConfig else CONFIG_MAPPING[inner.model_type]
+        if found is not None:
+            return found
+    return None
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keeps transformers' advice on configurations out of the log: it is meant for those who write them."""
+    logger = logging.getLogger("transformers")
+    before, logger.disabled = logger.level, False
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+class _Described:
+    """A configuration as transformers understands it, or as far as it states things itself where transformers does not."""
+
+    def __init__(self, kind: type[PreTrainedConfig] | None, part: Mapping[str, Any]) -> None:
+        self._kind, self._part = kind, part
+        self._made = self._make(part)
+
+    def _make(self, part: Mapping[str, Any]) -> PreTrainedConfig | None:
+        if self._kind is None:
+            return None
+        given = {name: value for name, value in part.items() if name not in ("quantization", "quantization_config", "auto_map")}
+        try:
+            with _silent():
+                return self._kind(**copy.deepcopy(given))
+        except Exception:  # its validators raise whatever a configuration for another version makes them raise
+            return None
+
+    def get(self, name: str) -> Any:
+        """The setting, by whichever of its names; None if there is none."""
+        return self._value(self._made, name) if self._made is not None else self._part.get(name)
+
+    def unstated(self, name: str) -> Any:
+        """What the setting would be if the configuration did not state it; None where that is not known."""
+        return self._value(self._make({key: value for key, value in self._part.items() if key != name}), name)
+
+    @staticmethod
+    def _value(made: PreTrainedConfig | None, name: str) -> Any:
+        """A setting of a configuration, None where it has none."""
+        if name in _MOVED:  # into `rope_parameters`
+            rotation = table(getattr(made, "rope_parameters", None))
+            found = (table(rotation.get(_FULL)) or rotation).get(_MOVED[name])
+            return 1.0 if found is None and name in _PARTIAL else found
+        try:
+            value = getattr(made, name, None)
+        except Exception:  # a setting of single layers has no value for all
+            return None
+        return value.to_dict() if isinstance(value, PreTrainedConfig) else value
+
+    @property
+    def is_known(self) -> bool:
+        """Whether transformers understands it."""
+        return self._made is not None
+
+
+def _part(part: Mapping[str, Any], names: set[str], kind: type[PreTrainedConfig] | None, where: object) -> dict[str, Any]:
+    """The settings of one model with mlx-lm's names, those that it does not read included."""
+    described = _Described(kind, part)
+    made = {name: copy.deepcopy(value) for name, value in part.items()}
+    if "rope_scaling" in names:
+        made.setdefault("rope_scaling", None)  # some of mlx-lm's classes require it
+    read = set(names)
+    read |= _rotate(made, names, described, where)
+    read |= _per_layer(made, names, described, where)
+    for name in names - {"model_type", "text_config", "rope_scaling"}:
+        for source in (name, _EQUAL.get(name, name)):
+            if made.get(name) is None and (value := described.get(source)) is not None:
+                made[name] = value
+    if described.is_known and "head_dim" in names and made.get("head_dim") is None:
+        made["head_dim"] = _head_size(made)
+    if part.get("model_type") == "bailing_hybrid" and part.get("linear_head_dim"):
+        made["head_dim"] = part["linear_head_dim"]  # transformers states that of the other layers as `head_dim`
+    types = made.get("layer_types")
+    if part.get("model_type") == "granitemoehybrid" and isinstance(types, list):
+        made["layer_types"] = [_OLD_LAYER_TYPES.get(str(kind), kind) for kind in types]
+    _require_read(part, read, described, where)
+    return made
+
+
+def _rotate(made: dict[str, Any], names: set[str], described: _Described, where: object) -> set[str]:
+    """Sets what mlx-lm's class calls the rotary embedding; returns the settings that this takes care of.
+
+    `rope_parameters` goes before what older versions wrote, as in transformers.
+    """
+    stated = table(made.get("rope_parameters"))
+    is_old = not stated and any(made.get(name) for name in ("rope_scaling", *_THETA))
+    spec = described.get("rope_parameters") if described.is_known else {**_theta_of(made), **stated}
+    if not isinstance(spec, dict) or not (spec and (stated or described.is_known)):
+        return set()
+    is_by_type = any(isinstance(value, dict) for value in spec.values())
+    full, sliding = (table(spec.get(_FULL)), table(spec.get(_SLIDING))) if is_by_type else (spec, {})
+    if is_by_type and not full:
+        return set()
+
+    def put(name: str, value: Any) -> None:
+        """Sets a field of mlx-lm's class."""
+        if name in names and value is not None and (stated or made.get(name) is None):
+            made[name] = value
+
+    for name in _THETA:
+        put(name, full.get("rope_theta"))
+    for name in _LOCAL_THETA:
+        put(name, sliding.get("rope_theta"))
+    for name in _PARTIAL:
+        put(name, full.get("partial_rotary_factor"))
+    if "rope_scaling" in names and not is_old:
+        made["rope_scaling"] = _scaling(full)
+    elif isinstance(scaling := made.get("rope_scaling"), dict):
+        kind = scaling.get("type") or scaling.get("rope_type")
+        made["rope_scaling"] = {"type": kind, "rope_type": kind, **scaling} if kind else scaling
+    put("rope_parameters", copy.deepcopy(spec))
+    if stated:
+        _require_rotation_read(full, sliding, names, described, where)
+    return {"rope_parameters", *_THETA} if stated else set()
+
+
+def _theta_of(made: Mapping[str, Any]) -> dict[str, Any]:
+    return {"rope_theta": made["rope_theta"]} if made.get("rope_theta") is not None else {}
+
+
+def _kind(spec: Mapping[str, Any]) -> Any:
+    return spec.get("rope_type") or spec.get("type")
+
+
+def _scaling(spec: Mapping[str, Any]) -> dict[str, Any] | None:
+    """`rope_scaling` as transformers 4 wrote it."""
+    rest = {
+        name: value
+        for name, value in spec.items()
+        if name not in ("rope_theta", "partial_rotary_factor", "rope_type", "type") and value is not None
+    }
+    kind = _kind(spec)
+    return None if kind in _PLAIN_ROPE and not rest else {**rest, "type": kind or "default", "rope_type": kind or "default"}
+
+
+def _usual_rotation(described: _Described) -> dict[str, Any]:
+    """The rotary embedding of a configuration that states none, of layers without a window."""
+    usual = table(described.unstated("rope_parameters"))
+    return table(usual.get(_FULL)) or usual
+
+
+def _require_rotation_read(
+    full: Mapping[str, Any], sliding: Mapping[str, Any], names: set[str], described: _Described, where: object
+) -> None:
+    """Raises DraftlightError where `rope_parameters` states what mlx-lm's class has no field for and does not do anyway."""
+    if "rope_parameters" in names:
+        return
+    usual = _usual_rotation(described)
+    if _kind(full) not in _PLAIN_ROPE and "rope_scaling" not in names:
+        raise _unread(where, "rope_parameters", f"a scaling of the type {_kind(full)}")
+    if _kind(sliding) not in _PLAIN_ROPE:
+        raise _unread(where, "rope_parameters", f"a scaling of the type {_kind(sliding)} for layers with a window")
+    of_names = (("rope_theta", _THETA), ("partial_rotary_factor", (*_PARTIAL, "rotary_dim", "qk_rope_head_dim")))
+    for key, fields in of_names:
+        value = full.get(key)
+        if value is not None and not names & set(fields) and value != usual.get(key, 1.0 if key != "rope_theta" else None):
+            raise _unread(where, f"rope_parameters.{key}", str(value))
+    if sliding and not names & set(_LOCAL_THETA) and sliding.get("rope_theta") != full.get("rope_theta"):
+        raise _unread(where, "rope_parameters.sliding_attention.rope_theta", str(sliding.get("rope_theta")))
+    if sliding and sliding.get("partial_rotary_factor", 1.0) != full.get("partial_rotary_factor", 1.0):
+        raise _unread(where, "rope_parameters.sliding_attention.partial_rotary_factor", str(sliding.get("partial_rotary_factor")))
+
+
+def _per_layer(made: dict[str, Any], names: set[str], described: _Described, where: object) -> set[str]:
+    """Sets what mlx-lm's class calls the kinds of the layers; returns the settings that this takes care of."""
+    read = set()
+    for setting, fields in (("layer_types", _OF_LAYER_TYPES), ("mlp_layer_types", _OF_MLP_TYPES)):
+        stated, kinds = made.get(setting), described.get(setting)
+        if setting in names or not isinstance(kinds, list):
+            continue
+        name = next((name for name in fields if name in names), "")
+        if not name or not (stated or made.get(name) is None):
+            continue
+        try:
+            made[name] = _pattern(name, [str(kind) for kind in kinds], made)
+        except ValueError:
+            if stated:
+                raise _unread(where, setting, ", ".join(map(str, kinds))) from None
+            continue
+        read.add(setting)
+    if isinstance(layers := made.get("per_layer_config"), dict) and "global_head_dim" in names:
+        kinds = described.get("layer_types") or []
+        full = [str(layer) for layer, kind in enumerate(kinds) if kind == _FULL]
+        changes = [table(layers.get(layer)) for layer in full]
+        if set(layers) - set(full) or any(change != changes[0] for change in changes) or set(changes[0]) - set(_OF_FULL_LAYERS):
+            raise _unread(where, "per_layer_config", str(layers))
+        for name, field in _OF_FULL_LAYERS.items():
+            made[field] = changes[0].get(name, made.get(name))
+        read.add("per_layer_config")
+    return read
+
+
+def _pattern(name: str, kinds: list[str], made: Mapping[str, Any]) -> Any:
+    """The kinds of all layers as mlx-lm's field of this name states them. ValueError where it cannot."""
+    match name:
+        case "hybrid_layer_pattern":
+            return [int(kind == _SLIDING) for kind in kinds]
+        case "is_moe_layer":
+            return [kind == "sparse" for kind in kinds]
+        case "moe_layers_enum":
+            return ",".join(str(layer) for layer, kind in enumerate(kinds) if kind == "sparse")
+        case "moe_layer_freq":
+            return [int(kind == "sparse") for kind in kinds]
+        case "first_k_dense_replace":
+            dense = [*kinds, "sparse"].index("sparse")
+            if "dense" in kinds[dense:]:
+                raise ValueError
+            return dense
+    if made.get("model_type") == "exaone4":
+        return "".join("L" if kind == _SLIDING else "G" for kind in kinds) if _SLIDING in kinds else None
+    every = kinds.index(_FULL) + 1
+    if any((kind == _FULL) != ((layer + 1) % every == 0) for layer, kind in enumerate(kinds)):
+        raise ValueError
+    return every
+
+
+def _require_read(part: Mapping[str, Any], read: set[str], described: _Described, where: object) -> None:
+    """Raises DraftlightError where a setting that changes the computation is neither read nor what the class does anyway."""
+    for name in _DECISIVE:
+        stated = part.get(name)
+        if stated in (None, {}) or name in read or (name == "rope_scaling" and _kind(table(stated)) in _PLAIN_ROPE):
+            continue
+        if not described.is_known:
+            if name in ("rope_parameters", "rope_scaling"):
+                raise _unread(where, name, str(stated))
+            continue
+        value = described.get(name)
+        if value is not None and not _same(name, value, described.unstated(name)):
+            raise _unread(where, name, str(stated))
+
+
+def _same(name: str, value: Any, usual: Any) -> bool:
+    """Whether two values of a setting make the model compute the same."""
+    if name in _ACTIVATIONS:
+        return _activation(str(value)) == _activation(str(usual))
+    return bool(value == usual)
+
+
+def _activation(name: str) -> str:
+    """The function, whichever of the names and approximations of gelu it has: mlx-lm's classes take one for all."""
+    return "gelu" if name.startswith("gelu") else "silu" if name == "swish" else name
+
+
+def _unread(where: object, name: str, value: str) -> DraftlightError:
+    return DraftlightError(
+        f"{where} cannot be used: its config.json states {name} ({value}), which changes what the model computes, and mlx-lm "
+        "has nothing for it in this architecture."
+    )
