@@ -17,9 +17,10 @@ descriptions of the projects named.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from engine.drafter_kinds import BLOCK_FOLDER
 from engine.errors import DraftlightError
@@ -31,6 +32,24 @@ MOST_LAYERS, MOST_SLOTS = 256, 1024
 """What a file may state at most: far more than any has, and little enough to be tried."""
 
 SLIDING, FULL = "sliding_attention", "full_attention"
+_PLAIN_ROPE = (None, "default", "mrope")
+_ACTIVATIONS = {
+    **dict.fromkeys(("silu", "swish"), "silu"),
+    **dict.fromkeys(("gelu", "gelu_python"), "gelu"),
+    **dict.fromkeys(("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh"), "gelu_tanh"),
+    "quick_gelu": "quick_gelu",
+    "relu": "relu",
+    "relu2": "relu2",
+}
+"""Activations by the names of transformers (`ACT2FN`); the approximations with tanh are one function up to rounding."""
+_MARKOV_KINDS = {"vanilla": "plain", "plain": "plain", "gated": "gated", "rnn": "rnn"}
+_NEUTRAL = {
+    **dict.fromkeys(("attn_logit_softcapping", "clip_qkv", "mlp_bias"), 0.0),
+    **dict.fromkeys(("embedding_multiplier", "residual_multiplier"), 1.0),
+    **dict.fromkeys(("logit_scale", "logits_scaling", "partial_rotary_factor"), 1.0),
+}
+"""Settings of other architectures that change what layers compute, and the values with which they do not: no others are computed
+here."""
 CONFIDENCE_THRESHOLD = 0.5
 """Where a checkpoint has a confidence head and states none."""
 
@@ -57,6 +76,10 @@ class BlockConfig:
         conv_kernel_size, conv_group_size: of DFlash 2's convolutions, 0 without. selector_top_k: candidates of its selector.
         confidence_threshold: a slot whose confidence is below ends the draft, if there is a confidence head.
         target_sha256: digest of the weights of the target it was trained for; empty if the file does not say.
+        activation: of the feed-forward layers, as one of the values of `_ACTIVATIONS`.
+        has_confidence_head: whether the file must have one. markov_rank: of the Markov head that the file must have; 0 if it need
+            not have one. markov_kind: what that is, "plain", "gated" or "rnn"; empty if the arrays tell.
+        draft_vocab_size: tokens that it drafts, of those of the target; 0 if the file does not say.
     """
 
     packaging: Packaging
@@ -90,6 +113,11 @@ class BlockConfig:
     selector_top_k: int = 0
     confidence_threshold: float = CONFIDENCE_THRESHOLD
     target_sha256: str = ""
+    activation: str = "silu"
+    has_confidence_head: bool = False
+    markov_rank: int = 0
+    markov_kind: str = ""
+    draft_vocab_size: int = 0
 
     @property
     def most_drafted(self) -> int:
@@ -166,10 +194,13 @@ class _Reader:
             self.whole("hidden_size"),
             self.whole("num_hidden_layers", most=MOST_LAYERS),
         )
-        theta, scaling, interleaved = self.rope()
         windows = self.windows(layers)
+        theta, scaling, interleaved = self.rope(windows)
+        self.require_neutral()
         anchor_predicts = self.anchor_predicts()
         threshold = self.find("confidence_threshold")  # a stated 0 never ends a draft
+        if self.find("enable_confidence_head", "use_confidence_head") is False:
+            threshold = 0.0
         made = BlockConfig(
             packaging=self.packaging,
             hidden_size=hidden,
@@ -199,21 +230,71 @@ class _Reader:
             paired=self.packaging == "Draftlight" and bool(self.find("paired")),
             target_sha256=str(self.find("target_sha256") or ""),
             confidence_threshold=CONFIDENCE_THRESHOLD if threshold is None else float(threshold),
+            activation=self.activation(),
+            draft_vocab_size=self.whole("draft_vocab_size") if self.find("draft_vocab_size") else 0,
+            **self.heads(),
             **self.second_version(),
         )
         if made.num_attention_heads % made.num_key_value_heads or made.head_dim % 2:
             raise DraftlightError(f"{self.where} is not a usable block drafter: its attention heads do not add up.")
         return made
 
-    def rope(self) -> tuple[float, Mapping[str, Any] | None, bool]:
+    def rope(self, windows: tuple[int | None, ...]) -> tuple[float, Mapping[str, Any] | None, bool]:
         """Base, scaling and whether pairs lie side by side."""
         scaling = self.find("rope_scaling") or {}
-        parameters = self.find("rope_parameters") or {}
+        parameters = self.of_one_type(self.find("rope_parameters") or {}, windows)
         joined = {**parameters, **scaling}
         theta = joined.pop("rope_theta", None) or self.find("rope_theta") or 10000.0
-        kind = joined.get("rope_type") or joined.get("type") or "default"
-        interleaved = any("Lfm2" in str(name) for name in self.find("architectures") or ())
-        return float(theta), None if kind == "default" else joined, interleaved
+        kind = joined.get("rope_type") or joined.get("type")
+        if (partial := joined.pop("partial_rotary_factor", None)) not in (None, 1):
+            raise self.unknown("partial_rotary_factor", partial)
+        if kind == "yarn" and joined.get("attention_factor") is not None:
+            usual = 0.1 * math.log(max(float(joined["factor"]), 1.0)) + 1
+            if not math.isclose(joined["attention_factor"], usual, rel_tol=1e-3):
+                raise self.unknown("attention_factor", joined["attention_factor"])
+        stated = self.find("rope_interleave", "rope_interleaved", "rope_traditional")
+        interleaved = stated if stated is not None else any("Lfm2" in str(name) for name in self.find("architectures") or ())
+        return float(theta), None if kind in _PLAIN_ROPE else joined, bool(interleaved)
+
+    def of_one_type(self, parameters: Mapping[str, Any], windows: tuple[int | None, ...]) -> Mapping[str, Any]:
+        """`rope_parameters`, which transformers 5 also states for each type of layer, for the types that there are."""
+        types = [parameters[kind] for kind in (SLIDING, FULL) if isinstance(parameters.get(kind), Mapping)]
+        if not types:
+            return parameters
+        used = [parameters.get(kind) for kind in {FULL if window is None else SLIDING for window in windows}]
+        if not used[0] or any(other != used[0] for other in used):
+            raise self.unknown("rope_parameters", dict(parameters))
+        return cast(Mapping[str, Any], used[0])
+
+    def activation(self) -> str:
+        """Of the feed-forward layers."""
+        name = self.find("hidden_act", "hidden_activation", "activation_function") or "silu"
+        if name not in _ACTIVATIONS:
+            raise self.unknown("hidden_act", name)
+        return _ACTIVATIONS[name]
+
+    def heads(self) -> dict[str, Any]:
+        """Which heads beside the output rows the file must have, as far as it says so."""
+        rank, kind = self.find("markov_rank"), self.find("markov_head_type")
+        is_domino = self.find("projector_type") == "domino"
+        return {
+            "has_confidence_head": bool(self.find("enable_confidence_head", "use_confidence_head")),
+            "markov_rank": self.whole("markov_rank") if rank and not is_domino else 0,
+            "markov_kind": _MARKOV_KINDS.get(str(kind), ""),
+        }
+
+    def require_neutral(self) -> None:
+        """Raises DraftlightError where a setting is stated that would change what the layers compute, and does not here."""
+        for name, neutral in _NEUTRAL.items():
+            value = self.find(name)
+            if value is not None and value != neutral:
+                raise self.unknown(name, value)
+
+    def unknown(self, name: str, value: object) -> DraftlightError:
+        """That a setting is not known here."""
+        return DraftlightError(
+            f"{self.where} is not a block drafter that Draftlight can run: its config.json states {name} {value!r}."
+        )
 
     def taps(self, layers: int) -> tuple[int, ...]:
         """As stated; an auxiliary layer of speculators is one that the output comes before, so one less."""
@@ -256,7 +337,9 @@ class _Reader:
         """Of each layer."""
         types = self.find("layer_types")
         if types is None:
-            types = [SLIDING if self.find("use_sliding_window") and self.find("sliding_window") else FULL] * layers
+            is_used = self.find("use_sliding_window") and self.find("sliding_window")
+            first = self.find("max_window_layers") or 0
+            types = [SLIDING if is_used and layer >= first else FULL for layer in range(layers)]
         if len(types) != layers or set(types) - {SLIDING, FULL}:
             raise DraftlightError(
                 f"{self.where} is not a usable block drafter: layer_types must name {layers} layers as {SLIDING} or {FULL}."
@@ -271,7 +354,7 @@ class _Reader:
             return (bool(stated),) * len(windows)
         return tuple(window is not None and not self.find("sliding_window_non_causal") for window in windows)
 
-    def second_version(self) -> dict[str, int]:
+    def second_version(self) -> dict[str, Any]:
         """What DFlash 2 has more."""
         if self.packaging != "DFlash 2":
             return {}

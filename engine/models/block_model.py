@@ -91,15 +91,27 @@ class _Attention(nn.Module):
         return _rows(self.o_proj, attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
 
 
+_ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
+    "silu": nn.silu,
+    "gelu": nn.gelu,
+    "gelu_tanh": nn.gelu_approx,
+    "quick_gelu": nn.gelu_fast_approx,
+    "relu": nn.relu,
+    "relu2": nn.relu2,
+}
+"""By `BlockConfig.activation`."""
+
+
 class _FeedForward(nn.Module):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
+        self._activation = _ACTIVATIONS[config.activation]
         self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def __call__(self, x: mx.array) -> mx.array:
-        return _rows(self.down_proj, nn.silu(_rows(self.gate_proj, x)) * _rows(self.up_proj, x))
+        return _rows(self.down_proj, self._activation(_rows(self.gate_proj, x)) * _rows(self.up_proj, x))
 
 
 class _Convolution(nn.Module):
@@ -243,11 +255,11 @@ class BlockModel(nn.Module):
         if "lm_head.weight" in shapes:
             self.lm_head = nn.Linear(hidden, columns, bias=False)
         markov = [name.removeprefix("markov_head.") for name in shapes if name.startswith("markov_head.")]
-        if markov:
-            kind = "rnn" if "joint_proj.weight" in markov else "gated" if "gate_proj.weight" in markov else "plain"
-            rank = _rank(shapes, "markov_head.markov_w1")
-            self.markov_head = _MarkovHead(hidden, rank, config.vocab_size, columns, kind)
-        if any(name.startswith("confidence_head.") for name in shapes):
+        if markov or config.markov_rank:
+            found = "rnn" if "joint_proj.weight" in markov else "gated" if "gate_proj.weight" in markov else "plain"
+            rank = _rank(shapes, "markov_head.markov_w1") or config.markov_rank
+            self.markov_head = _MarkovHead(hidden, rank, config.vocab_size, columns, config.markov_kind or found)
+        if config.has_confidence_head or any(name.startswith("confidence_head.") for name in shapes):
             self.confidence_head = _ConfidenceHead(_rank(shapes, "confidence_head.proj") or hidden)
         if config.selector_top_k or any(name.startswith("candidate_selector.") for name in shapes):
             rank = _rank(shapes, "candidate_selector.predecessor_codebook")
@@ -508,6 +520,13 @@ def _assembled(
             class_predicate=lambda path, module: hasattr(module, "to_quantized") and f"{path}.scales" in arrays,
         )
     _require_exactly(dict(tree_flatten(model.parameters())), arrays, folder)
+    if "candidate_selector" in model and not config.selector_top_k:
+        raise DraftlightError(f"{folder} is not a usable block drafter: its config.json has no selector_top_k.")
+    if target_ids is None and (columns := config.draft_vocab_size) not in (0, config.vocab_size):
+        raise DraftlightError(
+            f"{folder} is not a usable block drafter: it drafts {columns:,} of {config.vocab_size:,} tokens, and d2t, which says "
+            "which ones, is missing."
+        )
     if "confidence_head" in model and model.confidence_head.width not in model.confidence_widths:
         raise DraftlightError(
             f"{folder} is not a block drafter that Draftlight knows how to run: its confidence head reads something else."

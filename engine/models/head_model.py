@@ -19,10 +19,11 @@ The embedding is the target's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -42,6 +43,18 @@ MODEL_TYPE = HEAD_FOLDER
 
 BUILTIN_HEAD = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-head"
 """The head trained for the built-in target."""
+
+
+_NOT_COMPUTED = (
+    "rope_scaling",
+    "rope_parameters",
+    "sliding_window",
+    "attention_bias",
+    "mlp_bias",
+    "final_logit_softcapping",
+    "quantization",
+)
+"""Settings of other layers that a head's does not have: a head that states them was made for another program."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +164,22 @@ class HeadModel(nn.Module):
         return self.head(self.norm(feature))
 
 
+def _require_plain(config: Mapping[str, Any], folder: Path) -> None:
+    """Raises DraftlightError where a configuration states of the layer what it does not compute."""
+    for name in _NOT_COMPUTED:
+        if config.get(name):
+            raise DraftlightError(
+                f"{folder} is not a usable draft head: its config.json states {name}, which a head does not have."
+            )
+    activation, heads, hidden = config.get("hidden_act", "silu"), config["num_attention_heads"], config["hidden_size"]
+    if activation not in ("silu", "swish"):
+        raise DraftlightError(f"{folder} is not a usable draft head: its hidden_act is {activation!r}, and a head has silu.")
+    if config.get("head_dim") not in (None, hidden // heads):
+        raise DraftlightError(
+            f"{folder} is not a usable draft head: its head_dim is {config['head_dim']!r}, and {heads} heads share {hidden}."
+        )
+
+
 def head_reason(sha256: str, target: LoadedModel) -> str | None:
     """Why a head that was trained for the target with this digest cannot draft for a target; None if it can."""
     if not sha256 or target.sha256 == sha256:
@@ -181,6 +210,7 @@ def load_head(folder: Path) -> HeadModel:
     path = folder / "model.safetensors"
     require_scales(path, [check_safetensors(path)])
     try:
+        _require_plain(config, folder)
         named = {field.name: config[field.name] for field in fields(HeadConfig)}
         weights = cast(dict[str, mx.array], mx.load(path.as_posix()))
         target_ids = weights.pop("target_ids").astype(mx.int32)

@@ -41,6 +41,7 @@ class Reading:
     interleaved: bool = False
     top_k: int = 0
     paired: bool = False
+    activation: str = "silu"
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -50,6 +51,17 @@ def rms(x: np.ndarray, weight: np.ndarray, eps: float) -> np.ndarray:
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
+
+
+ERF = np.vectorize(math.erf)
+ACTIVATIONS = {
+    "silu": lambda x: x * sigmoid(x),
+    "gelu": lambda x: x * (1 + ERF(x / math.sqrt(2))) / 2,
+    "gelu_pytorch_tanh": lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "quick_gelu": lambda x: x * sigmoid(1.702 * x),
+    "relu2": lambda x: np.maximum(x, 0) ** 2,
+}
+"""By their names in transformers: Elfwing et al. 2017, Hendrycks and Gimpel 2016 (exact and with tanh), So et al. 2021."""
 
 
 def linear(weights: Weights, name: str, x: np.ndarray) -> np.ndarray:
@@ -167,7 +179,8 @@ def through(
 
         def feed_forward(normed: np.ndarray, name: str = name) -> np.ndarray:
             gate = linear(weights, f"{name}.mlp.gate_proj", normed)
-            return linear(weights, f"{name}.mlp.down_proj", gate * sigmoid(gate) * linear(weights, f"{name}.mlp.up_proj", normed))
+            active = ACTIVATIONS[how.activation](gate)
+            return linear(weights, f"{name}.mlp.down_proj", active * linear(weights, f"{name}.mlp.up_proj", normed))
 
         normed = np.concatenate([rms(x, weights[f"{name}.input_layernorm.weight"], how.eps), beside], axis=1)
         x = x + around(weights, f"{name}.attention_conv", how, normed, attend)

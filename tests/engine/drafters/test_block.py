@@ -112,6 +112,7 @@ def test_every_packaging_drafts_as_its_description_says(name: str, tmp_path: Pat
         ("dflash, sliding", {"windows": (5, None)}),
         ("dflash, sliding", {"from_anchor": True}),
         ("dflash, yarn", {"yarn": None}),
+        ("dflash, gelu", {"activation": "silu"}),
         ("deepspec, lfm2", {"interleaved": False}),
         ("dflash 2", {"convolution": None}),
         ("draftlight, paired", {"causal": (False, False)}),
@@ -227,6 +228,27 @@ def test_a_text_that_is_known_already_is_drafted_as_one_that_is_read_anew(tmp_pa
         (lambda config: config.update(target_sha256="0" * 64), "was not trained for a model"),
         (lambda config: config["dflash_config"].update(mask_token_id=500), "fills its block with token 500"),
         (lambda config: config["dflash_config"].update(target_layer_ids=[0, 9]), "reads layers 0, 9 of its target"),
+        (lambda config: config.update(hidden_act="laplace"), "states hidden_act 'laplace'"),
+        (lambda config: config.update(partial_rotary_factor=0.5), "states partial_rotary_factor 0.5"),
+        (lambda config: config.update(rope_parameters={"partial_rotary_factor": 0.5}), "states partial_rotary_factor 0.5"),
+        (lambda config: config.update(attn_logit_softcapping=50.0), "states attn_logit_softcapping 50.0"),
+        (lambda config: config.update(rope_parameters={"sliding_attention": {"rope_theta": 1e6}}), "states rope_parameters {"),
+        (
+            lambda config: config.update(rope_scaling={"rope_type": "yarn", "factor": 4.0, "attention_factor": 1.0}),
+            "states attention_factor 1.0",
+        ),
+        (
+            lambda config: config.update(enable_confidence_head=True),
+            r"it lacks confidence_head\.proj\.bias, confidence_head\.proj\.weight",
+        ),
+        (
+            lambda config: config["dflash_config"].update(markov_rank=8, markov_head_type="gated"),
+            r"it lacks markov_head\.gate_proj\.bias, markov_head\.gate_proj\.weight, markov_head\.markov_w1\.weight",
+        ),
+        (
+            lambda config: config.update(draft_vocab_size=40),
+            "it drafts 40 of 97 tokens, and d2t, which says which ones, is missing",
+        ),
         (lambda config: config.update(vocab_size=50), "target with 50 tokens, and a model has 97"),
     ],
 )
@@ -254,6 +276,19 @@ def test_parts_that_do_not_go_together_are_refused_before_an_answer(name: str, v
     written(tmp_path, PACKAGED.get(name, alone))
     with pytest.raises(DraftlightError, match=message):
         BlockDrafter(tmp_path, tiny_llama(1, layers=3, vocab=vocab))
+
+
+def test_a_confidence_head_that_is_switched_off_ends_no_draft(tmp_path: Path) -> None:
+    packaged = PACKAGED["deepspec"]
+    written(tmp_path / "on", packaged)
+    written(tmp_path / "off", replace(packaged, config={**packaged.config, "enable_confidence_head": False}))
+    hidden, before = mx.full((128,), -100.0), mx.array([1])
+    found = {}
+    for name in ("on", "off"):
+        model = load_block(tmp_path / name)
+        model.confidence_head.proj.weight = mx.ones_like(model.confidence_head.proj.weight)
+        found[name] = model.is_confident(hidden, before)
+    assert found == {"on": False, "off": True}
 
 
 def test_a_folder_is_known_as_a_block_drafter_by_its_config() -> None:

@@ -20,7 +20,7 @@ from engine.drafters.automatic import ListeningAutomatic
 from engine.drafters.base import DraftPen
 from engine.drafters.lookup import PRIOR_ODDS
 from engine.errors import DraftlightError
-from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head
+from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head, save_head
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
 from engine.rounds.draft_length import AutoGamma
@@ -416,5 +416,23 @@ def test_a_head_of_another_target_is_refused_with_a_reason(target):
 def test_a_folder_that_holds_no_head_is_refused_with_a_reason(tmp_path, config, message):
     (tmp_path / "config.json").write_text(json.dumps(config))
     mx.save_safetensors(str(tmp_path / "model.safetensors"), {"target_ids": mx.array([1])})
+    with pytest.raises(DraftlightError, match=message):
+        load_head(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_act": "gelu"}, "its hidden_act is 'gelu', and a head has silu"),
+        ({"rope_parameters": {"rope_theta": 1e6}}, "its config.json states rope_parameters"),
+        ({"head_dim": 32}, "its head_dim is 32"),
+    ],
+)
+def test_a_head_with_settings_of_other_layers_is_refused_by_their_names(tmp_path, changes, message):
+    head = random_head()
+    save_head(head, tmp_path, "")
+    assert load_head(tmp_path).config == head.config
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(DraftlightError, match=message):
         load_head(tmp_path)
