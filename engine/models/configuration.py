@@ -19,6 +19,7 @@ import inspect
 import logging
 import math
 import sys
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,9 @@ _DECISIVE = (
     "use_parallel_residual",
 )
 """Settings that change what a model computes, but neither the names nor the shapes of its weights."""
+_OF_NO_INTEREST = ("quantization", "quantization_config", "auto_map", "num_labels", "id2label", "label2id")
+_MOST_LAYERS = 10_000
+"""Far more layers than any model has."""
 _PLAIN_ROPE = (None, "default", "mrope", "axial")
 """Types of rotary embedding that rotate a text as no scaling does."""
 _SCALED_ROPE = {
@@ -142,13 +146,17 @@ def for_mlx_lm(config: Mapping[str, Any], where: object, rows: Collection[int] =
     if "text_config" in names:
         names = _text_fields(model, part)
     kind = _class_of(config, part)
-    if is_nested and part.get("tie_word_embeddings") is None:
-        part = {**part, "tie_word_embeddings": _tied_outside(config, kind)}
+    if is_nested and part.get("tie_word_embeddings") is None and (tied := _tied_outside(config, kind)) is not None:
+        part = {**part, "tie_word_embeddings": tied}
     made = _part(part, names, kind, where)
     if not is_nested:
         return {**config, **made}
     whole = {**config, "text_config": made}
-    if whole.get("vocab_size") is None and "vocab_size" in inspect.signature(arguments).parameters and made["vocab_size"] in rows:
+    if (
+        whole.get("vocab_size") is None
+        and "vocab_size" in inspect.signature(arguments).parameters
+        and made.get("vocab_size") in rows
+    ):
         whole["vocab_size"] = made["vocab_size"]
     return whole
 
@@ -176,6 +184,11 @@ def require_rotation(model: nn.Module, config: Mapping[str, Any], where: object)
         theta, partial = spec.get("rope_theta"), spec.get("partial_rotary_factor", usual.get("partial_rotary_factor", 1.0))
         if kind not in _PLAIN_ROPE and spec.get("factor") != 1 and not any(_scales(layer, str(kind)) for layer in found):
             raise _unread(where, name, f"a scaling of the type {kind}")
+        factor = spec.get("attention_factor")
+        if factor is not None and not any(math.isclose(factor, own, rel_tol=1e-3) for own in map(_length_of_rotated, found)):
+            raise _unread(where, f"{name}.attention_factor", str(factor))
+        if spec.get("truncate") is False and usual.get("truncate") is not False:
+            raise _unread(where, f"{name}.truncate", "false")
         if kind in _PLAIN_ROPE and theta is not None and bases and not any(math.isclose(theta, base) for base in bases):
             raise _unread(where, f"{name}.rope_theta", str(theta))
         if kind == "proportional" or partial == usual.get("partial_rotary_factor", 1.0) or part.get("qk_rope_head_dim"):
@@ -190,6 +203,11 @@ def _scales(layer: nn.Module, kind: str) -> bool:
         return bool(getattr(layer, "scale", 1.0) != 1.0)
     name = next((name for sign, name in _SCALED_ROPE.items() if sign in kind), "")
     return type(layer) is not nn.RoPE and name in type(layer).__name__
+
+
+def _length_of_rotated(layer: nn.Module) -> float:
+    """The factor with which a layer multiplies what it rotates."""
+    return float(getattr(layer, "mscale", getattr(layer, "_scale", 1.0)))
 
 
 def _head_size(part: Mapping[str, Any]) -> int:
@@ -235,12 +253,14 @@ def _class_of(config: Mapping[str, Any], part: Mapping[str, Any]) -> type[PreTra
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Keeps transformers' advice on configurations out of the log: it is meant for those who write them."""
+    """Keeps transformers' advice on configurations out of log and terminal: it is meant for those who write them."""
     logger = logging.getLogger("transformers")
-    before, logger.disabled = logger.level, False
+    before = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logger.setLevel(before)
 
@@ -255,7 +275,11 @@ class _Described:
     def _make(self, part: Mapping[str, Any]) -> PreTrainedConfig | None:
         if self._kind is None:
             return None
-        given = {name: value for name, value in part.items() if name not in ("quantization", "quantization_config", "auto_map")}
+        if any(isinstance(value, int) and value > _MOST_LAYERS for name, value in part.items() if "layer" in name):
+            return None  # it would list the type of every one
+        given = {name: value for name, value in part.items() if name not in _OF_NO_INTEREST}
+        if given.get("tie_word_embeddings", True) is None:
+            del given["tie_word_embeddings"]
         try:
             with _silent():
                 return self._kind(**copy.deepcopy(given))
@@ -266,9 +290,9 @@ class _Described:
         """The setting, by whichever of its names; None if there is none."""
         return self._value(self._made, name) if self._made is not None else self._part.get(name)
 
-    def unstated(self, name: str) -> Any:
-        """What the setting would be if the configuration did not state it; None where that is not known."""
-        return self._value(self._make({key: value for key, value in self._part.items() if key != name}), name)
+    def unstated(self, name: str, *others: str) -> Any:
+        """What the setting would be if the configuration stated neither it nor `others`; None where that is not known."""
+        return self._value(self._make({key: value for key, value in self._part.items() if key not in (name, *others)}), name)
 
     @staticmethod
     def _value(made: PreTrainedConfig | None, name: str) -> Any:
@@ -282,6 +306,11 @@ class _Described:
         except Exception:  # a setting of single layers has no value for all
             return None
         return value.to_dict() if isinstance(value, PreTrainedConfig) else value
+
+    def has(self, name: str) -> bool:
+        """Whether the class of transformers has such a setting: others in a file change nothing there."""
+        known = "rope_parameters" if name in _MOVED or name == "rope_scaling" else name
+        return hasattr(self._kind, getattr(self._kind, "attribute_map", {}).get(known, known))
 
     @property
     def is_known(self) -> bool:
@@ -371,7 +400,7 @@ def _scaling(spec: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _usual_rotation(described: _Described) -> dict[str, Any]:
     """The rotary embedding of a configuration that states none, of layers without a window."""
-    usual = table(described.unstated("rope_parameters"))
+    usual = table(described.unstated("rope_parameters", "rope_scaling", *_THETA, *_LOCAL_THETA, *_PARTIAL))
     return table(usual.get(_FULL)) or usual
 
 
@@ -460,8 +489,7 @@ def _require_read(part: Mapping[str, Any], read: set[str], described: _Described
             if name in ("rope_parameters", "rope_scaling"):
                 raise _unread(where, name, str(stated))
             continue
-        value = described.get(name)
-        if value is not None and not _same(name, value, described.unstated(name)):
+        if described.has(name) and not _same(name, described.get(name), described.unstated(name)):
             raise _unread(where, name, str(stated))
 
 

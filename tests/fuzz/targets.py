@@ -344,6 +344,7 @@ def config(data: bytes) -> None:
     from engine.files.library import LibraryModel, _read_folder
     from engine.files.safetensors_header import missing_parts
     from engine.models.adapters import base_of
+    from engine.models.configuration import read_configuration
     from engine.models.context_length import context_length
     from engine.models.tokenizer_files import read_json
 
@@ -356,6 +357,8 @@ def config(data: bytes) -> None:
         json.dumps(repr(model)).encode()
     except DraftlightError:
         pass
+    with contextlib.suppress(DraftlightError):
+        read_configuration(made)
     found = read_json(made / "config.json")
     context_length(found)
     base_of(aside)
@@ -367,6 +370,7 @@ def _configs() -> list[bytes]:
     more = {
         "quantization": {"group_size": 64, "bits": 4, "model.embed_tokens": {"group_size": 32}},
         "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64},
+        "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6, "partial_rotary_factor": 0.5}},
         "sliding_window": 16,
         "head_dim": 16,
     }

@@ -216,6 +216,8 @@ def test_what_changes_the_computation_and_is_not_read_is_refused_by_name(changes
         ("qwen3_moe", {"rope_theta": 1e4, **YARN}, "rope_scaling"),
         ("mixtral", {"rope_theta": 1e4, **LINEAR}, "rope_scaling"),
         ("olmo_hybrid", {"rope_theta": 1e4, **YARN}, "rope_parameters"),
+        ("qwen2", {"rope_theta": 1e4, "attention_factor": 1.5, **YARN}, "rope_scaling.attention_factor"),
+        ("qwen2", {"rope_theta": 1e4, "truncate": False, **YARN}, "rope_scaling.truncate"),
         ("recurrent_gemma", {"rope_theta": 5e5, "partial_rotary_factor": 0.5}, "rope_parameters.rope_theta"),
         ("qwen3", {"rope_theta": 1e4, "partial_rotary_factor": 0.5}, "rope_parameters.partial_rotary_factor"),
     ],
@@ -234,12 +236,23 @@ def test_a_field_that_mlx_lm_has_and_does_not_use_is_refused(name: str, paramete
         {"model_type": "qwen3", "hidden_act": "silu", "layer_types": ["full_attention"] * 2, "sliding_window": None},
         {"model_type": "gemma", "hidden_act": "gelu", "hidden_activation": None},
         {"model_type": "gpt_neox", "hidden_act": "gelu_fast"},
+        {"model_type": "gemma2", "hidden_act": "silu", "hidden_activation": "gelu_pytorch_tanh"},
+        {"model_type": "starcoder2", "hidden_act": "gelu_pytorch_tanh", "activation_function": "gelu"},
+        {"model_type": "cohere2", "position_embedding_type": "rope_gptj", "rope_theta": 50000},
+        {"model_type": "nemotron_h", "hybrid_override_pattern": "M*", "rope_theta": 10000.0},
+        {"model_type": "llama", "tie_word_embeddings": None},
         {"model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]}},
         {"model_type": "internlm2", "rope_theta": 1e6, "rope_scaling": {"type": "dynamic", "factor": 2.0}},
     ],
 )
 def test_what_the_class_does_anyway_is_not_refused(config: dict[str, Any]) -> None:
     for_mlx_lm(QWEN3 | config, "the model")
+
+
+def test_the_usual_factor_of_yarn_may_be_stated() -> None:
+    """As OLMo 3 does: 0.1 ln 8 + 1."""
+    yarn = YARN | {"factor": 8.0, "attention_factor": 1.2079441541679836}
+    checked(QWEN3 | {"model_type": "qwen2", "rope_theta": 1e4, "rope_scaling": yarn})
 
 
 def test_what_a_file_leaves_out_is_the_default_of_transformers() -> None:
