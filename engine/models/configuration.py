@@ -19,6 +19,7 @@ import inspect
 import logging
 import math
 import sys
+import textwrap
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -506,7 +507,8 @@ def _activation(name: str) -> str:
 
 
 def _unread(where: object, name: str, value: str) -> DraftlightError:
+    shown = textwrap.shorten(value, 80, placeholder=" …")
     return DraftlightError(
-        f"{where} cannot be used: its config.json states {name} ({value}), which changes what the model computes, and mlx-lm "
-        "has nothing for it in this architecture."
+        f"{where} cannot be used: its config.json states {name} ({shown}), which changes what the model computes, and mlx-lm has "
+        "nothing for it in this architecture. Choose a GGUF file of this model, or another model."
     )

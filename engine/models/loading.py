@@ -324,6 +324,8 @@ def _to_one_float_type(model: nn.Module) -> None:
 def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:
     """What config.json or generation_config.json states: one id or several."""
     stated = config.get("eos_token_id")
+    if stated is None and isinstance(text := config.get("text_config"), dict):
+        stated = text.get("eos_token_id")
     ids = stated if isinstance(stated, list) else [stated]
     return frozenset(token for token in ids if isinstance(token, int) and 0 <= token < width)
 

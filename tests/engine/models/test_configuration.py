@@ -289,3 +289,13 @@ def test_a_folder_answers_alike_in_both_forms(tmp_path: Path) -> None:
     other = load(tiny_models.write_folder(tmp_path / "other").as_posix())
     assert np.array_equal(logits(new.model), logits(old.model))
     assert not np.allclose(logits(other.model), logits(old.model))
+
+
+def test_the_end_of_a_text_may_be_stated_inside(tmp_path: Path) -> None:
+    config = {"model_type": "mistral3", "text_config": tiny_models.config() | {"model_type": "mistral", "eos_token_id": 261}}
+    del config["text_config"]["rope_theta"]
+    config["text_config"]["rope_parameters"] = {"rope_type": "default", "rope_theta": THETA}
+    model = checked(config)
+    loaded = load(tiny_models.write_model(tmp_path, model, config).as_posix())
+    assert 261 in loaded.eos_ids
+    assert np.array_equal(logits(loaded.model), logits(model))
