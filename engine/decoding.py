@@ -577,7 +577,7 @@ class _Run:
         chooser = self.gamma if isinstance(self.gamma, DrafterChoice) else None
         expected = limit if worth is None and chooser is None else 1
         pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size, worth, expected, chooser)
-        proposals = self.drafter.propose(limit, pen)
+        proposals = self.drafter.propose(pen.limit_of(self.drafter, limit), pen)
         self.silence.hear(proposals is not None, draws)
         self.chances = pen.chances
         self.statistics, self.outlook = statistics_of(self.drafter), self._outlook(proposals)

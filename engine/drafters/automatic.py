@@ -81,7 +81,7 @@ class Automatic:
             if self.proposer not in self._idle:
                 begin_with(member, self._committed, self._bits, always)
             self._idle[self.proposer] = 0
-        proposals = member.propose(limit, pen)
+        proposals = member.propose(pen.limit_of(member, limit), pen)
         self.statistics = statistics_of(member)
         return proposals
 

@@ -12,7 +12,7 @@ import numpy as np
 from engine.acceptance import Draft, RoundNoise, likeliest
 from engine.host import computes_on_host, on_host
 from engine.target.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
-from engine.types import RATIO_RULES, DrafterStatistics, Rule
+from engine.types import MAX_GAMMA, RATIO_RULES, DrafterStatistics, Rule
 
 Proceed = Callable[[int, int], bool]
 """Called with (tokens read, tokens to read) while a drafter catches up; False cancels."""
@@ -90,6 +90,10 @@ class Worth(Protocol):
 
     def length(self, chances: Sequence[float]) -> int:
         """How many proposals pay of those that are right with these chances, each given those before it."""
+
+    @property
+    def most_drawn(self) -> int:
+        """The number of tokens that may be drawn in one round; copies are not counted."""
 
 
 class DraftPen:
@@ -188,6 +192,18 @@ class DraftPen:
         return self._worth is not None
 
     @property
+    def drawable(self) -> int:
+        """The number of tokens that may still be drawn in this round. An automatic gamma bounds it; copies are not counted."""
+        if self._worth is None:
+            return MAX_GAMMA
+        return max(0, self._worth.most_drawn - (len(self._tokens) - len(self._placed)))
+
+    def limit_of(self, drafter: Drafter, limit: int) -> int:
+        """Returns the `limit` that a drafter's `propose` gets: at most `drawable`, unless some of its proposals are copies."""
+        only_draws = drafter.has_distribution and not isinstance(drafter, Copier)
+        return min(limit, self.drawable) if only_draws else limit
+
+    @property
     def inverse_temperature(self) -> float:
         """What `draw` multiplies logits with; 1 at temperature 0."""
         return self._shaper.inverse_temperature
@@ -225,6 +241,7 @@ class DraftPen:
 
     def goes_on(self) -> bool:
         """Whether another token is wanted, up to the limit that `propose` was given. Ask once after each draw but the last.
+        It may be a copy: a drafter that copies as well asks `drawable` before it draws.
 
         Where gamma is automatic this evaluates the token just drawn and looks at the chance the drafter gave it. The answer
         depends on what was drawn and on rounds past, never on a verdict to come, so every rule stays exact.
@@ -299,7 +316,7 @@ class Drafter(Protocol):
 
 @runtime_checkable
 class Copier(Protocol):
-    """A drafter that may know beforehand what it would propose."""
+    """A drafter that may know beforehand what it would propose. One that also draws asks `DraftPen.drawable` before each draw."""
 
     def copies(self, limit: int) -> Sequence[float]:
         """The chances of at most `limit` tokens that it would copy now; none where it would copy nothing."""

@@ -66,7 +66,8 @@ class BlockDrafter(FeatureDrafter):
         config = self._block.config
         limit = min(limit, config.max_position_embeddings - len(self._committed))
         self.statistics = None
-        drawable = min(limit, self._wanted() if pen.is_free else config.most_drafted) if self._is_ready and pen.begins() else 0
+        wanted = min(self._wanted(), pen.drawable) if pen.is_free else config.most_drafted
+        drawable = min(limit, wanted) if self._is_ready and pen.begins() else 0
         self._slots = 0
         if drawable:
             self._slots = config.block_size if config.whole_blocks else drawable + (not config.anchor_predicts)

@@ -72,7 +72,7 @@ class FeatureHead(FeatureDrafter):
             if copied is not None and share >= SURE and pen.places and (step or pen.length(self.copies(limit)) != 0):
                 token = pen.place(copied, share)
                 asks, is_known = False, True  # the head has no row for what it was not asked
-            elif asks and (step or pen.begins()):
+            elif asks and pen.drawable and (step or pen.begins()):
                 feature, logits = self._first_step() if feature is None else self._attend(feature, token, int(self._cache.offset))
                 columns: mx.array | None = self._head.target_ids
                 if copied is not None:

@@ -15,7 +15,9 @@ import numpy as np
 from engine.types import Outlook, Round, Skipped
 
 LARGEST_AUTO = 8
-"""Chains longer than this seldom pay for a drafter that is not copying; a copying drafter sets its own length."""
+"""The number of tokens that may be drawn in one round. Longer chains seldom pay; copies are not counted."""
+FIRST_DRAWN = 2
+"""The same before the first verdict on what a drafter drew: a drafter that is wrong must not hold the answer up."""
 
 CHANCES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
 """Bounds of the classes in which a drafter's chances are held against what became of its proposals."""
@@ -157,6 +159,7 @@ class AutoGamma:
         supposed, weight = (PRIOR_ALPHA, PRIOR_WEIGHT) if alpha is None else (alpha, KNOWN_WEIGHT)
         self._accepted = supposed * weight
         self._rejected = (1 - supposed) * weight
+        self._has_verdicts = alpha is not None
         # By kind, so that a long rest does not make it forget what drafts cost or what a plain round takes by itself.
         self._times: dict[Kind, _Moments] = {kind: _Moments() for kind in ("drafted", "alone", "queued")}
         self._first_of_several: tuple[float, bool] | None = None
@@ -198,7 +201,14 @@ class AutoGamma:
 
     def choose(self) -> int:
         """How many proposals to ask for of a drafter that does not ask itself; none while drafting is parked."""
-        return 0 if self.rests else self._best()
+        if self.rests:
+            return 0
+        return min(self._best(), self.most_drawn) if self.draws else self._best()
+
+    @property
+    def most_drawn(self) -> int:
+        """The number of tokens that may be drawn in the next round, copies not counted."""
+        return LARGEST_AUTO if self._has_verdicts else FIRST_DRAWN
 
     def begins(self) -> bool:
         """Whether a drafter that has to draw to know its chances may begin."""
@@ -293,6 +303,7 @@ class AutoGamma:
             counts[0] += proposal.status == "accepted"
             counts[1] += 1
         if proposals and not (self.draws and proposals[0].copied):
+            self._has_verdicts = True
             self._accepted = self._accepted * DECAY + finished.accepted
             self._rejected = self._rejected * DECAY + finished.rejected
             self._tried(finished.accepted == len(proposals))
