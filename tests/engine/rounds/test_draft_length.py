@@ -12,7 +12,7 @@ import pytest
 from engine import clock
 from engine.decoding import decode
 from engine.rounds import draft_length
-from engine.rounds.draft_length import LARGEST_AUTO, AutoGamma
+from engine.rounds.draft_length import DECAY, LARGEST_AUTO, AutoGamma
 from engine.target.prompt_cache import make_prompt_cache
 from engine.target.recurrent_cache import RecurrentCache
 from engine.types import DecodingOptions, Emitted, Milliseconds, Proposal, Round
@@ -117,6 +117,29 @@ def test_auto_gamma_never_takes_a_proposal_to_cost_nothing() -> None:
     for proposals, milliseconds in ((1, 90.0), (3, 60.0), (1, 95.0), (4, 50.0), (2, 80.0), (5, 45.0)):
         gamma.observe(round_of(0, proposals, milliseconds))
     assert not gamma.goes_on([0.3, 0.3])
+
+
+@pytest.mark.parametrize(("accepted", "gamma"), [(2, 8), (0, 4), (1, 2), (3, 3)])
+def test_alpha_is_the_share_of_judged_proposals(accepted: int, gamma: int) -> None:
+    """By the closed form; two of four accepted are supposed beforehand. Unjudged proposals say nothing."""
+    auto, rounds = AutoGamma(draws=True), 30
+    for _ in range(rounds):
+        auto.observe(round_of(accepted, gamma, 60.0))
+    prior, seen = DECAY**rounds, (1 - DECAY**rounds) / (1 - DECAY)
+    rejected = min(1, gamma - accepted)
+    assert auto.alpha == pytest.approx((2 * prior + accepted * seen) / (4 * prior + (accepted + rejected) * seen))
+
+
+def test_unjudged_proposals_say_nothing_of_what_a_chance_is_worth() -> None:
+    """A drafter that gave 0.95 to each of eight was right with the first and wrong with the second: that is one of two."""
+    chances = [0.95] * 8
+    whole, judged = AutoGamma(draws=True), AutoGamma(draws=True)
+    for _ in range(30):
+        whole.observe(round_of(1, 8, 60.0), chances)
+        judged.observe(round_of(1, 8, 60.0), chances[:2])
+    drafts = [[0.95] * length for length in range(1, 9)]
+    assert [whole.goes_on(draft) for draft in drafts] == [judged.goes_on(draft) for draft in drafts]
+    assert whole._classes == judged._classes
 
 
 class OnAClock:

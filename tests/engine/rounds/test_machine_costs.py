@@ -132,6 +132,14 @@ def test_copies_are_held_against_plain_rounds_that_were_not_queued() -> None:
     assert costs.rows[8] > 16.5, "else these would be dearer than was thought"
 
 
+def test_an_alpha_that_is_kept_counts_no_unjudged_proposals() -> None:
+    costs = MachineCosts()
+    costs.follow([round_of(1, 6, 20.0)] * 10, 0.8)
+    assert costs.alphas == {"d at 0.8": 0.5}
+    costs.follow([round_of(0, 6, 20.0)] * 16, 0.8)
+    assert costs.alphas == {"d at 0.8": pytest.approx(0.5 * (1 - 0.15))}
+
+
 def test_an_alpha_follows_few_verdicts_a_little() -> None:
     costs = MachineCosts(alphas={"head at 0.8": 0.1})
     costs.follow([seen(2, 30.0, copied=False)] * 4, 0.8)
