@@ -1,0 +1,160 @@
+"""Every round is what the papers say of its noise: drafted tokens, verdict and the token behind, worked out anew in numpy.
+
+A table says p and q, `noise_reference` the noise and the coins. A fault that a test of the text's law would show after thousands
+of answers shows here in the first round that it touches, under an automatic gamma and a fixed one alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine import decoding, noise_reference
+from engine.decoding import decode
+from engine.drafters import DraftModel, NGram
+from engine.drafters.automatic import automatic
+from engine.drafters.base import DraftPen, Offer
+from engine.rounds.drafter_choice import DrafterChoice
+from engine.types import INVARIANT_RULES, RATIO_RULES, RULES, Rule
+from tests.engine.plants import PLANTS
+from tests.engine.small_models import ticking_clock
+from tests.engine.tabular import ORDER, Pair, TabularModel, distribution, pair
+from tests.engine.test_distribution_of_text import PROMPT, options, tokens_of
+
+SEED = 21
+ROUNDS = 80
+TABLES = pair("good", 4)
+GAMMAS = ("auto", 3)
+
+
+@pytest.fixture(autouse=True)
+def steady_clock() -> Iterator[None]:
+    with ticking_clock():
+        yield
+
+
+def rows_of(table: np.ndarray, text: Sequence[int], drafted: Sequence[int], count: int) -> np.ndarray:
+    """(count, vocab): a table's distributions behind a text, each given the drafted tokens before it."""
+    whole = [0] * ORDER + [*text, *drafted]
+    start = ORDER + len(text)
+    return np.array([table[tuple(whole[start + row - ORDER : start + row])] for row in range(count)])
+
+
+def draw(weights: np.ndarray, position: int, domain: str, began: int | None = None) -> int:
+    with np.errstate(divide="ignore"):
+        return int(np.argmax(np.log(weights) + noise_reference.gumbel(SEED, position, len(weights), domain, began)))
+
+
+def judged(rule: Rule, p: np.ndarray, q: np.ndarray, drafted: Sequence[int], began: int) -> tuple[int, int]:
+    """How many of the proposals stand, and the token behind them. p: (gamma + 1, vocab). q: (gamma, vocab)."""
+    gamma = len(drafted)
+    if rule in INVARIANT_RULES or not gamma:
+        draws = [draw(row, began + index, "shared") for index, row in enumerate(p)]
+        accepted = next((index for index in range(gamma) if draws[index] != drafted[index]), gamma)
+        return accepted, draws[accepted]
+    coins = [noise_reference.coin(SEED, began + index, began) for index in range(gamma)]
+    ratios = [p[index, token] / q[index, token] for index, token in enumerate(drafted)]
+    weights = [1.0]
+    if rule == "rejection":
+        accepted = next((index for index in range(gamma) if coins[index] >= ratios[index]), gamma)
+        scale = 1.0
+    else:
+        for ratio in ratios:
+            weights.append(min(1.0, weights[-1] * ratio))
+        chances = []
+        for kept in range(1, gamma):
+            mass = np.maximum(weights[kept] * p[kept] - q[kept], 0).sum()
+            whole = mass + 1 - weights[kept]
+            chances.append(mass / whole if whole > 0 else 1.0)
+        chances.append(weights[gamma])
+        accepted = max((kept for kept in range(1, gamma + 1) if coins[kept - 1] < chances[kept - 1]), default=0)
+        scale = weights[accepted]
+    if accepted == gamma:
+        return accepted, draw(p[gamma], began + gamma, "shared")
+    residual = np.maximum(scale * p[accepted] - q[accepted], 0)
+    return accepted, draw(residual if residual.sum() > 0 else p[accepted], began + accepted, "residual", began)
+
+
+def odd_round(rule: Rule, gamma: Any, drafter: Any, tables: Pair = TABLES) -> tuple[str, Counter[str]]:
+    """What is wrong with the first round that is not as it should be, "" if none is; and the number of rounds of each kind."""
+    p_table, q_table = distribution(tables.target), distribution(tables.draft)
+    text, kinds, drawn = list(PROMPT), Counter[str](), [0]
+    sound = DraftPen.draw
+
+    def counted(self: DraftPen, *arguments: Any) -> mx.array:
+        drawn[0] += 1
+        return sound(self, *arguments)
+
+    wanted = options(rule, seed=SEED, gamma=gamma, analyse=False)
+    with pytest.MonkeyPatch.context() as patch, closing(decode(TabularModel(tables.target), PROMPT, drafter, wanted)) as answer:
+        patch.setattr(DraftPen, "draw", counted)
+        for finished in islice(answer, ROUNDS):
+            began, drafted = len(text), [proposal.id for proposal in finished.proposals]
+            q = rows_of(q_table, text, drafted, len(drafted))
+            for index, proposal in enumerate(finished.proposals):
+                if proposal.copied:
+                    q[index] = np.arange(q.shape[1]) == proposal.id
+                elif drafted[index] != draw(q[index], began + index, *(("shared",) if rule == "gumbel" else ("draft", began))):
+                    return f"round {finished.index}: proposal {index}", kinds
+            if sum(not proposal.copied for proposal in finished.proposals) != drawn[0]:
+                return f"round {finished.index}: {drawn[0]} were drawn", kinds
+            drawn[0] = 0
+            accepted, token = judged(rule, rows_of(p_table, text, drafted, len(drafted) + 1), q, drafted, began)
+            if finished.accepted != accepted:
+                return f"round {finished.index}: {finished.accepted} accepted, not {accepted}", kinds
+            if tokens_of([finished]) != [*drafted[:accepted], token]:
+                return f"round {finished.index}: {tokens_of([finished])}", kinds
+            text += tokens_of([finished])
+            length = len(drafted)
+            kinds[
+                "plain" if not length else "bonus" if accepted == length else "middle" if accepted < length - 1 else "last"
+            ] += 1
+            kinds["copied"] += any(proposal.copied for proposal in finished.proposals)
+    return "", kinds
+
+
+class InTurn(DrafterChoice):
+    """Has copies proposed in every other round where there are any."""
+
+    turn = False
+
+    def choose_drafter(self, offers: Mapping[str, Offer]) -> str | None:
+        self.turn = not self.turn
+        self._chosen = "ngram" if self.turn and offers["ngram"].chances else "draft"
+        return self._chosen
+
+
+def alone() -> Any:
+    return DraftModel(TabularModel(TABLES.draft), "draft")
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("rule", RULES)
+def test_every_round_is_what_its_noise_says(rule: Rule, gamma: Any) -> None:
+    odd, kinds = odd_round(rule, gamma, alone())
+    assert not odd
+    assert min(kinds[kind] for kind in ("bonus", "middle", "last")) >= 5, "each kind of fault would show in several rounds"
+
+
+@pytest.mark.parametrize("rule", RATIO_RULES)
+def test_every_round_of_several_drafters_is_too(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "DrafterChoice", InTurn)
+    odd, kinds = odd_round(rule, "auto", automatic([NGram(worth=0.02), alone()]))
+    assert not odd
+    assert kinds["copied"] >= 20 and kinds["bonus"] >= 5 and kinds["middle"] + kinds["last"] >= 10
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("rule", RATIO_RULES)
+def test_a_fault_is_noticed(rule: Rule, gamma: Any, plant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PLANTS[plant](monkeypatch, rule)
+    odd, _ = odd_round(rule, gamma, alone())
+    assert odd
