@@ -91,18 +91,19 @@ class Pieces:
     def backends(self) -> tuple[Backend, Backend]:
         """One that knows no control token, and one that knows them all. DraftlightError where they cannot be made."""
         with explained("The tokenizer is damaged", "Download the model again."):
-            plain, full = self._backend(), self._backend()
+            plain, full = self._backend(has_control=False), self._backend(has_control=True)
         own = [piece for index, piece in enumerate(self.pieces) if self.kinds[index] == USER_DEFINED]
         for backend in (plain, full):
             backend.add_tokens([AddedToken(piece, normalized=False) for piece in own])
         full.add_special_tokens([AddedToken(token.text, normalized=False, special=True) for token in self.special()])
         return plain, full
 
-    def _backend(self) -> Backend:
+    def _backend(self, has_control: bool) -> Backend:
+        """The model without added tokens. Control tokens, which no text becomes, are in it where added ones are to have their ids."""
         unknown = next((index for index, kind in enumerate(self.kinds) if kind == UNKNOWN), None)
         has_bytes = BYTE in self.kinds
         if self.unigram:
-            never_in_text = (CONTROL, UNUSED, UNKNOWN)
+            never_in_text = (UNUSED, UNKNOWN, *(() if has_control else (CONTROL,)))
             entries = [
                 (f"\U0010ffff{index}" if self.kinds[index] in never_in_text else piece, float(self.scores[index]))
                 for index, piece in enumerate(self.pieces)
@@ -116,7 +117,8 @@ class Pieces:
             }
             merges = _merges(ids, self.scores) if self.merges is None else list(self.merges)
             name = None if unknown is None else self.pieces[unknown]
-            ids |= {piece: index for index, piece in enumerate(self.pieces) if self.kinds[index] == USER_DEFINED}
+            added = (USER_DEFINED, CONTROL) if has_control else (USER_DEFINED,)
+            ids |= {piece: index for index, piece in enumerate(self.pieces) if self.kinds[index] in added}
             backend = Backend(models.BPE(vocab=ids, merges=merges, unk_token=name, fuse_unk=True, byte_fallback=has_bytes))
         backend.normalizer = self._normalizer()
         return backend

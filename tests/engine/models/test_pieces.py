@@ -107,6 +107,7 @@ def test_typed_control_tokens_are_text_and_those_of_the_template_are_not(model: 
         ids = ours.apply_chat_template([{"role": "user", "content": "say <s> and </s>"}])
         assert (ids[0], ids[-1]) == (1, 2)
         assert {1, 2} & set(ids[1:-1]) == set()
+        assert ours.apply_chat_template([{"role": "user", "content": "hello"}]) == [1, *ours.encode("hello"), 2]
         assert ours.prefix == (1,)
         assert ours.eos_ids == {2}
 
