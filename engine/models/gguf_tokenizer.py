@@ -24,8 +24,6 @@ NAMED = {
 """Names of transformers, which templates use, and of GGUF metadata, whose spelling of the separator is ggml's own."""
 
 _ENDS = ("eos", "eot", "eom")
-_END_TEXTS = {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<end_of_turn>", "<turn|>", "<|return|>", "<|call|>", "<|end|>"}
-"""Control tokens that end a turn, which many files do not name (llama.cpp, `llama-vocab.cpp`)."""
 _KINDS = ("gpt2", "llama", "gemma4")
 _BY_PLACE = ("gemma", "gemma2", "gemma3")
 """Architectures whose pieces merge in the order of their ids, whatever their scores say (transformers,
@@ -82,17 +80,10 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
         template if isinstance(template, str) else None,
         bos,
         ids["eos"],
-        ends=_ends(special, [ids[key] for key in _ENDS]),
+        ends=[end for key in _ENDS if (end := ids[key]) is not None],
         named={name: tokens[index] for name, index in named if isinstance(index, int) and 0 <= index < len(tokens)},
         prefix=[bos] if bos is not None and metadata.get("tokenizer.ggml.add_bos_token", bos_first) else [],
     )
-
-
-def _ends(special: list[Special], named: list[int | None]) -> set[int]:
-    """Every token that ends a turn. "<|end|>" does not in vocabularies where it ends one of several messages of a turn."""
-    texts = {token.text for token in special}
-    known = _END_TEXTS - ({"<|end|>"} if "<|return|>" in texts else set())
-    return {token.id for token in special if token.text in known} | {token for token in named if token is not None}
 
 
 def _word_split(pre: object) -> WordSplit:

@@ -21,9 +21,10 @@ from huggingface_hub import get_safetensors_metadata, hf_hub_download, snapshot_
 from mlx.utils import tree_map, tree_map_with_path
 
 from engine.drafter_kinds import SMALL_DRAFT
-from engine.errors import DraftlightError, NotEnoughMemory
+from engine.errors import DraftlightError, NotEnoughMemory, is_whole
 from engine.files import builtin, recommended_sampling
 from engine.files.download import Download
+from engine.files.foreign import object_in, table
 from engine.files.gguf_header import is_gguf, read_header
 from engine.files.hub import FILES, HUB_ID, offers
 from engine.files.library import is_in_own_place, own_place
@@ -163,7 +164,7 @@ def _load_folder(
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
-        eos_ids=_eos_ids(config, width) | tokenizer.eos_ids,
+        eos_ids=_eos_ids(folder, width) | tokenizer.eos_ids,
         vocabulary=tokenizer.vocabulary,
         context_length=context_length(config, getattr(model, "args", None)),
         name=name,
@@ -281,11 +282,15 @@ def _to_one_float_type(model: nn.Module) -> None:
     model.update(tree_map_with_path(cast, model.parameters()))
 
 
-def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:
-    """What config.json or generation_config.json states: one id or several."""
-    stated = config.get("eos_token_id")
-    ids = stated if isinstance(stated, list) else [stated]
-    return frozenset(token for token in ids if isinstance(token, int) and 0 <= token < width)
+def _eos_ids(folder: Path, width: int) -> frozenset[int]:
+    """What config.json states, for itself and for its text model, and what generation_config.json states: one id or several."""
+    config = object_in(folder / "config.json")
+    found: set[int] = set()
+    for part in (config, table(config.get("text_config")), object_in(folder / "generation_config.json")):
+        stated = part.get("eos_token_id")
+        ids = stated if isinstance(stated, list) else [stated]
+        found.update(token for token in ids if is_whole(token) and 0 <= token < width)
+    return frozenset(found)
 
 
 def _first_line(error: BaseException) -> str:

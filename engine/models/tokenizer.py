@@ -18,6 +18,7 @@ from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
 from engine.models.chat_templates import ChatTemplate
+from engine.models.turn_ends import ends_among
 from engine.types import Message, Thinking
 
 
@@ -69,7 +70,7 @@ class Tokenizer:
         chat_template: the model's Jinja template, or None.
         named: texts of tokens by the names that templates know them by ("bos_token"), as far as the model's files name them.
         bos_id, eos_id: as the model's files name them, or None.
-        eos_ids: every token that the files name as an end.
+        eos_ids: every token that ends an answer: those that the files name, and those known by their texts.
         prefix: ids that the model's own tokenizer puts before a text, often the token of the beginning.
     """
 
@@ -95,7 +96,9 @@ class Tokenizer:
         self.named = dict(named or {})
         self.bos_id = bos_id
         self.eos_id = eos_id
-        self.eos_ids = frozenset((*ends, *(() if eos_id is None else (eos_id,))))
+        added = full.get_added_tokens_decoder()
+        known = ends_among({index: (token.content, index in self.special) for index, token in added.items()})
+        self.eos_ids = known.union(ends, () if eos_id is None else (eos_id,))
         self.prefix = tuple(prefix)
         self._ids = {token.text: token.id for token in self.special.values()}
 
