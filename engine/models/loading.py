@@ -159,7 +159,7 @@ def _load_folder(
         ) from error
     if adapter is not None:
         adapters.put_on(model, adapter)
-    tokenizer = from_folder(folder, width)
+    tokenizer = from_folder(folder, width, adapter)
     _prepare(model, name, split)
     return LoadedModel(
         model=model,
@@ -170,7 +170,7 @@ def _load_folder(
         name=name,
         path=str(adapter or folder),
         weight_files=files,
-        sampling=recommended_sampling.of_folder(folder),
+        sampling=(recommended_sampling.of_folder(adapter) if adapter else ()) or recommended_sampling.of_folder(folder),
     )
 
 

@@ -99,7 +99,7 @@ class Pieces:
         return plain, full
 
     def _backend(self, has_control: bool) -> Backend:
-        """The model without added tokens. Control tokens, which no text becomes, are in it where added ones are to have their ids."""
+        """The model without added tokens. It has control tokens, which no text becomes, where added ones are to get their ids."""
         unknown = next((index for index, kind in enumerate(self.kinds) if kind == UNKNOWN), None)
         has_bytes = BYTE in self.kinds
         if self.unigram:

@@ -17,26 +17,37 @@ from engine.models.pieces import byte_fallback, byte_level
 from engine.models.tokenizer import Special, Tokenizer, explained
 
 
-def from_folder(folder: Path, width: int) -> Tokenizer:
+def from_folder(folder: Path, width: int, adapter: Path | None = None) -> Tokenizer:
     """The tokenizer of an mlx-lm folder: `tokenizer.json`, `tokenizer.model` or ranks of tiktoken, `tokenizer_config.json`, and a
     chat template beside them.
 
     Args:
         width: width of the model's logits; ids from the last token up to it are unknown.
+        adapter: folder of an adapter on the model, whose own files go before those of `folder`.
 
     Raises:
         DraftlightError: a file is missing, damaged, or describes a kind of tokenizer that is not supported.
     """
+    with explained(f"The tokenizer of {adapter or folder} cannot be used", "Download or convert the model again."):
+        settings = _settings(folder)
+        template, described = _chat_template(folder, settings), folder
+        if adapter is not None:
+            own = _settings(adapter)
+            template, settings = _chat_template(adapter, own) or template, settings | own
+            described = adapter if any((adapter / name).is_file() for name in ("tokenizer.json", "tokenizer.model")) else folder
+        return _from_files(described, width, settings, template, folder)
+
+
+def _settings(folder: Path) -> dict[str, Any]:
     settings = read_json(folder / "tokenizer_config.json", required=False)
     if "added_tokens_decoder" not in settings:  # as older versions of transformers wrote it
         settings |= read_json(folder / "special_tokens_map.json", required=False)
+    return settings
+
+
+def _from_files(folder: Path, width: int, settings: dict[str, Any], template: str | None, model: Path) -> Tokenizer:
     path = folder / "tokenizer.json"
-    with explained(f"The tokenizer of {folder} cannot be used", "Download or convert the model again."):
-        return _from_files(folder, path, width, settings)
-
-
-def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) -> Tokenizer:
-    found = _described(path, width) if path.is_file() else _bare(folder, width, settings)
+    found = _described(path, width) if path.is_file() else _bare(folder, width, settings, model)
     named = {name: text for name in NAMED if (text := _token_text(settings.get(name)))}
     bos = found.ids.get(named.get("bos_token", ""))
     return Tokenizer(
@@ -44,7 +55,7 @@ def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) 
         found.full,
         found.special,
         found.vocabulary,
-        _chat_template(folder, settings),
+        template,
         bos,
         found.ids.get(named.get("eos_token", "")),
         named=named,
@@ -52,8 +63,8 @@ def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) 
     )
 
 
-def _bare(folder: Path, width: int, settings: dict[str, Any]) -> bare_tokenizers.Found:
-    model_type = read_json(folder / "config.json", required=False).get("model_type")
+def _bare(folder: Path, width: int, settings: dict[str, Any], model: Path) -> bare_tokenizers.Found:
+    model_type = read_json(model / "config.json", required=False).get("model_type")
     added = read_json(folder / "added_tokens.json", required=False)
     return bare_tokenizers.find(folder, width, model_type, settings, added)
 

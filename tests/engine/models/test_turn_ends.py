@@ -24,7 +24,7 @@ NO_ENDS = ("<|im_start|>", "<|start|>", "<|channel|>", "<s>", "<bos>", "<|user|>
 
 
 def ends(folder: Path, kinds: dict[str, int]) -> list[set[str]]:
-    """Texts that end an answer of a vocabulary whose first tokens are these: as a GGUF file, and as a folder. No file names one."""
+    """Texts that end an answer if these are the first tokens, as a GGUF file and as a folder, which name no end."""
     tokens = [*kinds, *tiny_models.tokens()[len(tiny_models.SPECIAL) :]]
     metadata: dict[str, Any] = {
         **tiny_models.metadata(),
