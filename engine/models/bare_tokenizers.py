@@ -70,10 +70,10 @@ def find(folder: Path, width: int, model_type: object, settings: Mapping[str, An
         content = content_of(path)
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
-    more = _added(settings, added)
+    more = {index: token for index, token in _added(settings, added).items() if index < width}
     if (ranks := _ranks(content)) is not None:
         return _from_ranks(path, ranks, width, model_type, more)
-    pieces = _extended(_from_model(path, content), more)
+    pieces = _extended(_from_model(path, content).within(width), more)
     if len(pieces.pieces) > width:
         raise DraftlightError(
             f"{path} has {len(pieces.pieces)} tokens, but the model has only {width} tokens: they do not match."
@@ -122,8 +122,6 @@ def _from_model(path: Path, content: bytes) -> Pieces:
 def _extended(pieces: Pieces, added: Mapping[int, tuple[str, bool]]) -> Pieces:
     """With the added tokens in their places; places left between are of no use."""
     count = max([len(pieces.pieces), *(index + 1 for index in added)])
-    if count > 2 * len(pieces.pieces) + 4096:
-        raise DraftlightError("The tokenizer's added tokens have impossible numbers. Download the model again.")
     gap = count - len(pieces.pieces)
     texts = [*pieces.pieces, *(f"\U0010fffe{index}" for index in range(gap))]
     scores, kinds = [*pieces.scores, *[0.0] * gap], [*pieces.kinds, *[UNUSED] * gap]

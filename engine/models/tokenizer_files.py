@@ -72,7 +72,7 @@ def _bare(folder: Path, width: int, settings: dict[str, Any], model: Path) -> ba
 def _described(path: Path, width: int) -> bare_tokenizers.Found:
     """What `tokenizer.json` describes."""
     with explained(f"{path} cannot be read", "Download or convert the model again."):
-        described = json_of(content_of(path))
+        described = _within(json_of(content_of(path)), width)
         full = Backend.from_str(json.dumps(described))
         added = {token["id"]: token for token in described.get("added_tokens") or []}
         described["added_tokens"] = [token for token in added.values() if not token.get("special")]
@@ -100,14 +100,36 @@ def _described(path: Path, width: int) -> bare_tokenizers.Found:
     return bare_tokenizers.Found(plain, full, special, vocabulary, known, begins=False)
 
 
+def _within(described: dict[str, Any], width: int) -> dict[str, Any]:
+    """The contents of a `tokenizer.json` without tokens that a model of this width does not have and that no text needs.
+
+    Some models have one more added token than embeddings, as Gemma 3 its soft token of images. What text is made of stays: if
+    that is beyond the width, the tokenizer is another model's.
+    """
+    tokens = described.get("added_tokens") or []
+    added = [token for token in tokens if token["id"] < width]
+    beyond = {token["content"] for token in tokens} - {token["content"] for token in added}
+    model = dict(described["model"])
+    vocabulary = model.get("vocab")
+    if isinstance(vocabulary, dict) and max(vocabulary.values(), default=0) >= width:
+        merges = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model.get("merges") or ()]
+        needed = {text for merge in merges for text in (*merge, "".join(merge))}
+        if merges:
+            beyond |= {text for text, index in vocabulary.items() if index >= width and len(text) > 1}
+        model["vocab"] = {
+            text: index for text, index in vocabulary.items() if index < width or text not in beyond or text in needed
+        }
+    elif isinstance(vocabulary, list) and all(text in beyond for text, _ in vocabulary[width:]):
+        model["vocab"] = vocabulary[:width]
+    return described | {"added_tokens": added, "model": model}
+
+
 def _prefix(backend: Backend, width: int) -> list[int]:
     """What the tokenizer's post-processor puts before a text; what it puts behind one is no part of a text to go on with."""
     alone, whole = (backend.encode("a", add_special_tokens=added).ids for added in (False, True))
     places = range(len(whole) - len(alone) + 1)
     start = next((place for place in places if whole[place : place + len(alone)] == alone), 0)
-    if max(whole, default=0) >= width:
-        raise DraftlightError(f"The tokenizer puts token {max(whole)} before a text, but the model has only {width} tokens.")
-    return list(whole[:start]) if alone else []
+    return [token for token in whole[:start] if token < width] if alone else []
 
 
 def read_json(path: Path, required: bool = True) -> dict[str, Any]:
