@@ -12,6 +12,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -24,17 +25,20 @@ from typing import Any
 from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.errors import DraftlightError
 from engine.files import builtin
+from engine.files.cached_models import snapshots
 from engine.files.foreign import content_of, entries, json_of, table
 from engine.files.gguf_architectures import ARCHITECTURES
-from engine.files.gguf_header import read_beginning
+from engine.files.gguf_header import no_model, read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
 from engine.files.paths import data_folder, hub_cache, models_folder
 from engine.files.safetensors_header import check_safetensors, missing_parts
 from engine.files.whole_file import NotWritten, write_whole
 
-_VERSION = 3
+_VERSION = 4
 _LEVELS = 4
 """Folders below a folder that is looked through."""
+_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+"""How llama.cpp names the parts of a file that it splits."""
 _ONLY_DRAFT = (HEAD_FOLDER, BLOCK_FOLDER, CUT_DRAFT)
 _RECURRENT = ("ssm", "mamba", "shortconv", "wkv", "linear_attn", "linear_num_key_heads", "conv_L_cache", "rwkv")
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
@@ -193,12 +197,16 @@ def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return
-    if any(entry.name == "config.json" for entry in entries) and any(entry.name.endswith(".safetensors") for entry in entries):
+    entries = [entry for entry in entries if not entry.name.startswith("._")]  # macOS's notes on the files of these names
+    names = {entry.name for entry in entries}
+    if "config.json" in names and any(name.endswith(".safetensors") for name in names):
         yield folder
     for entry in entries:
         with contextlib.suppress(OSError):
             if entry.name.endswith(".gguf") and entry.is_file() and not entry.name.startswith("mmproj"):
-                yield Path(entry.path)
+                first = _PART.sub(r"-00001-of-\2.gguf", entry.name)
+                if first == entry.name or first not in names:
+                    yield Path(entry.path)
             elif levels and entry.is_dir() and not entry.name.startswith("."):
                 yield from _below(Path(entry.path), levels - 1)
 
@@ -206,12 +214,7 @@ def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
 def _of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
     for repository in sorted(cache.glob("models--*--*")):
         name = repository.name.removeprefix("models--").replace("--", "/", 1)
-        try:
-            commit = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
-            snapshots = [repository / "snapshots" / commit]
-        except (OSError, ValueError):
-            snapshots = sorted((repository / "snapshots").glob("*"))[:1]
-        for path in (path for snapshot in snapshots for path in _below(snapshot)):
+        for path in (path for snapshot in snapshots(repository)[:1] for path in _below(snapshot)):
             yield path, f"{name}: {path.name}" if path.suffix == ".gguf" else name, HUB
 
 
@@ -264,10 +267,12 @@ def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
         "hidden_size": whole("embedding_length"),
         "max_position_embeddings": whole("context_length"),
     }
-    parts = entries.get("split.count")
+    if (part := _PART.search(path.name)) is not None:
+        # llama.cpp notes it behind the vocabulary.
+        entries = {"split.no": int(part[1]) - 1, "split.count": int(part[2])} | entries
     problem = "" if architecture in ARCHITECTURES else f"The architecture {architecture} is not supported."
-    if isinstance(parts, int) and parts > 1:
-        problem = "It is split into several files. Join them with llama-gguf-split --merge."
+    if reason := no_model(entries):
+        problem = f"It {reason}"
     return replace(
         plain,
         architecture=str(architecture or ""),
@@ -283,7 +288,8 @@ def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> Librar
     try:
         config = json_of(content_of(folder / "config.json"))
     except (OSError, ValueError) as error:
-        raise DraftlightError(f"{folder / 'config.json'} cannot be read: {error}.") from error
+        reason = str(error).removesuffix(".")
+        raise DraftlightError(f"{folder / 'config.json'} cannot be read: {reason}.") from error
     if not isinstance(config, dict):
         raise DraftlightError(f"{folder / 'config.json'} is not a JSON object.")
     tables = [check_safetensors(file) for file in files]

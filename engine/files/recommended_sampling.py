@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.errors import DraftlightError, is_number
 from engine.files import builtin
+from engine.files.cached_models import repository_folder, snapshots
 from engine.files.foreign import object_in
 from engine.files.gguf_header import read_header
 
@@ -36,11 +37,8 @@ def of_target(name: str) -> Sampling:
             return of_folder(path)
         if path.is_file():
             return of_metadata(read_header(path).metadata)
-        from huggingface_hub import try_to_load_from_cache  # half a second, which only this needs
-
-        cached = try_to_load_from_cache(name, _FILE)
-        return of_folder(Path(cached).parent) if isinstance(cached, str) else ()
-    except (DraftlightError, ValueError, OSError):  # loading the model says what is wrong; ValueError: not the form of a Hub id
+        return next(map(of_folder, snapshots(repository_folder(name))), ())
+    except (DraftlightError, ValueError, OSError):  # loading the model says what is wrong
         return ()
 
 

@@ -17,7 +17,7 @@ from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
-from engine.files.foreign import content_of
+from engine.files.foreign import content_of, stands_for_another
 from engine.models.pieces import CONTROL, UNKNOWN, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, in_characters
 from engine.models.tokenizer import Special
 
@@ -62,7 +62,7 @@ def find(folder: Path, width: int, model_type: object, settings: Mapping[str, An
     Raises:
         DraftlightError: there is none, it is damaged, or nothing says how it cuts text.
     """
-    path = next((path for path in (folder / "tokenizer.model", *sorted(folder.glob("*.tiktoken"))) if path.is_file()), None)
+    path = next((path for path in (folder / "tokenizer.model", *sorted(folder.glob("[!.]*.tiktoken"))) if path.is_file()), None)
     path = path or next((path for path in sorted(folder.glob("tiktoken*.model")) if path.is_file()), None)
     if path is None:
         raise DraftlightError(f"{folder} has no tokenizer.json. Convert the model again with its tokenizer.")
@@ -70,6 +70,8 @@ def find(folder: Path, width: int, model_type: object, settings: Mapping[str, An
         content = content_of(path)
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if other := stands_for_another(content):
+        raise DraftlightError(f"{path} {other}")
     more = {index: token for index, token in _added(settings, added).items() if index < width}
     if (ranks := _ranks(content)) is not None:
         return _from_ranks(path, ranks, width, model_type, more)

@@ -23,6 +23,7 @@ from mlx.utils import tree_map, tree_map_with_path
 from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError, NotEnoughMemory, is_whole
 from engine.files import builtin, recommended_sampling
+from engine.files.cached_models import repository_folder, snapshots
 from engine.files.download import Download
 from engine.files.foreign import object_in, table
 from engine.files.gguf_header import is_gguf, read_header
@@ -98,7 +99,8 @@ def load(
         return _load_folder(path, path.resolve().name, report, target, ask, split)
     if path.is_file():
         if path.suffix.lower() != ".gguf" and not is_gguf(path):  # Ollama's files have no suffix
-            raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.")
+            weights = " It holds weights: choose the folder in which it lies." if path.suffix == ".safetensors" else ""
+            raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.{weights}")
         report("loading the model", None)
         return _load_gguf(path, path.stem, ask, split)
     if not HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
@@ -357,10 +359,15 @@ def need_ahead(name: str, widened: bool) -> MemoryNeed | None:
 
 def _cached(name: str) -> Path | None:
     """The folder of an earlier download that has all of the weights; None without one."""
-    try:
-        folder = Path(snapshot_download(name, allow_patterns=list(FILES), local_files_only=True))
-        if (folder / "adapter_config.json").is_file():
-            return folder if any(folder.glob("adapter*.safetensors")) else None
-        return folder if weight_files(folder) and not missing_parts(folder) else None
-    except Exception:  # not cached, or only in part
-        return None
+    folders: list[Path] = []
+    with contextlib.suppress(Exception):  # not cached, or only in part, or noted in a way that the library does not understand
+        folders = [Path(snapshot_download(name, allow_patterns=list(FILES), local_files_only=True))]
+    return next(filter(_is_whole, folders or snapshots(repository_folder(name))), None)
+
+
+def _is_whole(folder: Path) -> bool:
+    if (folder / "adapter_config.json").is_file():
+        return any(folder.glob("adapter*.safetensors"))
+    with contextlib.suppress(DraftlightError):
+        return bool(weight_files(folder)) and not missing_parts(folder)
+    return False

@@ -35,7 +35,8 @@ def explained(what: str, remedy: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise DraftlightError(f"{what}: {(str(error).splitlines() or [type(error).__name__])[0]}. {remedy}") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0].removesuffix(".")
+        raise DraftlightError(f"{what}: {reason}. {remedy}") from error
 
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
-from engine.files.foreign import content_of, json_of
+from engine.files.foreign import content_of, json_of, stands_for_another
 from engine.models import bare_tokenizers
 from engine.models.gguf_tokenizer import NAMED
 from engine.models.pieces import byte_fallback, byte_level
@@ -154,7 +154,10 @@ def _token_text(entry: object) -> str:
 def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:
     """The template file if there is one, else the configured one; of several, the one named default."""
     if (folder / "chat_template.jinja").is_file():
-        return (folder / "chat_template.jinja").read_text(encoding="utf-8")
+        content = content_of(folder / "chat_template.jinja")
+        if other := stands_for_another(content):
+            raise DraftlightError(f"{folder / 'chat_template.jinja'} {other}")
+        return content.decode()
     template = read_json(folder / "chat_template.json", required=False).get("chat_template") or settings.get("chat_template")
     if isinstance(template, list):
         named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
