@@ -24,7 +24,7 @@ from typing import Any
 
 from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.errors import DraftlightError
-from engine.files import builtin
+from engine.files import builtin, lm_studio, ollama
 from engine.files.cached_models import snapshots
 from engine.files.foreign import content_of, entries, json_of, table
 from engine.files.gguf_architectures import ARCHITECTURES
@@ -41,7 +41,6 @@ _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 """How llama.cpp names the parts of a file that it splits."""
 _ONLY_DRAFT = (HEAD_FOLDER, BLOCK_FOLDER, CUT_DRAFT)
 _RECURRENT = ("ssm", "mamba", "shortconv", "wkv", "linear_attn", "linear_num_key_heads", "conv_L_cache", "rwkv")
-_OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _FILE_TYPES = {
     0: ("F32", 32.0),
     1: ("F16", 16.0),
@@ -166,8 +165,8 @@ def _remembered() -> dict[str, dict[str, Any]]:
 
 def _stamp(path: Path) -> tuple[list[list[int]], list[Path]]:
     """What changes when the model does, and the files with its weights."""
-    files = [path] if path.is_file() else sorted(path.glob("model*.safetensors"))
-    described = files if path.is_file() else [path / "config.json", *files]
+    files = [ollama.weights_of(path)] if path.is_file() else sorted(path.glob("model*.safetensors"))
+    described = list(dict.fromkeys((path, *files))) if path.is_file() else [path / "config.json", *files]
     return [[state.st_size, state.st_mtime_ns] for state in (file.stat() for file in described)], files
 
 
@@ -175,13 +174,11 @@ def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
     """GGUF files and model folders with name and source, each once."""
     seen: set[Path] = set()
     own = builtin.builtin_path().parent
-    home = Path.home()
     sources = [
         *((path, name, source) for path, name, source in _of_a_folder(models_folder(), OWN) if own != path.parent),
         *_of_hub(hub_cache()),
-        *_of_a_folder(home / ".lmstudio" / "models", "LM Studio"),
-        *_of_a_folder(home / ".cache" / "lm-studio" / "models", "LM Studio"),
-        *_of_ollama(Path(os.environ.get("OLLAMA_MODELS", home / ".ollama" / "models"))),
+        *(found for folder in lm_studio.folders() for found in _of_a_folder(folder, "LM Studio")),
+        *_of_ollama(ollama.store()),
         *((path, path.name.removesuffix(".gguf"), str(folder)) for folder in folders for path in _below(folder)),
     ]
     for path, name, source in sources:
@@ -225,24 +222,19 @@ def _of_a_folder(folder: Path, source: str) -> Iterator[tuple[Path, str, str]]:
 
 
 def _of_ollama(folder: Path) -> Iterator[tuple[Path, str, str]]:
-    """Ollama's manifests name the file of each model by its digest."""
-    for manifest in sorted((folder / "manifests").glob("*/*/*/*")):
-        try:
-            layers = json_of(content_of(manifest))["layers"]
-            digest = next(layer["digest"] for layer in layers if layer["mediaType"] == _OLLAMA_MODEL)
-            path = folder / "blobs" / Path(str(digest).replace(":", "-")).name
-        except (OSError, ValueError, KeyError, TypeError, StopIteration):
-            continue
-        if path.is_file():
-            publisher = "" if manifest.parts[-3] == "library" else f"{manifest.parts[-3]}/"
-            yield path, f"{publisher}{manifest.parts[-2]}:{manifest.name}", "Ollama"
+    for manifest in ollama.manifests(folder):
+        if (model := ollama.model_of(manifest)) is not None:
+            yield manifest, model.name, "Ollama"
 
 
 def _read(path: Path, files: list[Path], name: str, source: str) -> LibraryModel:
     form = "GGUF" if path.is_file() else "safetensors"
     plain = LibraryModel(name, path.as_posix(), source, sum(file.stat().st_size for file in files), form=form)
     try:
-        return _read_gguf(path, plain) if path.is_file() else _read_folder(path, files, plain)
+        if not path.is_file():
+            return _read_folder(path, files, plain)
+        of_ollama, read = ollama.model_of(path), _read_gguf(files[0], plain)
+        return replace(read, problem=f"It {of_ollama.problem}") if of_ollama is not None and of_ollama.problem else read
     except DraftlightError as error:
         return replace(plain, problem=str(error))
 

@@ -22,7 +22,7 @@ from mlx.utils import tree_map, tree_map_with_path
 
 from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError, NotEnoughMemory, is_whole
-from engine.files import builtin, recommended_sampling
+from engine.files import builtin, ollama, recommended_sampling
 from engine.files.cached_models import repository_folder, snapshots
 from engine.files.download import Download
 from engine.files.foreign import object_in, table
@@ -30,6 +30,7 @@ from engine.files.gguf_header import is_gguf, read_header
 from engine.files.hub import FILES, HUB_ID, offers
 from engine.files.library import is_in_own_place, own_place
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder, need_of_gguf
+from engine.files.ollama import OllamaModel
 from engine.files.safetensors_header import check_safetensors, missing_parts
 from engine.models import adapters, gguf_model, trimmed_draft
 from engine.models.context_length import context_length
@@ -98,11 +99,14 @@ def load(
     if path.is_dir():
         return _load_folder(path, path.resolve().name, report, target, ask, split)
     if path.is_file():
-        if path.suffix.lower() != ".gguf" and not is_gguf(path):  # Ollama's files have no suffix
+        of_ollama = ollama.model_of(path)
+        if of_ollama is not None and of_ollama.problem:
+            raise DraftlightError(f"{of_ollama.name} {of_ollama.problem}")
+        if of_ollama is None and path.suffix.lower() != ".gguf" and not is_gguf(path):
             weights = " It holds weights: choose the folder in which it lies." if path.suffix == ".safetensors" else ""
             raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.{weights}")
         report("loading the model", None)
-        return _load_gguf(path, path.stem, ask, split)
+        return _load_gguf(path, path.stem if of_ollama is None else of_ollama.name, ask, split, of_ollama)
     if not HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
         raise DraftlightError(
             f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or a Hugging Face id (owner/model)."
@@ -110,7 +114,10 @@ def load(
     return _load_folder(fetch(name_or_path, report, ask, runs_on_cpu()), name_or_path, report, target, ask, split)
 
 
-def _load_gguf(path: Path, name: str, make_room: MakeRoom, split: Split | None) -> LoadedModel:
+def _load_gguf(
+    path: Path, name: str, make_room: MakeRoom, split: Split | None, of_ollama: OllamaModel | None = None
+) -> LoadedModel:
+    place, path = path, path if of_ollama is None else of_ollama.weights
     header = read_header(path)
     make_room(need_of_gguf(name, header, gguf_model.read_config(path, header), runs_on_cpu()))
     tokenizer = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
@@ -125,10 +132,12 @@ def _load_gguf(path: Path, name: str, make_room: MakeRoom, split: Split | None) 
         vocabulary=tokenizer.vocabulary,
         context_length=config["max_position_embeddings"],
         name=name,
-        path=str(path),
+        path=str(place),
         weight_files=(path,),
         form=form,
-        sampling=recommended_sampling.BUILTIN if name == builtin.NAME else recommended_sampling.of_metadata(header.metadata),
+        sampling=recommended_sampling.BUILTIN
+        if name == builtin.NAME
+        else recommended_sampling.of_metadata(header.metadata, of_ollama),
     )
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from engine.errors import DraftlightError
@@ -106,6 +107,34 @@ def test_what_cannot_be_used_is_listed_with_the_reason(home: Path) -> None:
     assert "split into several files" in problems["split-00001-of-00002"]
     assert "claims to have" in problems["damaged"]
     assert "is damaged" in problems["cut"]
+
+
+@pytest.mark.parametrize("place", ["home", "pointer", "application data", "old home"])
+def test_a_folder_that_the_user_of_lm_studio_has_chosen_is_looked_through(
+    place: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", (home / "config").as_posix())
+    chosen = home / "drive" / "models"
+    (chosen / "publisher" / "moved").mkdir(parents=True)
+    tiny_models.write_gguf(chosen / "publisher" / "moved" / "moved.gguf")
+    settings = {
+        "home": home / ".lmstudio",
+        "pointer": home / "elsewhere",
+        "application data": Path(platformdirs.user_config_path("LM Studio", appauthor=False, roaming=True)),
+        "old home": home / ".cache" / "lm-studio",
+    }[place]
+    settings.mkdir(parents=True, exist_ok=True)
+    if place == "pointer":
+        (home / ".lmstudio-home-pointer").write_text(f"{settings}\n", encoding="utf-8-sig")
+        tiny_models.write_folder(settings / "models" / "publisher" / "beside")
+    written = "~/drive/models" if place == "old home" else chosen.as_posix()
+    (settings / "settings.json").write_text(json.dumps({"downloadsFolder": written}))
+    names = {model.name for model in library.find() if model.source == "LM Studio"}
+    beside = {"publisher/beside"} if place == "pointer" else set()
+    assert names == {"publisher/tiny-GGUF/tiny-Q4_0", "publisher/moved/moved"} | beside
+    (settings / "settings.json").write_text('{"downloadsFolder": ["\0"]}')
+    (home / ".lmstudio-home-pointer").write_bytes(b"\xff\0")
+    assert "publisher/tiny-GGUF/tiny-Q4_0" in {model.name for model in library.find()}
 
 
 APPLE_DOUBLE = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(4000)
