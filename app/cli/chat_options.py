@@ -45,7 +45,7 @@ def options() -> Entries:
         *shared_options.models(),
         ANYWAY,
         *shared_options.hosts(),
-        option("--system", metavar="TEXT", help="system prompt"),
+        option("--system", metavar="TEXT", help="system prompt (default: that of the model, where Ollama has one for it)"),
         option(
             "--thinking",
             choices=THINKINGS,
