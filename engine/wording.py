@@ -15,6 +15,12 @@ def capitalised(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def shortened(words: str, most: int = 200) -> str:
+    """A text on one line, cut off behind so many characters."""
+    line = " ".join(words.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def size(amount: float) -> str:
     """Bytes for people: "20 kB", "2.4 MB", "312 MB", "3.4 GB"."""
     if amount >= 999.5e6:

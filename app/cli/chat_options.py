@@ -14,6 +14,7 @@ from engine.drafter_kinds import default_drafter
 from engine.errors import DraftlightError
 from engine.files import recommended_sampling
 from engine.types import MAX_GAMMA, OVERFLOWS, RULES, THINKINGS, DecodingOptions, Message, Request
+from engine.wording import shortened
 
 if TYPE_CHECKING:
     from engine.chats import ChatSettings
@@ -44,7 +45,7 @@ def options() -> Entries:
         *shared_options.models(),
         ANYWAY,
         *shared_options.hosts(),
-        option("--system", metavar="TEXT", help="system prompt"),
+        option("--system", metavar="TEXT", help="system prompt (default: that of the model, where Ollama has one for it)"),
         option(
             "--thinking",
             choices=THINKINGS,
@@ -157,10 +158,14 @@ def _settings(arguments: argparse.Namespace, before: ChatSettings | None) -> Cha
     from engine.chats import ChatSettings
 
     target = arguments.target or ("builtin" if before is None else before.target)
-    options = _DEFAULTS if before is None else before.options.replace(seed=None)
     if before is None:
-        options = options.replace(**dict(recommended_sampling.of_target(target)))
-    before = before or ChatSettings(target="")
+        recommended = dict(recommended_sampling.of_target(target))
+        system = recommended.pop("system_prompt", "")
+        if system and arguments.system is None and not arguments.raw:
+            print(f"draftlight: the model's own system prompt, unless --system is given: {shortened(system)}", file=sys.stderr)
+        system = "" if arguments.raw else system
+        before = ChatSettings(target="", system=system, options=_DEFAULTS.replace(**recommended))
+    options = before.options.replace(seed=None)
     return ChatSettings(
         system=before.system if arguments.system is None else arguments.system,
         target=target,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.drafter_kinds import NO_DRAFTER, DrafterKind, Fits
 from engine.lens.pieces import Ghosts
-from engine.lens.shared_wording import FIGURES, no_template
+from engine.lens.shared_wording import FIGURES, no_template, path_title
 from engine.lens.shared_wording import RULE_TITLES as RULE_TITLES
 from engine.lens.shared_wording import drafter_title as drafter_title
 from engine.types import INVARIANT_RULES, Rule
@@ -84,7 +84,7 @@ def raw_note(raw: bool, has_template: bool) -> str:
 
 def target_title(name: str) -> str:
     """A target's name as a person would say it; a path gives its last part."""
-    return "SmolLM2 135M" if name == "builtin" else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    return "SmolLM2 135M" if name == "builtin" else path_title(name)
 
 
 def number(value: float | None, decimals: int = 2) -> str:

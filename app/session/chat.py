@@ -48,6 +48,7 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
+from engine.wording import shortened
 
 LIVE = ("rule", "gamma", "drafter")
 """Settings that act in the middle of an answer."""
@@ -729,17 +730,20 @@ class Chat(QObject):
 
     def _take_recommended(self, sampling: Sampling) -> None:
         """What the publisher of the target recommends; a chat out of the store with this target keeps its own."""
-        target, usual = self.session.target, self._usual
+        target, usual, prompt = self.session.target, self._usual, self.settings.system_prompt
         if usual is None:
             self.keep(**self.settings.recommendations(sampling))
-            return
-        if usual.target == target:
-            self._usual = replace(usual, **usual.recommendations(sampling))
-        if self.settings.target == target:
-            own = target == self._own_target
-            changes = {"recommended": sampling} if own else self.settings.recommendations(sampling)
-            self.settings = replace(self.settings, **changes)
-        self.keep()
+        else:
+            if usual.target == target:
+                self._usual = replace(usual, **usual.recommendations(sampling))
+            if self.settings.target == target:
+                own = target == self._own_target
+                changes = {"recommended": sampling} if own else self.settings.recommendations(sampling)
+                self.settings = replace(self.settings, **changes)
+            self.keep()
+        if self.settings.system_prompt not in ("", prompt):
+            words = shortened(self.settings.system_prompt)
+            self.said.emit(f"{target_title(target)} comes with a system prompt: “{words}” The options have it.", "note")
 
     def _stand_in(self, refused: str, message: str) -> None:
         """Another drafter for one that cannot be used: the one before, or none. The user may have chosen another meanwhile."""

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -49,7 +49,8 @@ class Settings:
         thinking: whether the model is to think first, where its chat template has a switch for that.
         raw: messages are texts to go on with, without the model's chat template.
         overflow: what happens when a conversation no longer fits the context.
-        recommended: the sampling that the target's publisher recommends, kept to tell whether the user has set another.
+        recommended: the sampling that the target's publisher recommends, with the stop sequences and the system prompt that it
+            comes with, if any; kept to tell whether the user has set another.
         conversation: number of the chat that is shown again at the next start; None begins with an empty one.
         sidebar: whether the list of chats is shown, where there is room for it.
         separate_process: models run in a process of their own.
@@ -104,7 +105,7 @@ class Settings:
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("recommended", "model_presets"):
             if isinstance(getattr(self, name), list):
-                object.__setattr__(self, name, tuple(map(tuple, getattr(self, name))))
+                object.__setattr__(self, name, tuple(map(_firm, getattr(self, name))))
         object.__setattr__(self, "presets", read_presets(self.presets))
         if isinstance(self.ghosts, bool):
             object.__setattr__(self, "ghosts", "all" if self.ghosts else "none")
@@ -131,22 +132,16 @@ class Settings:
         _check(self.thinking in THINKINGS, "thinking", self.thinking)
         _check(self.overflow in OVERFLOWS, "overflow", self.overflow)
         _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)
-        _check(
-            all(len(pair) == 2 and pair[0] in option_names() and isinstance(pair[1], (int, float)) for pair in self.recommended),
-            "recommended",
-            self.recommended,
-        )
+        for pair in self.recommended:
+            _check(len(pair) == 2 and _is_recommendation(*pair), "recommended", self.recommended)
         self.options()
 
     def recommendations(self, sampling: Sampling) -> dict[str, Any]:
         """The changes by which a target's recommended sampling comes into force, where the user has not set another than that
         of the target before."""
-        usual = DecodingOptions()
         before, now = dict(self.recommended), dict(sampling)
         follows = {
-            name: now.get(name, getattr(usual, name))
-            for name in (*before, *now)
-            if getattr(self, name) == before.get(name, getattr(usual, name))
+            name: now.get(name, _usual(name)) for name in (*before, *now) if getattr(self, name) == before.get(name, _usual(name))
         }
         return {name: value for name, value in follows.items() if getattr(self, name) != value} | {"recommended": sampling}
 
@@ -167,11 +162,29 @@ class Settings:
         recommended = dict(self.recommended)
         if name in recommended:
             return recommended[name]
-        return getattr(DecodingOptions() if name in SAMPLING else Settings(), name)
+        return _usual(name)
 
     def options(self) -> DecodingOptions:
         """The options of the next answer."""
         return DecodingOptions(**{name: getattr(self, name) for name in option_names() if hasattr(self, name)})
+
+
+def _usual(name: str) -> Any:
+    """What a setting is where nobody recommends anything."""
+    return getattr(DecodingOptions() if name in SAMPLING else Settings(), name)
+
+
+def _is_recommendation(name: object, value: object) -> bool:
+    if name == "system_prompt":
+        return isinstance(value, str)
+    if name == "stop":
+        return isinstance(value, tuple) and all(isinstance(each, str) and each for each in value)
+    return name in option_names() and isinstance(value, (int, float))
+
+
+def _firm(pair: Iterable[Any]) -> tuple[Any, ...]:
+    """As a file of JSON holds it, but with tuples."""
+    return tuple(tuple(part) if isinstance(part, list) else part for part in pair)
 
 
 def _check(holds: bool, name: str, value: object) -> None:

@@ -82,7 +82,11 @@ class SamplingPopover(QFrame):
 
     def _show_recommended(self) -> None:
         """What the publisher of the model recommends, on the button that sets it."""
-        told = [f"{BY_NAME[name].title.lower()} {value:g}" for name, value in self._sampling if name in BY_NAME]
+        told = [
+            f"{BY_NAME[name].title.lower()}{f' {value:g}' if isinstance(value, (int, float)) else ''}"
+            for name, value in self._sampling
+            if name in BY_NAME
+        ]
         said = ",\n".join(", ".join(told[first : first + 2]) for first in range(0, len(told), 2))
         in_force = all(getattr(self._settings, name) == value for name, value in self._sampling)
         self.recommended.setText(said or ("None for this model" if self._knows_model else "No model loaded yet"))

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.cluster.doctor import ABOUT
 from engine.errors import DraftlightError
-from engine.files import builtin
+from engine.files import builtin, ollama
 from engine.files.gguf_header import is_gguf, read_header
 from engine.files.memory import MemoryNeed, available_memory, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
@@ -59,6 +59,7 @@ def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
         config = read_json(path / "config.json")
         need = need_of_folder(path.name, [check_safetensors(file) for file in files], config, runs_on_cpu())
         return need, config, fingerprint_of(path, files).hex()
+    path = ollama.weights_of(path)
     if not path.is_file() or not is_gguf(path):
         raise DraftlightError(f"There is no model at {path}.")
     header = read_header(path)

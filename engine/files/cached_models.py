@@ -1,4 +1,5 @@
-"""Models in the cache of the Hugging Face Hub's own programs, deleted as those do it: by revision, through huggingface_hub.
+"""Models in the cache of the Hugging Face Hub's own programs: found, and deleted as those do it, by revision, through
+huggingface_hub.
 
 Files that other revisions of the repository use as well stay.
 """
@@ -29,6 +30,33 @@ class CachedRevision:
     commit: str
     files: tuple[str, ...]
     freed: int
+
+
+def snapshots(repository: Path) -> list[Path]:
+    """The folders with what the Hub's own programs fetched of a repository: of its branch `main`, if they noted which that is and
+    it is there, else of any state, the newest first.
+
+    A cache that was copied may have a line break behind the note, and what was fetched by its commit alone has none.
+
+    Args:
+        repository: its folder in the cache.
+    """
+    place = repository / "snapshots"
+    try:
+        commit = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
+        if commit and "/" not in commit and (place / commit).is_dir():
+            return [place / commit]
+    except (OSError, ValueError):
+        pass
+    try:
+        return sorted((path for path in place.iterdir() if path.is_dir()), key=lambda path: -path.stat().st_mtime)
+    except OSError:
+        return []
+
+
+def repository_folder(name: str) -> Path:
+    """Where the Hub's own programs keep what they fetched of "owner/model"."""
+    return hub_cache() / f"models--{name.replace('/', '--')}"
 
 
 def cached_revision(path: Path) -> CachedRevision:

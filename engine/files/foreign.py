@@ -50,6 +50,8 @@ def json_of(text: str | bytes) -> Any:
     """
     try:
         if isinstance(text, bytes):
+            if other := stands_for_another(text):
+                raise ValueError(f"it {other}")
             text = text.decode("utf-8-sig")  # Windows programs write the mark
         if "\\ud" in text or "\\uD" in text:
             text = _ESCAPES.sub(lambda found: found[1] or "\\ufffd", text)
@@ -58,6 +60,15 @@ def json_of(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
     require_shallow(value)
     return value
+
+
+def stands_for_another(beginning: bytes) -> str:
+    """What a file is instead of its content, and what to do, as the rest of a sentence about it; empty if it is none of these."""
+    if beginning.startswith(b"version https://git-lfs.github.com/spec/"):
+        return "is only Git LFS's pointer to the file. Install Git LFS and run “git lfs pull” there, or download the file again."
+    if beginning.startswith(b"\x00\x05\x16\x07\x00\x02\x00\x00"):  # AppleDouble, RFC 1740
+        return "only holds what macOS notes about another file. Choose the file of the same name without “._” in front."
+    return ""
 
 
 def object_in(path: Path) -> dict[str, Any]:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from engine.errors import DraftlightError
-from engine.files.foreign import open_file
+from engine.files.foreign import open_file, stands_for_another
 
 Part = TypeVar("Part")
 _MAGIC = b"GGUF"
+_OLDER = (b"lmgg", b"fmgg", b"tjgg", b"algg")
+"""First bytes of the formats that llama.cpp had before GGUF."""
 _VERSIONS = (2, 3)
 _STRING, _ARRAY, _BOOL = 8, 9, 7
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -36,6 +38,17 @@ BLOCKS = {
     "IQ4_NL": (32, 18), "IQ4_XS": (256, 136), "MXFP4": (32, 17),
 }  # fmt: skip
 """Weights and bytes in one block of each supported type (ggml, `ggml-common.h`)."""
+
+
+_ENCODERS = frozenset(
+    {
+        *("bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3", "modern-bert", "eurobert"),
+        *("gemma-embedding", "llama-embed", "t5encoder"),
+    }
+)
+"""Architectures that only make embeddings."""
+_POOLED = (1, 2, 3, 4)
+"""Values of `pooling_type` in files of models that give one vector, or one rank, for a whole text; 0 is none."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,37 @@ def read_header(path: Path) -> GgufHeader:
             those in BLOCKS.
     """
     return _read(path, _Reader.header)
+
+
+def no_model(metadata: Mapping[str, Any], tensor_count: int | None = None) -> str:
+    """What a file with these entries is instead of a language model, and what to do, as the rest of a sentence about it; empty if
+    it may be one.
+
+    Entries: `gguf-py/gguf/constants.py` of https://github.com/ggml-org/llama.cpp.
+    """
+    architecture, kind, parts = (metadata.get(key) for key in ("general.architecture", "general.type", "split.count"))
+    if isinstance(parts, int) and parts > 1:
+        number = metadata.get("split.no")
+        return (
+            f"is part {number + 1 if isinstance(number, int) else '?'} of {parts} of a model that is split into several files. "
+            "Join them with llama-gguf-split --merge FIRST-PART NEW-FILE, and choose the new file."
+        )
+    if kind == "adapter" or "adapter.type" in metadata:
+        return (
+            "is an adapter (LoRA) for another model, not a model. Choose its base model, or put both into one file with "
+            "llama-export-lora; adapters of mlx-lm and PEFT can be used as they are, in their folders."
+        )
+    if kind == "mmproj" or architecture == "clip":
+        return "reads images or sound for a model (mmproj) and is not the model itself. Choose the other GGUF file of the model."
+    if kind == "imatrix" or architecture == "imatrix":
+        return "is an importance matrix, which llama.cpp quantises models with. Choose the model itself."
+    if architecture == "controlvector":
+        return "is a control vector for another model. Choose the model itself."
+    if architecture in _ENCODERS or metadata.get(f"{architecture}.pooling_type") in _POOLED:
+        return "is an embedding model: it turns texts into vectors and writes none. Choose a model that chats."
+    if tensor_count == 0 and architecture is not None:
+        return "contains no weights, as a file for a vocabulary alone does. Choose a file with the whole model."
+    return ""
 
 
 def is_gguf(path: Path) -> bool:
@@ -118,6 +162,8 @@ class _Reader:
         for _ in range(entry_count):
             key = self._string()
             metadata[key] = self._value(self._scalar("I"))
+        if reason := no_model(metadata, tensor_count):
+            raise _Damaged(reason)
         tensors: dict[str, TensorInfo] = {}
         for _ in range(tensor_count):
             tensor = self._tensor()
@@ -142,9 +188,18 @@ class _Reader:
 
     def _counts(self) -> tuple[int, int]:
         """How many tensors and entries the file claims to have."""
-        if self._bytes(4, "is not a GGUF file") != _MAGIC:
-            raise _Damaged("is not a GGUF file. Choose a .gguf file or an mlx-lm folder.")
+        magic = self._bytes(4, "is not a GGUF file")
+        if magic != _MAGIC:
+            if other := stands_for_another(magic + self._file.read(60)):
+                raise _Damaged(other)
+            older = " but of an older format of llama.cpp" if magic in _OLDER else ""
+            raise _Damaged(f"is not a GGUF file{older}. Choose a .gguf file or an mlx-lm folder.")
         version = self._scalar("I")
+        if version.to_bytes(4, "little")[:2] == b"\0\0" and version:
+            raise _Damaged(
+                f"is a GGUF file for big-endian machines (its version reads as version {version}). Choose the file for others, "
+                "whose name usually lacks “be”."
+            )
         if version not in _VERSIONS:
             raise _Damaged(f"is a GGUF file of version {version}; versions 2 and 3 are supported. Convert the model again.")
         return self._count(), self._count()

@@ -18,10 +18,10 @@ from typing import Any
 
 from engine.drafter_kinds import DRAFTERS
 from engine.errors import DraftlightError
+from engine.files.cached_models import repository_folder
 from engine.files.foreign import table
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.library import bits_of_type, expanded_need, is_in_own_place, problem_of_architecture
-from engine.files.paths import hub_cache
 
 FILES = (
     "*.json",
@@ -370,5 +370,5 @@ def is_here(name: str) -> bool:
         return False
     if is_in_own_place(name):
         return True
-    snapshots = hub_cache() / f"models--{name.replace('/', '--')}" / "snapshots"
+    snapshots = repository_folder(name) / "snapshots"
     return any(snapshots.glob("*/config.json")) or any(snapshots.glob("*/adapter_config.json"))

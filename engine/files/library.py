@@ -12,6 +12,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -23,21 +24,23 @@ from typing import Any
 
 from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.errors import DraftlightError
-from engine.files import builtin
+from engine.files import builtin, lm_studio, ollama
+from engine.files.cached_models import snapshots
 from engine.files.foreign import content_of, entries, json_of, table
 from engine.files.gguf_architectures import ARCHITECTURES
-from engine.files.gguf_header import read_beginning
+from engine.files.gguf_header import no_model, read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
 from engine.files.paths import data_folder, hub_cache, models_folder
 from engine.files.safetensors_header import check_safetensors, missing_parts, require_scales, that_count
 from engine.files.whole_file import NotWritten, write_whole
 
-_VERSION = 3
+_VERSION = 4
 _LEVELS = 4
 """Folders below a folder that is looked through."""
+_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+"""How llama.cpp names the parts of a file that it splits."""
 _ONLY_DRAFT = (HEAD_FOLDER, BLOCK_FOLDER, CUT_DRAFT)
 _RECURRENT = ("ssm", "mamba", "shortconv", "wkv", "linear_attn", "linear_num_key_heads", "conv_L_cache", "rwkv")
-_OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _FILE_TYPES = {
     0: ("F32", 32.0),
     1: ("F16", 16.0),
@@ -162,8 +165,8 @@ def _remembered() -> dict[str, dict[str, Any]]:
 
 def _stamp(path: Path) -> tuple[list[list[int]], list[Path]]:
     """What changes when the model does, and the files with its weights."""
-    files = [path] if path.is_file() else sorted(path.glob("model*.safetensors"))
-    described = files if path.is_file() else [path / "config.json", *files]
+    files = [ollama.weights_of(path)] if path.is_file() else sorted(path.glob("model*.safetensors"))
+    described = list(dict.fromkeys((path, *files))) if path.is_file() else [path / "config.json", *files]
     return [[state.st_size, state.st_mtime_ns] for state in (file.stat() for file in described)], files
 
 
@@ -171,13 +174,11 @@ def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
     """GGUF files and model folders with name and source, each once."""
     seen: set[Path] = set()
     own = builtin.builtin_path().parent
-    home = Path.home()
     sources = [
         *((path, name, source) for path, name, source in _of_a_folder(models_folder(), OWN) if own != path.parent),
         *_of_hub(hub_cache()),
-        *_of_a_folder(home / ".lmstudio" / "models", "LM Studio"),
-        *_of_a_folder(home / ".cache" / "lm-studio" / "models", "LM Studio"),
-        *_of_ollama(Path(os.environ.get("OLLAMA_MODELS", home / ".ollama" / "models"))),
+        *(found for folder in lm_studio.folders() for found in _of_a_folder(folder, "LM Studio")),
+        *_of_ollama(ollama.store()),
         *((path, path.name.removesuffix(".gguf"), str(folder)) for folder in folders for path in _below(folder)),
     ]
     for path, name, source in sources:
@@ -193,12 +194,16 @@ def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return
-    if any(entry.name == "config.json" for entry in entries) and any(entry.name.endswith(".safetensors") for entry in entries):
+    entries = [entry for entry in entries if not entry.name.startswith("._")]  # macOS's notes on the files of these names
+    names = {entry.name for entry in entries}
+    if "config.json" in names and any(name.endswith(".safetensors") for name in names):
         yield folder
     for entry in entries:
         with contextlib.suppress(OSError):
             if entry.name.endswith(".gguf") and entry.is_file() and not entry.name.startswith("mmproj"):
-                yield Path(entry.path)
+                first = _PART.sub(r"-00001-of-\2.gguf", entry.name)
+                if first == entry.name or first not in names:
+                    yield Path(entry.path)
             elif levels and entry.is_dir() and not entry.name.startswith("."):
                 yield from _below(Path(entry.path), levels - 1)
 
@@ -206,12 +211,7 @@ def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
 def _of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
     for repository in sorted(cache.glob("models--*--*")):
         name = repository.name.removeprefix("models--").replace("--", "/", 1)
-        try:
-            commit = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
-            snapshots = [repository / "snapshots" / commit]
-        except (OSError, ValueError):
-            snapshots = sorted((repository / "snapshots").glob("*"))[:1]
-        for path in (path for snapshot in snapshots for path in _below(snapshot)):
+        for path in (path for snapshot in snapshots(repository)[:1] for path in _below(snapshot)):
             yield path, f"{name}: {path.name}" if path.suffix == ".gguf" else name, HUB
 
 
@@ -222,24 +222,19 @@ def _of_a_folder(folder: Path, source: str) -> Iterator[tuple[Path, str, str]]:
 
 
 def _of_ollama(folder: Path) -> Iterator[tuple[Path, str, str]]:
-    """Ollama's manifests name the file of each model by its digest."""
-    for manifest in sorted((folder / "manifests").glob("*/*/*/*")):
-        try:
-            layers = json_of(content_of(manifest))["layers"]
-            digest = next(layer["digest"] for layer in layers if layer["mediaType"] == _OLLAMA_MODEL)
-            path = folder / "blobs" / Path(str(digest).replace(":", "-")).name
-        except (OSError, ValueError, KeyError, TypeError, StopIteration):
-            continue
-        if path.is_file():
-            publisher = "" if manifest.parts[-3] == "library" else f"{manifest.parts[-3]}/"
-            yield path, f"{publisher}{manifest.parts[-2]}:{manifest.name}", "Ollama"
+    for manifest in ollama.manifests(folder):
+        if (model := ollama.model_of(manifest)) is not None:
+            yield manifest, model.name, "Ollama"
 
 
 def _read(path: Path, files: list[Path], name: str, source: str) -> LibraryModel:
     form = "GGUF" if path.is_file() else "safetensors"
     plain = LibraryModel(name, path.as_posix(), source, sum(file.stat().st_size for file in files), form=form)
     try:
-        return _read_gguf(path, plain) if path.is_file() else _read_folder(path, files, plain)
+        if not path.is_file():
+            return _read_folder(path, files, plain)
+        of_ollama, read = ollama.model_of(path), _read_gguf(files[0], plain)
+        return replace(read, problem=f"It {of_ollama.problem}") if of_ollama is not None and of_ollama.problem else read
     except DraftlightError as error:
         return replace(plain, problem=str(error))
 
@@ -264,10 +259,12 @@ def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
         "hidden_size": whole("embedding_length"),
         "max_position_embeddings": whole("context_length"),
     }
-    parts = entries.get("split.count")
+    if (part := _PART.search(path.name)) is not None:
+        # llama.cpp notes it behind the vocabulary.
+        entries = {"split.no": int(part[1]) - 1, "split.count": int(part[2])} | entries
     problem = "" if architecture in ARCHITECTURES else f"The architecture {architecture} is not supported."
-    if isinstance(parts, int) and parts > 1:
-        problem = "It is split into several files. Join them with llama-gguf-split --merge."
+    if reason := no_model(entries):
+        problem = f"It {reason}"
     return replace(
         plain,
         architecture=str(architecture or ""),
@@ -283,7 +280,8 @@ def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> Librar
     try:
         config = json_of(content_of(folder / "config.json"))
     except (OSError, ValueError) as error:
-        raise DraftlightError(f"{folder / 'config.json'} cannot be read: {error}.") from error
+        reason = str(error).removesuffix(".")
+        raise DraftlightError(f"{folder / 'config.json'} cannot be read: {reason}.") from error
     if not isinstance(config, dict):
         raise DraftlightError(f"{folder / 'config.json'} is not a JSON object.")
     tables = [check_safetensors(file) for file in that_count(folder, files)]

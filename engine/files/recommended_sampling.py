@@ -1,4 +1,5 @@
-"""The sampling that a model's publisher recommends, as far as its files state it. No MLX, and nothing but headers is read."""
+"""The sampling that a model's publisher recommends, as far as its files state it, and with it the stop sequences and the system
+prompt that a model of Ollama comes with. No MLX, and nothing but headers is read."""
 
 from __future__ import annotations
 
@@ -7,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import DraftlightError, is_number
-from engine.files import builtin
+from engine.files import builtin, ollama
+from engine.files.cached_models import repository_folder, snapshots
 from engine.files.foreign import object_in
 from engine.files.gguf_header import read_header
+from engine.files.ollama import OllamaModel
 
-Sampling = tuple[tuple[str, float], ...]
-"""Names of decoding options and their values."""
+Sampling = tuple[tuple[str, Any], ...]
+"""Names of decoding options and their values; also of the "system_prompt"."""
 _LIMITS = {
     "temperature": (0.0, 100.0),
     "top_p": (0.0, 1.0),
@@ -22,6 +25,7 @@ _LIMITS = {
 }
 """Least and greatest value of each option; what lies outside is no recommendation."""
 _IN_GGUF = {"temperature": "temp", "repetition_penalty": "penalty_repeat"}
+_IN_OLLAMA = {"repetition_penalty": "repeat_penalty"}
 _FILE = "generation_config.json"
 BUILTIN: Sampling = (("temperature", builtin.TEMPERATURE), ("top_p", builtin.TOP_P))
 
@@ -35,12 +39,10 @@ def of_target(name: str) -> Sampling:
         if path.is_dir():
             return of_folder(path)
         if path.is_file():
-            return of_metadata(read_header(path).metadata)
-        from huggingface_hub import try_to_load_from_cache  # half a second, which only this needs
-
-        cached = try_to_load_from_cache(name, _FILE)
-        return of_folder(Path(cached).parent) if isinstance(cached, str) else ()
-    except (DraftlightError, ValueError, OSError):  # loading the model says what is wrong; ValueError: not the form of a Hub id
+            metadata = read_header(ollama.weights_of(path)).metadata
+            return of_metadata(metadata, ollama.model_of(path))
+        return next(map(of_folder, snapshots(repository_folder(name))), ())
+    except (DraftlightError, ValueError, OSError):  # loading the model says what is wrong
         return ()
 
 
@@ -52,9 +54,16 @@ def of_folder(folder: Path) -> Sampling:
     return _sound(stated)
 
 
-def of_metadata(metadata: Mapping[str, Any]) -> Sampling:
-    """What a GGUF file states under `general.sampling`."""
-    return _sound({name: metadata.get(f"general.sampling.{_IN_GGUF.get(name, name)}") for name in _LIMITS})
+def of_metadata(metadata: Mapping[str, Any], model: OllamaModel | None = None) -> Sampling:
+    """What a GGUF file states under `general.sampling`, and over that what Ollama has for the model."""
+    stated = {name: metadata.get(f"general.sampling.{_IN_GGUF.get(name, name)}") for name in _LIMITS}
+    if model is None:
+        return _sound(stated)
+    own = dict(_sound({name: model.parameters.get(_IN_OLLAMA.get(name, name)) for name in _LIMITS}))
+    stop = model.parameters.get("stop")
+    texts = tuple(each for each in (stop if isinstance(stop, list) else [stop]) if isinstance(each, str) and each)
+    more = {"stop": texts, "system_prompt": model.system}
+    return _sound(stated | own) + tuple((name, value) for name, value in more.items() if value)
 
 
 def _sound(stated: Mapping[str, Any]) -> Sampling:

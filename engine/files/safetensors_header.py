@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engine.errors import DraftlightError, is_whole
-from engine.files.foreign import json_of, object_in, open_file, table
+from engine.files.foreign import json_of, object_in, open_file, stands_for_another, table
 
 SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1}
 SIZES |= {"BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
@@ -28,9 +28,13 @@ def check_safetensors(path: Path) -> Table:
     try:
         size = path.stat().st_size
         with open_file(path) as file:
-            (length,) = struct.unpack("<Q", file.read(8))
+            beginning = file.read(8 + 64)
+            if other := stands_for_another(beginning):
+                raise DraftlightError(f"{path} {other}")
+            (length,) = struct.unpack("<Q", beginning[:8])
             if length > min(_LONGEST_HEADER, size - 8):
                 raise ValueError("its header is cut off")
+            file.seek(8)
             entries = json_of(file.read(length))
         table: Table = {}
         for name, entry in entries.items():

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
+from engine.files import ollama
 from engine.lens.pieces import Kind
 from engine.metrics import Stretch
 from engine.types import INVARIANT_RULES, DecodingOptions, Finish, Rule
@@ -51,7 +52,12 @@ def filter_words(options: DecodingOptions) -> dict[str, str]:
 
 def drafter_title(name: str) -> str:
     """A drafter's name as a person would say it; a path gives its last part."""
-    return DRAFTERS[name].title if name in DRAFTERS else name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    return DRAFTERS[name].title if name in DRAFTERS else path_title(name)
+
+
+def path_title(path: str) -> str:
+    """The last part of a path; of a manifest of Ollama the name that it stands for."""
+    return ollama.name_of(path) or path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
 def no_template(model: str) -> str:

@@ -17,7 +17,7 @@ from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
-from engine.files.foreign import content_of
+from engine.files.foreign import content_of, stands_for_another
 from engine.models.pieces import CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, in_characters
 from engine.models.tokenizer import Special, secret_name
 
@@ -72,7 +72,7 @@ def find(
     Raises:
         DraftlightError: there is none, it is damaged, or nothing says how it cuts text.
     """
-    path = next((path for path in (folder / "tokenizer.model", *sorted(folder.glob("*.tiktoken"))) if path.is_file()), None)
+    path = next((path for path in (folder / "tokenizer.model", *sorted(folder.glob("[!.]*.tiktoken"))) if path.is_file()), None)
     path = path or next((path for path in sorted(folder.glob("tiktoken*.model")) if path.is_file()), None)
     if path is None:
         raise DraftlightError(f"{folder} has no tokenizer.json. Convert the model again with its tokenizer.")
@@ -80,10 +80,12 @@ def find(
         content = content_of(path)
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
-    more = _added(settings, added, listed)
+    if other := stands_for_another(content):
+        raise DraftlightError(f"{path} {other}")
+    more = {index: token for index, token in _added(settings, added, listed).items() if index < width}
     if (ranks := _ranks(content)) is not None:
         return _from_ranks(path, ranks, width, model_type, more)
-    pieces = _with_listed(_extended(_from_model(path, content), more), listed)
+    pieces = _with_listed(_extended(_from_model(path, content).within(width), more), listed)
     if len(pieces.pieces) > width:
         raise DraftlightError(
             f"{path} has {len(pieces.pieces)} tokens, but the model has only {width} tokens: they do not match."
@@ -132,8 +134,6 @@ def _from_model(path: Path, content: bytes) -> Pieces:
 def _extended(pieces: Pieces, added: Mapping[int, tuple[str, bool]]) -> Pieces:
     """With the added tokens in their places; places left between are of no use."""
     count = max([len(pieces.pieces), *(index + 1 for index in added)])
-    if count > 2 * len(pieces.pieces) + 4096:
-        raise DraftlightError("The tokenizer's added tokens have impossible numbers. Download the model again.")
     gap = count - len(pieces.pieces)
     texts = [*pieces.pieces, *(f"\U0010fffe{index}" for index in range(gap))]
     scores, kinds = [*pieces.scores, *[0.0] * gap], [*pieces.kinds, *[UNUSED] * gap]

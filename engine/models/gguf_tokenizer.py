@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
-from engine.models.pieces import CONTROL, NORMAL, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, byte_level
+from engine.models.pieces import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, byte_level
 from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
 
 NAMED = {
@@ -24,8 +24,6 @@ NAMED = {
 """Names of transformers, which templates use, and of GGUF metadata, whose spelling of the separator is ggml's own."""
 
 _ENDS = ("eos", "eot", "eom")
-_END_TEXTS = {"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<end_of_turn>", "<turn|>", "<|return|>", "<|call|>", "<|end|>"}
-"""Control tokens that end a turn, which many files do not name (llama.cpp, `llama-vocab.cpp`)."""
 _KINDS = ("gpt2", "llama", "gemma4")
 _BY_PLACE = ("gemma", "gemma2", "gemma3")
 """Architectures whose pieces merge in the order of their ids, whatever their scores say (transformers,
@@ -53,12 +51,20 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
     types = metadata.get("tokenizer.ggml.token_type") or [NORMAL] * len(tokens)
     if not isinstance(types, list):
         raise DraftlightError(f"The file's tokenizer is damaged: its token types are {types!r}. Download the file again.")
-    if len(types) != len(tokens) or len(tokens) > width or len(set(tokens)) != len(tokens):
+    if len(types) == len(tokens) and not any(kind in (NORMAL, BYTE) for kind in types[width:]):
+        tokens, types = tokens[:width], types[:width]  # no text needs the rest, and the model has no embeddings for it
+    different = len(set(tokens) - {""})
+    if len(types) != len(tokens) or len(tokens) > width or 2 * different <= len(tokens):
         raise DraftlightError(
-            f"The file's tokenizer is damaged: {len(set(tokens))} different tokens of {len(tokens)}, {len(types)} token types, "
+            f"The file's tokenizer is damaged: {different} different tokens of {len(tokens)}, {len(types)} token types, "
             f"{width} embeddings. Download the file again."
         )
     ids = {key: metadata.get(f"tokenizer.ggml.{key}_token_id") for key in (*NAMED.values(), *_ENDS)}
+    merges = [] if kind == "llama" else _merges(metadata)
+    if different != len(tokens):
+        types = _without_doubles(tokens, types, ids.values())
+        known = {token for token, its_type in zip(tokens, types, strict=True) if its_type != UNUSED}
+        merges = [(left, right) for left, right in merges if {left, right, left + right} <= known]
     for end in (ids["bos"], *(ids[key] for key in _ENDS)):
         if end is not None and not (isinstance(end, int) and 0 <= end < len(tokens)):
             raise DraftlightError(
@@ -66,10 +72,10 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
             )
     if kind == "gpt2":
         split = _word_split(metadata.get("tokenizer.ggml.pre"))
-        plain, full, special, vocabulary = _byte_level(tokens, types, _merges(metadata), split, width)
+        plain, full, special, vocabulary = _byte_level(tokens, types, merges, split, width)
         bos_first, leading_spaces = split.bos_first, 0
     else:
-        pieces = _pieces(metadata, tokens, types, merged=kind == "gemma4")
+        pieces = _pieces(metadata, tokens, types, merges if kind == "gemma4" else None)
         special, vocabulary, bos_first, leading_spaces = pieces.special(), pieces.vocabulary(width), True, int(pieces.space_first)
         plain, full = pieces.backends()
     template, bos = metadata.get("tokenizer.chat_template"), ids["bos"]
@@ -82,18 +88,22 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
         template if isinstance(template, str) else None,
         bos,
         ids["eos"],
-        ends=_ends(special, [ids[key] for key in _ENDS]),
+        ends=[end for key in _ENDS if (end := ids[key]) is not None],
         named={name: tokens[index] for name, index in named if isinstance(index, int) and 0 <= index < len(tokens)},
         prefix=[bos] if bos is not None and metadata.get("tokenizer.ggml.add_bos_token", bos_first) else [],
         leading_spaces=leading_spaces,
     )
 
 
-def _ends(special: list[Special], named: list[int | None]) -> set[int]:
-    """Every token that ends a turn. "<|end|>" does not in vocabularies where it ends one of several messages of a turn."""
-    texts = {token.text for token in special}
-    known = _END_TEXTS - ({"<|end|>"} if "<|return|>" in texts else set())
-    return {token.id for token in special if token.text in known} | {token for token in named if token is not None}
+def _without_doubles(tokens: list[str], types: list[Any], named: Iterable[object]) -> list[Any]:
+    """The types, where empty entries and all but one of several with one text are unused. One that the file names stays, then a
+    control token, then the first; Google's own files of Gemma 4 have a few doubles."""
+    names = set(map(repr, named))
+    kept: dict[str, int] = {}
+    for index in sorted(range(len(tokens)), key=lambda index: (repr(index) not in names, types[index] != CONTROL)):
+        if types[index] != UNUSED:
+            kept.setdefault(tokens[index], index)
+    return [types[index] if token and kept.get(token) == index else UNUSED for index, token in enumerate(tokens)]
 
 
 def _word_split(pre: object) -> WordSplit:
@@ -145,12 +155,13 @@ def _byte_level_backend(ids: dict[str, int], merges: list[tuple[str, str]], spli
     return backend
 
 
-def _pieces(metadata: Mapping[str, Any], tokens: list[str], types: list[Any], merged: bool) -> Pieces:
+def _pieces(metadata: Mapping[str, Any], tokens: list[str], types: list[Any], merges: list[tuple[str, str]] | None) -> Pieces:
     scores = metadata.get("tokenizer.ggml.scores")
-    if merged:
-        return Pieces(tokens, [0.0] * len(tokens), types, space_first=False, merges=_merges(metadata))
+    if merges is not None:
+        return Pieces(tokens, [0.0] * len(tokens), types, space_first=False, merges=merges)
     if metadata.get("general.architecture") in _BY_PLACE:
         scores = [-float(index) for index in range(len(tokens))]
+    scores = scores[: len(tokens)] if isinstance(scores, list) else scores
     if not isinstance(scores, list) or len(scores) != len(tokens) or not all(isinstance(score, (int, float)) for score in scores):
         raise DraftlightError("The file's tokenizer is damaged: its tokens have no scores. Download the file again.")
     return Pieces(tokens, scores, types, space_first=bool(metadata.get("tokenizer.ggml.add_space_prefix", True)))

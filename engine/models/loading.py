@@ -23,13 +23,16 @@ from mlx.utils import tree_map, tree_map_with_path
 from mlx_lm.models import ministral3
 
 from engine.drafter_kinds import SMALL_DRAFT
-from engine.errors import DraftlightError, NotEnoughMemory, reason_of
-from engine.files import builtin, recommended_sampling
+from engine.errors import DraftlightError, NotEnoughMemory, is_whole, reason_of
+from engine.files import builtin, ollama, recommended_sampling
+from engine.files.cached_models import repository_folder, snapshots
 from engine.files.download import Download
+from engine.files.foreign import object_in, table
 from engine.files.gguf_header import is_gguf, read_header
 from engine.files.hub import FILES, HUB_ID, offers
 from engine.files.library import is_in_own_place, own_place
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder, need_of_gguf
+from engine.files.ollama import OllamaModel
 from engine.files.safetensors_header import WEIGHTS, Table, check_safetensors, listed, missing_parts, require_scales
 from engine.models import adapters, gguf_model, trimmed_draft
 from engine.models.configuration import explained, read_configuration, require_rotation
@@ -104,10 +107,14 @@ def load(
     if path.is_dir():
         return _load_folder(path, path.resolve().name, report, target, ask, split)
     if path.is_file():
-        if path.suffix.lower() != ".gguf" and not is_gguf(path):  # Ollama's files have no suffix
-            raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.")
+        of_ollama = ollama.model_of(path)
+        if of_ollama is not None and of_ollama.problem:
+            raise DraftlightError(f"{of_ollama.name} {of_ollama.problem}")
+        if of_ollama is None and path.suffix.lower() != ".gguf" and not is_gguf(path):
+            weights = " It holds weights: choose the folder in which it lies." if path.suffix == ".safetensors" else ""
+            raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.{weights}")
         report("loading the model", None)
-        return _load_gguf(path, path.stem, ask, split)
+        return _load_gguf(path, path.stem if of_ollama is None else of_ollama.name, ask, split, of_ollama)
     if not HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
         raise DraftlightError(
             f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or a Hugging Face id (owner/model)."
@@ -115,7 +122,10 @@ def load(
     return _load_folder(fetch(name_or_path, report, ask, runs_on_cpu()), name_or_path, report, target, ask, split)
 
 
-def _load_gguf(path: Path, name: str, make_room: MakeRoom, split: Split | None) -> LoadedModel:
+def _load_gguf(
+    path: Path, name: str, make_room: MakeRoom, split: Split | None, of_ollama: OllamaModel | None = None
+) -> LoadedModel:
+    place, path = path, path if of_ollama is None else of_ollama.weights
     header = read_header(path)
     make_room(need_of_gguf(name, header, gguf_model.read_config(path, header), runs_on_cpu()))
     tokenizer = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
@@ -130,10 +140,12 @@ def _load_gguf(path: Path, name: str, make_room: MakeRoom, split: Split | None) 
         vocabulary=tokenizer.vocabulary,
         context_length=config["max_position_embeddings"],
         name=name,
-        path=str(path),
+        path=str(place),
         weight_files=(path,),
         form=form,
-        sampling=recommended_sampling.BUILTIN if name == builtin.NAME else recommended_sampling.of_metadata(header.metadata),
+        sampling=recommended_sampling.BUILTIN
+        if name == builtin.NAME
+        else recommended_sampling.of_metadata(header.metadata, of_ollama),
     )
 
 
@@ -166,18 +178,18 @@ def _load_folder(
     if adapter is not None:
         adapters.put_on(model, adapter)
         files += adapters.adapter_files(adapter)
-    tokenizer = from_folder(folder, width)
+    tokenizer = from_folder(folder, width, adapter)
     _prepare(model, name, split)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
-        eos_ids=_eos_ids(config, width) | tokenizer.eos_ids,
+        eos_ids=_eos_ids(folder, width) | tokenizer.eos_ids,
         vocabulary=tokenizer.vocabulary,
         context_length=context_length(config, getattr(model, "args", None)),
         name=name,
         path=str(adapter or folder),
         weight_files=files,
-        sampling=recommended_sampling.of_folder(folder),
+        sampling=(recommended_sampling.of_folder(adapter) if adapter else ()) or recommended_sampling.of_folder(folder),
     )
 
 
@@ -321,13 +333,15 @@ def _to_one_float_type(model: nn.Module) -> None:
     model.update(tree_map_with_path(cast, model.parameters()))
 
 
-def _eos_ids(config: dict[str, Any], width: int) -> frozenset[int]:
-    """What config.json or generation_config.json states: one id or several."""
-    stated = config.get("eos_token_id")
-    if stated is None and isinstance(text := config.get("text_config"), dict):
-        stated = text.get("eos_token_id")
-    ids = stated if isinstance(stated, list) else [stated]
-    return frozenset(token for token in ids if isinstance(token, int) and 0 <= token < width)
+def _eos_ids(folder: Path, width: int) -> frozenset[int]:
+    """What config.json states, for itself and for its text model, and what generation_config.json states: one id or several."""
+    config = object_in(folder / "config.json")
+    found: set[int] = set()
+    for part in (config, table(config.get("text_config")), object_in(folder / "generation_config.json")):
+        stated = part.get("eos_token_id")
+        ids = stated if isinstance(stated, list) else [stated]
+        found.update(token for token in ids if is_whole(token) and 0 <= token < width)
+    return frozenset(found)
 
 
 def fetch(name: str, report: Callable[[str, float | None], None], make_room: MakeRoom, widened: bool) -> Path:
@@ -386,10 +400,15 @@ def need_ahead(name: str, widened: bool) -> MemoryNeed | None:
 
 def _cached(name: str) -> Path | None:
     """The folder of an earlier download that has all of the weights; None without one."""
-    try:
-        folder = Path(snapshot_download(name, allow_patterns=list(FILES), local_files_only=True))
-        if (folder / "adapter_config.json").is_file():
-            return folder if any(folder.glob("adapter*.safetensors")) else None
-        return folder if weight_files(folder) and not missing_parts(folder) else None
-    except Exception:  # not cached, or only in part
-        return None
+    folders: list[Path] = []
+    with contextlib.suppress(Exception):  # not cached, or only in part, or noted in a way that the library does not understand
+        folders = [Path(snapshot_download(name, allow_patterns=list(FILES), local_files_only=True))]
+    return next(filter(_is_whole, folders or snapshots(repository_folder(name))), None)
+
+
+def _is_whole(folder: Path) -> bool:
+    if (folder / "adapter_config.json").is_file():
+        return any(folder.glob("adapter*.safetensors"))
+    with contextlib.suppress(DraftlightError):
+        return bool(weight_files(folder)) and not missing_parts(folder)
+    return False

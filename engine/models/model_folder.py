@@ -28,7 +28,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
         return that_count(folder, files)
     if not is_described and (folder / "adapter_config.json").is_file():
         raise DraftlightError(_adapter(folder))
-    if found := sorted(folder.glob("*.gguf")):
+    if found := sorted(folder.glob("[!.]*.gguf")):
         raise DraftlightError(
             f"{folder} contains GGUF files but no model for mlx-lm. Choose one of the files instead: "
             f"{listed([file.name for file in found])}."

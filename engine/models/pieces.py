@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
@@ -73,6 +73,12 @@ class Pieces:
     one_space: bool = False
     charsmap: bytes = b""
     merges: Sequence[tuple[str, str]] | None = None
+
+    def within(self, width: int) -> Pieces:
+        """Without pieces that a model of this width does not have and that no text needs, if there are no others beyond it."""
+        if any(kind in (NORMAL, BYTE) for kind in self.kinds[width:]):
+            return self
+        return replace(self, pieces=self.pieces[:width], scores=self.scores[:width], kinds=self.kinds[:width])
 
     def special(self) -> list[Special]:
         """The control tokens."""

@@ -22,6 +22,7 @@ from tokenizers.normalizers import Normalizer
 from engine.errors import DraftlightError
 from engine.lens.thoughts import CHANNEL, MARKS, thought_of
 from engine.models.chat_templates import ChatTemplate
+from engine.models.turn_ends import ends_among
 from engine.types import Message, Thinking
 
 
@@ -38,7 +39,8 @@ def explained(what: str, remedy: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise DraftlightError(f"{what}: {(str(error).splitlines() or [type(error).__name__])[0]}. {remedy}") from error
+        reason = (str(error).splitlines() or [type(error).__name__])[0].removesuffix(".")
+        raise DraftlightError(f"{what}: {reason}. {remedy}") from error
 
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -89,7 +91,7 @@ class Tokenizer:
         chat_template: the model's Jinja template, or None.
         named: texts of tokens by the names that templates know them by ("bos_token"), as far as the model's files name them.
         bos_id, eos_id: as the model's files name them, or None.
-        eos_ids: every token that the files name as an end.
+        eos_ids: every token that ends an answer: those that the files name, and those known by their texts.
         prefix: ids that the model's own tokenizer puts before a text, often the token of the beginning.
         leading_spaces: how many spaces its decoder leaves out at the beginning of a text: one where a space in front is part of
             SentencePiece's words.
@@ -121,7 +123,9 @@ class Tokenizer:
         self.named = dict(named or {})
         self.bos_id = bos_id
         self.eos_id = eos_id
-        self.eos_ids = frozenset((*ends, *(() if eos_id is None else (eos_id,))))
+        added = full.get_added_tokens_decoder()
+        known = ends_among({index: (token.content, index in self.special) for index, token in added.items()})
+        self.eos_ids = known.union(ends, () if eos_id is None else (eos_id,))
         self.prefix = tuple(prefix)
         self.leading_spaces = leading_spaces
         self._cuts: dict[tuple[str, str], bool] = {}

@@ -11,27 +11,32 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import DraftlightError
-from engine.files.foreign import content_of, json_of
+from engine.files.foreign import content_of, json_of, stands_for_another
 from engine.models import bare_tokenizers
 from engine.models.gguf_tokenizer import NAMED
 from engine.models.pieces import SPACE, byte_fallback, byte_level
 from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
 
 
-def from_folder(folder: Path, width: int) -> Tokenizer:
+def from_folder(folder: Path, width: int, adapter: Path | None = None) -> Tokenizer:
     """The tokenizer of an mlx-lm folder: `tokenizer.json`, `tokenizer.model` or ranks of tiktoken, `tokenizer_config.json`, and a
     chat template beside them.
 
     Args:
         width: width of the model's logits; ids from the last token up to it are unknown.
+        adapter: folder of an adapter on the model, whose own files go before those of `folder`.
 
     Raises:
         DraftlightError: a file is missing, damaged, or describes a kind of tokenizer that is not supported.
     """
-    settings = _settings(folder)
-    path = folder / "tokenizer.json"
-    with explained(f"The tokenizer of {folder} cannot be used", "Download or convert the model again."):
-        return _from_files(folder, path, width, settings)
+    with explained(f"The tokenizer of {adapter or folder} cannot be used", "Download or convert the model again."):
+        settings = _settings(folder)
+        template, described = _chat_template(folder, settings), folder
+        if adapter is not None:
+            own = _settings(adapter)
+            template, settings = _chat_template(adapter, own) or template, settings | own
+            described = adapter if any((adapter / name).is_file() for name in ("tokenizer.json", "tokenizer.model")) else folder
+        return _from_files(described, width, settings, template, folder)
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -44,8 +49,9 @@ def _settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) -> Tokenizer:
-    found = _described(path, width, settings) if path.is_file() else _bare(folder, width, settings)
+def _from_files(folder: Path, width: int, settings: dict[str, Any], template: str | None, model: Path) -> Tokenizer:
+    path = folder / "tokenizer.json"
+    found = _described(path, width, settings) if path.is_file() else _bare(folder, width, settings, model)
     named = {name: token.content for name, token in _named(settings).items()}
     bos = found.ids.get(named.get("bos_token", ""))
     return Tokenizer(
@@ -53,7 +59,7 @@ def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) 
         found.full,
         found.special,
         found.vocabulary,
-        _chat_template(folder, settings),
+        template,
         bos,
         found.ids.get(named.get("eos_token", "")),
         named=named,
@@ -62,8 +68,8 @@ def _from_files(folder: Path, path: Path, width: int, settings: dict[str, Any]) 
     )
 
 
-def _bare(folder: Path, width: int, settings: dict[str, Any]) -> bare_tokenizers.Found:
-    model_type = read_json(folder / "config.json", required=False).get("model_type")
+def _bare(folder: Path, width: int, settings: dict[str, Any], model: Path) -> bare_tokenizers.Found:
+    model_type = read_json(model / "config.json", required=False).get("model_type")
     added = read_json(folder / "added_tokens.json", required=False)
     return bare_tokenizers.find(folder, width, model_type, settings, added, _listed(settings).keys())
 
@@ -71,7 +77,7 @@ def _bare(folder: Path, width: int, settings: dict[str, Any]) -> bare_tokenizers
 def _described(path: Path, width: int, settings: Mapping[str, Any]) -> bare_tokenizers.Found:
     """What `tokenizer.json` describes, and the tokens that other files add to it."""
     with explained(f"{path} cannot be read", "Download or convert the model again."):
-        described = json_of(content_of(path))
+        described = _within(json_of(content_of(path)), width)
         full = Backend.from_str(json.dumps(described))
         listed = _add_configured(full, settings, read_json(path.parent / "added_tokens.json", required=False), width)
         added = full.get_added_tokens_decoder()
@@ -199,14 +205,36 @@ def _spaces(backend: Backend) -> int:
     return 101 - len(decoded)
 
 
+def _within(described: dict[str, Any], width: int) -> dict[str, Any]:
+    """The contents of a `tokenizer.json` without tokens that a model of this width does not have and that no text needs.
+
+    Some models have one more added token than embeddings, as Gemma 3 its soft token of images. What text is made of stays: if
+    that is beyond the width, the tokenizer is another model's.
+    """
+    tokens = described.get("added_tokens") or []
+    added = [token for token in tokens if token["id"] < width]
+    beyond = {token["content"] for token in tokens} - {token["content"] for token in added}
+    model = dict(described["model"])
+    vocabulary = model.get("vocab")
+    if isinstance(vocabulary, dict) and max(vocabulary.values(), default=0) >= width:
+        merges = [tuple(merge.split(" ") if isinstance(merge, str) else merge) for merge in model.get("merges") or ()]
+        needed = {text for merge in merges for text in (*merge, "".join(merge))}
+        if merges:
+            beyond |= {text for text, index in vocabulary.items() if index >= width and len(text) > 1}
+        model["vocab"] = {
+            text: index for text, index in vocabulary.items() if index < width or text not in beyond or text in needed
+        }
+    elif isinstance(vocabulary, list) and all(text in beyond for text, _ in vocabulary[width:]):
+        model["vocab"] = vocabulary[:width]
+    return described | {"added_tokens": added, "model": model}
+
+
 def _prefix(backend: Backend, width: int) -> list[int]:
     """What the tokenizer's post-processor puts before a text; what it puts behind one is no part of a text to go on with."""
     alone, whole = (backend.encode("a", add_special_tokens=added).ids for added in (False, True))
     places = range(len(whole) - len(alone) + 1)
     start = next((place for place in places if whole[place : place + len(alone)] == alone), 0)
-    if max(whole, default=0) >= width:
-        raise DraftlightError(f"The tokenizer puts token {max(whole)} before a text, but the model has only {width} tokens.")
-    return list(whole[:start]) if alone else []
+    return [token for token in whole[:start] if token < width] if alone else []
 
 
 def read_json(path: Path, required: bool = True) -> dict[str, Any]:
@@ -227,7 +255,10 @@ def read_json(path: Path, required: bool = True) -> dict[str, Any]:
 def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:
     """The template file if there is one, else the configured one; of several, the one named default."""
     if (folder / "chat_template.jinja").is_file():
-        return (folder / "chat_template.jinja").read_text(encoding="utf-8")
+        content = content_of(folder / "chat_template.jinja")
+        if other := stands_for_another(content):
+            raise DraftlightError(f"{folder / 'chat_template.jinja'} {other}")
+        return content.decode()
     template = read_json(folder / "chat_template.json", required=False).get("chat_template") or settings.get("chat_template")
     if isinstance(template, list):
         named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}

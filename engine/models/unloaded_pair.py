@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.errors import DraftlightError
-from engine.files import library
+from engine.files import library, ollama
 from engine.files.foreign import table
 from engine.files.gguf_header import read_header
 from engine.models.block_config import read_block_config
@@ -32,9 +32,12 @@ def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:
         return f"No drafter can be used with {target.name}: it {reason}", ""
     try:
         if place.is_file():
-            header = read_header(place)
+            of_ollama = ollama.model_of(place)
+            if of_ollama is not None and of_ollama.problem:
+                return f"{of_ollama.name} {of_ollama.problem}", ""
+            header = read_header(ollama.weights_of(place))
             tokens = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
-            return _told(target, place.stem, tokens)
+            return _told(target, place.stem if of_ollama is None else of_ollama.name, tokens)
         config = read_json(place / "config.json")
         if type_stated(config) == BLOCK_FOLDER:
             return block_reason(read_block_config(config, place), target) or "", ""

@@ -35,6 +35,7 @@ from engine.types import DecodingOptions, Emitted, Milliseconds, Origin, Proposa
 from engine.worker import Engine
 from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE, FakeBackend
+from tests.engine.files.ollama_store import write_layer, write_manifest, write_weights
 from tests.engine.hub_server import hub_on_the_loopback
 
 ROOT = Path(__file__).parents[3]
@@ -123,6 +124,28 @@ def test_a_model_without_a_template_continues_the_text_and_chat_says_so(
         "draftlight: base has no chat template: it continues your text as it stands, and the system prompt is not used."
     )
     assert prompt_read(home) == "Once upon"
+
+
+def test_the_system_prompt_that_a_model_comes_with_is_used_and_shown(
+    backend: FakeBackend, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    system = write_layer(tmp_path, "system", b"You are\nMario.")
+    params = write_layer(tmp_path, "params", b'{"stop": ["User:"], "temperature": 0.3}')
+    target = write_manifest(tmp_path, "registry.ollama.ai/library/mario/latest", write_weights(tmp_path), system, params)
+
+    def header(*more: str) -> tuple[dict[str, Any], str]:
+        assert main(["chat", "hi", "--target", str(target), "--max-tokens", "2", "--json", "--no-save", *more]) == 0
+        printed = capsys.readouterr()
+        return json.loads(printed.out.splitlines()[0]), printed.err
+
+    used, said = header()
+    assert used["prompt"]["messages"][0] == {"role": "system", "content": "You are\nMario."}
+    assert (used["options"]["stop"], used["options"]["temperature"]) == (["User:"], 0.3)
+    assert "draftlight: the model's own system prompt, unless --system is given: You are Mario." in said
+    for more, messages in ((["--system", "Be brief."], ["Be brief.", "hi"]), (["--system", ""], ["hi"]), (["--raw"], ["hi"])):
+        used, said = header(*more)
+        assert [message["content"] for message in used["prompt"]["messages"]] == messages
+        assert "system prompt" not in said
 
 
 def test_a_model_too_large_for_the_memory_is_refused_with_the_option_that_loads_it_anyway(

@@ -82,6 +82,33 @@ def test_a_targets_recommended_sampling_comes_into_force_where_the_user_has_set_
     assert (settings.temperature, settings.top_k, settings.min_p) == (1.0, 0, 0.05)
 
 
+def test_a_targets_own_system_prompt_and_stop_sequences_come_into_force_likewise(tmp_path: Path) -> None:
+    mario = (("temperature", 0.3), ("stop", ("User:",)), ("system_prompt", "You are Mario."))
+    settings = replace(Settings(), **Settings().recommendations(mario))
+    assert (settings.system_prompt, settings.stop, settings.temperature) == ("You are Mario.", ("User:",), 0.3)
+    assert (settings.default("system_prompt"), settings.default("stop")) == ("You are Mario.", ("User:",))
+    stored.save(tmp_path / "settings.json", settings)
+    assert stored.load(tmp_path / "settings.json") == (settings, "")
+    other = replace(settings, **settings.recommendations((("system_prompt", "You are Luigi."),)))
+    assert (other.system_prompt, other.stop) == ("You are Luigi.", ())
+    assert replace(other, **other.recommendations(())).system_prompt == ""
+    own = Settings(system_prompt="Be brief.", stop=("END",))
+    own = replace(own, **own.recommendations(mario))
+    assert (own.system_prompt, own.stop) == ("Be brief.", ("END",))
+    own = replace(own, **own.recommendations(()))
+    assert (own.system_prompt, own.stop) == ("Be brief.", ("END",))
+
+
+@pytest.mark.parametrize(
+    "wrong", [[["system_prompt", 3]], [["stop", "User:"]], [["stop", [""]]], [["colour", 1.0]], [["top_k"]], [["top_k", "7"]]]
+)
+def test_an_impossible_recommendation_in_a_file_is_dropped(wrong: object, tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"recommended": wrong, "top_k": 7}))
+    settings, note = stored.load(path)
+    assert settings == Settings(top_k=7) and "recommended" in note
+
+
 def test_what_a_target_recommended_is_remembered(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     settings = Settings(temperature=0.6, recommended=(("temperature", 0.6),))

@@ -15,7 +15,7 @@ from app.session.presets import LONGEST_NAME, Preset, preset_of, with_preset, wi
 from app.session.settings import Settings
 from app.window.preset_row import PresetRow
 from engine.types import LoadFinished
-from tests.app.driving import Open
+from tests.app.driving import Open, ask
 from tests.app.fakes import MODEL
 
 WARM = Preset("Warm", "Be kind.", temperature=1.3, top_p=0.95, top_k=40)
@@ -168,3 +168,24 @@ def test_what_the_publisher_recommends_is_one_button(qtbot: QtBot, open_window: 
     button.click()
     assert {name: getattr(window.settings, name) for name, _ in sampling} == dict(sampling)
     assert not button.isEnabled()
+
+
+def test_the_system_prompt_that_a_model_comes_with_is_shown_used_and_can_be_changed(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window()
+    mario = (("temperature", 0.3), ("stop", ("User:",)), ("system_prompt", "You are Mario."))
+    engine.say(LoadFinished(replace(MODEL, sampling=mario), 0.1))
+    qtbot.waitUntil(lambda: window.settings.system_prompt == "You are Mario.")
+    assert "comes with a system prompt: “You are Mario.”" in window.banner.words.text()
+    window.open_options()
+    assert window.options.fields["system_prompt"].widget.toPlainText() == "You are Mario."
+    assert window.options.recommended.text() == "temperature 0.3, stop sequences,\nsystem prompt"
+    window.options.close()
+    ask(qtbot, window)
+    (request,) = engine.requests
+    assert (request.messages[0].role, request.messages[0].content) == ("system", "You are Mario.")
+    assert request.options.stop == ("User:",)
+    window.chat.change("system_prompt", "Be brief.")
+    window.options._use_recommended()
+    assert window.settings.system_prompt == "You are Mario."
+    engine.say(LoadFinished(replace(MODEL, sampling=()), 0.1))
+    qtbot.waitUntil(lambda: window.settings.system_prompt == "")

@@ -7,9 +7,11 @@ import os
 import shutil
 from pathlib import Path
 
+import platformdirs
 import pytest
 
-from engine.files import library
+from engine.errors import DraftlightError
+from engine.files import library, recommended_sampling
 from engine.models.loading import load
 from tests.engine import gguf_files, tiny_models
 
@@ -105,6 +107,108 @@ def test_what_cannot_be_used_is_listed_with_the_reason(home: Path) -> None:
     assert "split into several files" in problems["split-00001-of-00002"]
     assert "claims to have" in problems["damaged"]
     assert "is damaged" in problems["cut"]
+
+
+@pytest.mark.parametrize("place", ["home", "pointer", "application data", "old home"])
+def test_a_folder_that_the_user_of_lm_studio_has_chosen_is_looked_through(
+    place: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", (home / "config").as_posix())
+    chosen = home / "drive" / "models"
+    (chosen / "publisher" / "moved").mkdir(parents=True)
+    tiny_models.write_gguf(chosen / "publisher" / "moved" / "moved.gguf")
+    settings = {
+        "home": home / ".lmstudio",
+        "pointer": home / "elsewhere",
+        "application data": Path(platformdirs.user_config_path("LM Studio", appauthor=False, roaming=True)),
+        "old home": home / ".cache" / "lm-studio",
+    }[place]
+    settings.mkdir(parents=True, exist_ok=True)
+    if place == "pointer":
+        (home / ".lmstudio-home-pointer").write_text(f"{settings}\n", encoding="utf-8-sig")
+        tiny_models.write_folder(settings / "models" / "publisher" / "beside")
+    written = "~/drive/models" if place == "old home" else chosen.as_posix()
+    (settings / "settings.json").write_text(json.dumps({"downloadsFolder": written}))
+    names = {model.name for model in library.find() if model.source == "LM Studio"}
+    beside = {"publisher/beside"} if place == "pointer" else set()
+    assert names == {"publisher/tiny-GGUF/tiny-Q4_0", "publisher/moved/moved"} | beside
+    (settings / "settings.json").write_text('{"downloadsFolder": ["\0"]}')
+    (home / ".lmstudio-home-pointer").write_bytes(b"\xff\0")
+    assert "publisher/tiny-GGUF/tiny-Q4_0" in {model.name for model in library.find()}
+
+
+APPLE_DOUBLE = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(4000)
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d" * 32 + b"\nsize 988097824\n"
+
+
+def test_what_macos_notes_about_a_file_is_no_model(home: Path) -> None:
+    """On a drive that cannot hold it otherwise, it lies beside each file under its name."""
+    mine = home / "mine"
+    folder = tiny_models.write_folder(mine / "folder")
+    tiny_models.write_gguf(mine / "good.gguf")
+    (mine / "alone").mkdir()
+    (mine / "alone" / "config.json").write_text("{}")
+    for name in (
+        "good.gguf",
+        "folder/config.json",
+        "folder/model.safetensors",
+        "folder/tokenizer.json",
+        "alone/model.safetensors",
+    ):
+        place = mine / name
+        place.with_name(f"._{place.name}").write_bytes(APPLE_DOUBLE)
+    found = {model.name: model.problem for model in library.find([mine]) if model.source == str(mine)}
+    assert found == {"good": "", "folder": ""}
+    load(folder.as_posix())
+    with pytest.raises(DraftlightError, match=r"._good.gguf only holds what macOS notes about another file\. Choose the file"):
+        load((mine / "._good.gguf").as_posix())
+
+
+def test_a_pointer_of_git_lfs_is_called_that(home: Path) -> None:
+    mine = home / "mine"
+    for name in ("config.json", "model.safetensors"):
+        (tiny_models.write_folder(mine / name[:5]) / name).write_bytes(POINTER)
+    (mine / "file.gguf").write_bytes(POINTER)
+    problems = {model.name: model.problem for model in library.find([mine]) if model.source == str(mine)}
+    assert len(problems) == 3
+    for problem in problems.values():
+        assert "is only Git LFS's pointer to the file. Install Git LFS and run “git lfs pull”" in problem
+        assert ".." not in problem
+
+
+def test_of_a_split_file_the_first_part_is_listed(home: Path) -> None:
+    """llama.cpp notes behind the vocabulary that it is split, so the listing goes by the name."""
+    mine = home / "mine"
+    mine.mkdir()
+    for name in ("a-00001-of-00003", "a-00002-of-00003", "a-00003-of-00003", "b-00002-of-00002"):
+        tiny_models.write_gguf(mine / f"{name}.gguf")
+    problems = {model.name: model.problem for model in library.find([mine]) if model.source == str(mine)}
+    assert set(problems) == {"a-00001-of-00003", "b-00002-of-00002"}
+    assert problems["a-00001-of-00003"].startswith("It is part 1 of 3 of a model that is split into several files. Join them")
+    assert problems["b-00002-of-00002"].startswith("It is part 2 of 2")
+
+
+@pytest.mark.parametrize("note", ["new\n", " new \r\n", None, "gone", "../../elsewhere"])
+def test_a_copied_cache_of_the_hub_is_read_whatever_notes_it_lacks(
+    note: str | None, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listed, loaded by its name without a network, and recommended sampling is found, too."""
+    hub = home / ".cache" / "huggingface" / "hub"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", hub.as_posix())
+    repository = hub / "models--org--tiny"
+    os.utime(repository / "snapshots" / "old", (1, 1))
+    (repository / "snapshots" / "new" / "generation_config.json").write_text('{"temperature": 0.25}')
+    (repository / "refs" / "main").unlink()
+    if note is not None:
+        (repository / "refs" / "main").write_text(note)
+    (listed,) = (model for model in library.find() if model.source == "Hugging Face")
+    assert (listed.name, listed.target) == ("org/tiny", (repository / "snapshots" / "new").as_posix())
+    loaded = load("org/tiny")
+    assert (loaded.name, loaded.path) == ("org/tiny", listed.target)
+    assert recommended_sampling.of_target("org/tiny") == loaded.sampling == (("temperature", 0.25),)
+    (repository / "snapshots" / "new" / "model.safetensors").unlink()
+    if note in (None, "gone", "../../elsewhere"):
+        assert load("org/tiny").path.endswith("old"), "the newest that is whole"
 
 
 def test_an_interrupted_download_of_another_program_is_no_model(home: Path) -> None:

@@ -13,6 +13,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.tuner.utils import linear_to_lora_layers, load_adapters
 from mlx_lm.utils import load_model
 from safetensors.numpy import save_file
+from transformers import AutoTokenizer
 
 from engine.errors import DraftlightError
 from engine.models.loading import load
@@ -87,6 +88,31 @@ def test_an_adapter_of_peft_adds_its_products_to_a_base_beside_it(base: str, tmp
     expected = load(tiny_models.write_folder(tmp_path / "summed", summed).as_posix())
     loaded = load((tmp_path / "adapter").as_posix())
     np.testing.assert_allclose(np.array(loaded.model(TOKENS)), np.array(expected.model(TOKENS)), atol=1e-4)
+
+
+def test_a_conversation_has_the_adapters_own_form_and_ends(tmp_path: Path) -> None:
+    """Training saves tokenizer and template beside the adapter, as for a base model that has no template. The ids are those of
+    transformers for the adapter's folder."""
+    base = tiny_models.write_folder(tmp_path / "base", eos_token_id=260)
+    tiny_models.make_base(base)
+    adapter_of_peft(base.as_posix(), tmp_path / "adapter")
+    plain = load((tmp_path / "adapter").as_posix())
+    assert (plain.tokenizer.chat_template, plain.tokenizer.eos_id) == (None, 2)
+    assert plain.tokenizer.raw_prompt("hello") == load(base.as_posix()).tokenizer.raw_prompt("hello")
+    template = "{% for m in messages %}{{ m['content'] + eos_token }}{% endfor %}"
+    own = {"chat_template": template, "eos_token": "<|endoftext|>", "tokenizer_class": "PreTrainedTokenizerFast"}
+    (tmp_path / "adapter" / "tokenizer_config.json").write_text(json.dumps(own))
+    changed = load((tmp_path / "adapter").as_posix()).tokenizer
+    turns = [{"role": "user", "content": "hello"}]
+    assert (changed.eos_id, changed.named["bos_token"]) == (0, "<|im_start|>")
+    tiny_models.backend().save((tmp_path / "adapter" / "tokenizer.json").as_posix())
+    whole = load((tmp_path / "adapter").as_posix()).tokenizer
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "adapter").apply_chat_template(turns, return_dict=False)
+    assert whole.apply_chat_template(turns) == changed.apply_chat_template(turns) == theirs
+    assert whole.prefix == ()
+    (tmp_path / "adapter" / "chat_template.jinja").write_text("{{ messages[0]['content'] }}!")
+    file = load((tmp_path / "adapter").as_posix()).tokenizer
+    assert file.decode(file.apply_chat_template(turns)) == "hello!"
 
 
 def test_what_does_not_fit_or_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

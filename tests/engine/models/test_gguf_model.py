@@ -103,7 +103,7 @@ def test_logits_equal_those_of_the_same_weights_in_a_folder(kind: str, tmp_path:
     from_folder = load(tiny_models.write_folder(tmp_path / "folder", tiny_models.through(kind, made)).as_posix())
     np.testing.assert_allclose(logits(from_file.model), logits(from_folder.model), atol=2e-4)
     assert from_file.vocabulary == from_folder.vocabulary
-    assert from_file.eos_ids == from_folder.eos_ids == {2}
+    assert from_file.eos_ids == from_folder.eos_ids == {0, 2}
     assert from_file.context_length == from_folder.context_length == tiny_models.CONTEXT
 
 
@@ -213,6 +213,8 @@ def test_other_quantisations_are_refused_by_name(kind: str, tmp_path: Path) -> N
         (b"PK\x03\x04 an archive", "is not a GGUF file"),
         (b"<html>not found</html>", "is not a GGUF file"),
         (b"GGUF\x00\x00\x00\x03" + bytes(16), "version 50331648"),
+        (b"tjgg\x01\x00\x00\x00" + bytes(16), "is not a GGUF file but of an older format"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "only Git LFS's pointer .*git lfs pull"),
         (b"GGUF\x01\x00\x00\x00" + bytes(16), "version 1;"),
         (b"GGUF\x03\x00\x00\x00" + b"\xff" * 16, "claims to have 18446744073709551615 entries"),
         (b"GGUF\x03\x00\x00\x00" + bytes(16), "architecture None"),
@@ -223,6 +225,51 @@ def test_what_is_no_gguf_file_is_refused(content: bytes, message: str, tmp_path:
     path.write_bytes(content)
     with pytest.raises(DraftlightError, match=message):
         load(path.as_posix())
+
+
+NO_MODELS: list[tuple[dict[str, Any], str]] = [
+    ({"split__count": 2, "split__no": 1}, "is part 2 of 2 of a model that is split into several files. .*--merge"),
+    ({"general__type": "adapter", "adapter__type": "lora"}, r"is an adapter \(LoRA\) .*base model"),
+    ({"architecture": "clip"}, r"\(mmproj\) .* Choose the other GGUF file"),
+    ({"general__type": "mmproj"}, r"\(mmproj\) .* Choose the other GGUF file"),
+    ({"general__type": "imatrix"}, "is an importance matrix"),
+    ({"architecture": "controlvector"}, "is a control vector"),
+    ({"architecture": "nomic-bert"}, "is an embedding model"),
+    ({"llama__pooling_type": 3}, "is an embedding model"),
+    ({"made": {}}, "contains no weights"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), NO_MODELS, ids=[message for _, message in NO_MODELS])
+def test_a_gguf_file_that_is_no_language_model_is_called_what_it_is(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = tiny_models.write_gguf(tmp_path / "tiny.gguf", **({"architecture": "llama"} | changes))
+    with pytest.raises(DraftlightError, match=message):
+        load(path.as_posix())
+
+
+def test_a_part_without_metadata_and_a_file_for_big_endian_machines_are_called_that(tmp_path: Path) -> None:
+    path = tmp_path / "file.gguf"
+    for endian, message in (
+        (gguf.GGUFEndian.LITTLE, "is part 3 of 3"),
+        (gguf.GGUFEndian.BIG, "is a GGUF file for big-endian machines"),
+    ):
+        writer = gguf.GGUFWriter(path, "llama", endianess=endian)
+        writer.kv_data[0].clear()  # as llama-gguf-split writes all parts but the first
+        writer.add_uint16("split.no", 2)
+        writer.add_uint16("split.count", 3)
+        writer.add_tensor("blk.1.attn_q.weight", np.zeros((64, 64), np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        with pytest.raises(DraftlightError, match=message):
+            load(path.as_posix())
+
+
+def test_a_pooling_type_of_none_is_no_hindrance(tmp_path: Path) -> None:
+    load(tiny_models.write_gguf(tmp_path / "tiny.gguf", llama__pooling_type=0, split__count=1, general__type="model").as_posix())
 
 
 def test_a_file_cut_off_anywhere_is_refused(tmp_path: Path) -> None:

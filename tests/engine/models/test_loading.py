@@ -63,7 +63,7 @@ def test_logits_of_the_builtin_target_are_those_of_transformers(builtin: LoadedM
 
 def test_the_builtin_target_is_described(builtin: LoadedModel) -> None:
     assert (builtin.name, builtin.sha256, builtin.context_length) == ("SmolLM2-135M-Instruct", SHA256, 8192)
-    assert builtin.eos_ids == {2}
+    assert builtin.eos_ids == {0, 2}, "<|endoftext|> and <|im_end|>"
     assert len(builtin.vocabulary) == 49152
     assert {array.dtype for _, array in tree_flatten(builtin.model.parameters())} == {mx.float32}
     assert {type(entry) for entry in make_prompt_cache(builtin.model)} == {KVCache}
@@ -113,6 +113,7 @@ def test_the_stated_context_is_taken(tmp_path: Path) -> None:
         (None, None, {}, {2}),
         (2, {"eos_token_id": [0, 261]}, {}, {0, 2, 261}),
         (0, {"eos_token_id": 261}, {}, {2, 261}),
+        (260, {"eos_token_id": [261, 262]}, {}, {2, 261, 262}),
         (260, {"eos_token_id": None}, {}, {2, 260}),
         (260, None, {"eos_token": None}, {260}),
         (260, None, {"eos_token": None, "special_tokens_map": {"eos_token": {"content": "<|endoftext|>"}}}, {0, 260}),
@@ -123,7 +124,8 @@ def test_the_stated_context_is_taken(tmp_path: Path) -> None:
 def test_an_answer_ends_with_the_tokens_it_ends_with_in_mlx_lm(
     stated: Any, generation: Any, settings: dict[str, Any], ends: set[int], tmp_path: Path
 ) -> None:
-    """Those of config.json, or of generation_config.json in their place, and the tokenizer's as well."""
+    """Those of generation_config.json and the tokenizer's; here also those of config.json where mlx-lm replaces them, and those
+    that are known by their texts: <|endoftext|> and <|im_end|>."""
     folder = tiny_models.write_folder(tmp_path, eos_token_id=stated)
     if generation is not None:
         (folder / "generation_config.json").write_text(json.dumps(generation))
@@ -134,7 +136,13 @@ def test_an_answer_ends_with_the_tokens_it_ends_with_in_mlx_lm(
     path.write_text(json.dumps(written))
     _, theirs = mlx_lm.load(folder.as_posix())
     assert theirs.eos_token_ids == ends
-    assert load(folder.as_posix()).eos_ids == ends
+    own = set(stated) if isinstance(stated, list) else {stated} - {None}
+    assert load(folder.as_posix()).eos_ids == ends | own | {0, 2}
+
+
+def test_ends_of_the_text_model_count_and_impossible_ones_do_not(tmp_path: Path) -> None:
+    folder = tiny_models.write_folder(tmp_path, eos_token_id=True, text_config={"eos_token_id": [260, -1, 10_000, "x", 261.0]})
+    assert load(folder.as_posix()).eos_ids == {0, 2, 260}
 
 
 def glm4_moe_config() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,26 @@ def in_shards(folder: Path, shards: int = 3, index: bool = True) -> Path:
         placed = {weight: names[place % shards] for place, (weight, _) in enumerate(made)}
         (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": placed}))
     return folder
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d" * 32 + b"\nsize 988097824\n"
+"""What `git clone` leaves in a file's place where Git LFS is not installed."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "tokenizer.model"],
+)
+def test_a_pointer_of_git_lfs_in_a_files_place_is_called_that(name: str, tmp_path: Path) -> None:
+    folder = tiny_models.write_folder(tmp_path)
+    if name == "tokenizer.model":
+        (folder / "tokenizer.json").unlink()
+    (folder / name).write_bytes(POINTER)
+    with pytest.raises(
+        DraftlightError, match=rf"{re.escape(name)}.* is only Git LFS's pointer to the file\. .*git lfs pull"
+    ) as told:
+        load(folder.as_posix())
+    assert ".." not in str(told.value)
 
 
 @pytest.mark.parametrize("index", [True, False])

@@ -432,7 +432,7 @@ def test_a_folder_tokenizes_as_its_file_says(tmp_path: Path) -> None:
     for text in ["hello world 42", "  héllo\n<|im_end|>", "ab" * 20]:
         assert tokenizer.encode(text, allow_special=True) == backend.encode(text, add_special_tokens=False).ids
         assert tokenizer.decode(tokenizer.encode(text)) == text
-    assert (tokenizer.bos_id, tokenizer.eos_ids) == (1, {2})
+    assert (tokenizer.bos_id, tokenizer.eos_id, tokenizer.eos_ids) == (1, 2, {0, 2})
     assert tokenizer.chat_template == tiny_models.TEMPLATE
 
 
