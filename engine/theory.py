@@ -36,8 +36,9 @@ _LIKELY = 1e-8
 """Tokens below it on both sides are the rest, where that leaves few others."""
 _FEW = 1536
 """So many are sorted sooner than gathered."""
-_BITS = (4, 7, 9)
-"""Of a ratio, after the leading one, within a group: more where fewer leave too much open."""
+_GROUP_BITS = 13
+"""Ratios are gathered in at most 2^13 groups, so that groups are the narrower the closer the ratios lie together: 9 bits of each
+ratio after the leading one for ratios within 16 octaves, all 23 where they differ by a thousandth at most."""
 _TOTAL_TOLERANCE = 1e-3
 
 DROPPED_BITS = 17
@@ -122,23 +123,16 @@ def expected_of_weights(
         known = p_known / np.float64(p_total), q_known / np.float64(q_total)
         rest, moved_rest, unknown = _rest(known, p_row, q_row, both, likely, p_total)
         match = _probability((known[0] * known[1]).sum())
-        tried = _BITS if likely.size > _FEW else (None,)
-        for bits in tried:
-            gathered, moved = (known, known) if bits is None else _in_groups(p_known, q_known, p_total, q_total, bits)
-            whole = _joined(gathered, rest)
-            apart = whole if moved is gathered and moved_rest is rest else _joined(moved, moved_rest)
-            lower, upper = _between(whole, apart)
-            if upper - lower + unknown <= EXPECTED_TOLERANCE:
-                return match, upper, rejection
-            if bits == tried[-1] or moved_rest is rest:
-                continue
-            if upper - _agreement(_joined(gathered, moved_rest)) > EXPECTED_TOLERANCE:
-                break  # to gather the likely ones more finely is in vain: the rest alone leaves too much open
-    match = _probability(_inner(p, q) / (p_total * q_total))
-    for bits in _BITS:
-        lower, upper = _between(*_in_groups(p, q, p_total, q_total, bits))
-        if upper - lower <= EXPECTED_TOLERANCE:
+        gathered, moved = (known, known) if likely.size <= _FEW else _in_groups(p_known, q_known, p_total, q_total)
+        whole = _joined(gathered, rest)
+        apart = whole if moved is gathered and moved_rest is rest else _joined(moved, moved_rest)
+        lower, upper = _between(whole, apart)
+        if upper - lower + unknown <= EXPECTED_TOLERANCE:
             return match, upper, rejection
+    match = _probability(_inner(p, q) / (p_total * q_total))
+    lower, upper = _between(*_in_groups(p, q, p_total, q_total))
+    if upper - lower <= EXPECTED_TOLERANCE:
+        return match, upper, rejection
     return match, _agreement((p / np.float64(p_total), q / np.float64(q_total))), rejection
 
 
@@ -342,29 +336,35 @@ def _agreement(tokens: Sides) -> float:
         return _probability((p * q / (at_least * q + below * p)).sum())
 
 
-def _in_groups(
-    p: NDArray[np.floating], q: NDArray[np.floating], p_total: float, q_total: float, bits: int
-) -> tuple[Sides, Sides]:
-    """Tokens of (tokens,) weights gathered by r = p / q where that agrees to so many bits after the leading one, and moved out
-    (`_between`). Those above `_ALONE` on a side stay alone."""
+def _in_groups(p: NDArray[np.floating], q: NDArray[np.floating], p_total: float, q_total: float) -> tuple[Sides, Sides]:
+    """Gathers tokens of (tokens,) weights by r = p / q, and moves the groups out (`_between`). Tokens above `_ALONE` on a side
+    stay alone. Of those that have nothing on one side, only the sums matter."""
     p_row, q_row = (np.multiply(side, np.float32(1 / total), dtype=np.float32) for side, total in ((p, p_total), (q, q_total)))
     alone = np.flatnonzero(np.maximum(p_row, q_row) > _ALONE)
     single = p.take(alone) / np.float64(p_total), q.take(alone) / np.float64(q_total)
     p_row[alone] = q_row[alone] = 0
-    gathered, moved = _gathered(p_row, q_row, bits)
+    has_both = np.minimum(p_row, q_row) >= np.finfo(np.float32).tiny
+    if not has_both.all():
+        p_only, q_only = (row[~has_both].sum(dtype=np.float64) for row in (p_row, q_row))
+        single = _joined(single, (np.array([p_only, 0.0]), np.array([0.0, q_only])))
+        p_row, q_row = p_row[has_both], q_row[has_both]
+    if not p_row.size:
+        return single, single
+    gathered, moved = _gathered(p_row, q_row)
     return _joined(single, gathered), _joined(single, moved)
 
 
-def _gathered(p: NDArray[np.float32], q: NDArray[np.float32], bits: int) -> tuple[Sides, Sides]:
-    """Masses of the groups, and of each what stands at its borders once it is moved out."""
+def _gathered(p: NDArray[np.float32], q: NDArray[np.float32]) -> tuple[Sides, Sides]:
+    """Masses of the groups, and of each what stands at its borders once it is moved out. No probability is 0."""
     # The leading bits of a positive float32, as an integer, number its octave and the part of the octave.
-    dropped_bits = 23 - bits
-    smallest = np.finfo(np.float32).tiny
-    numbers = ((p + smallest) / (q + smallest)).view(np.int32) >> dropped_bits
+    numbers = (p / q).view(np.int32)
     first = int(numbers.min())
+    dropped_bits = max(0, (int(numbers.max()) - first).bit_length() - _GROUP_BITS)
+    first >>= dropped_bits
+    numbers >>= dropped_bits
     index = np.subtract(numbers, first, dtype=np.intp)
     p_groups, q_groups = (np.bincount(index, weights).astype(np.float64) for weights in (p, q))
-    used = np.flatnonzero(p_groups + q_groups)
+    used = np.flatnonzero(p_groups)
     groups = p_groups[used], q_groups[used]
     return groups, _moved_out(groups, *_borders(used + first, dropped_bits))
 
