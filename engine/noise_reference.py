@@ -551,17 +551,20 @@ FLAT_FROM = 0.7
 
 
 LIKELY_FROM = 0.1
-"""Where more tokens than this share may win without a rare word, words in order are searched sooner than both halves."""
+"""Where more tokens than this share may win without a rare word, those with one are given their noise first."""
 
 
 class _Contest(NamedTuple):
     """A draw of which it is known what can win: tokens whose values are above `possible`, and without a rare word those above
-    `likely`. `scores_of` makes the scores of some."""
+    `likely`. `scores_of` makes the scores of some, and `least` the two limits from a sum that the winner reaches at least.
+    `reach`: tokens that come less than this below the winner count as well."""
 
     values: Floats
     possible: np.float32
     likely: np.float32
     scores_of: Callable[[npt.NDArray[np.int64]], Floats]
+    least: Callable[[float], tuple[np.float32, np.float32]]
+    reach: float
 
     def pairs(self) -> npt.NDArray[np.bool_]:
         """(all pairs,) whether one of the two tokens can win."""
@@ -577,23 +580,40 @@ class _Contest(NamedTuple):
             known: words of at least `pairs`; None where all are drawn.
         """
         if known is None:
+            rare, rare_words = stream.rare()
             above = self.values > self.likely
             if np.count_nonzero(above) > LIKELY_FROM * len(above):
-                tokens = np.flatnonzero(above | (stream.words <= RARE_WORD))
-                return tokens, stream.words.take(tokens)
-            rare, rare_words = stream.rare()
-            likely = np.flatnonzero(above)
-            drawn = stream.halves[likely & 1, likely >> 1]
+                above = self.values > self._raised(rare, rare_words)
+            found = np.flatnonzero(above)
+            drawn = stream.halves[found & 1, found >> 1]
             others = drawn > RARE_WORD
-            return np.concatenate([rare, likely[others]]), np.concatenate([rare_words, drawn[others]])
+            return np.concatenate([rare, found[others]]), np.concatenate([rare_words, drawn[others]])
         both = _pairs_of(self.values).take(known.pairs).view(np.float32).reshape(-1, 2)
-        chosen = np.flatnonzero((known.words <= RARE_WORD) | (both > self.likely))
-        tokens = 2 * known.pairs.take(chosen >> 1) + (chosen & 1)
-        words_ = known.words.reshape(-1).take(chosen)
+        is_rare = known.words <= RARE_WORD
+        above = both > self.likely
+        if np.count_nonzero(above) > LIKELY_FROM * len(self.values):
+            above = both > self._raised(*self._tokens_of(known, is_rare & (both > self.possible)))
+        return self._tokens_of(known, is_rare | above)
+
+    def _tokens_of(self, known: Known, chosen: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], Words]:
+        """Those (pairs, 2) of the known pairs that are chosen, and their words."""
+        found = np.flatnonzero(chosen)
+        tokens = 2 * known.pairs.take(found >> 1) + (found & 1)
+        words_ = known.words.reshape(-1).take(found)
         if len(self.values) % 2:  # the last may be none
             exist = tokens < len(self.values)
             return tokens[exist], words_[exist]
         return tokens, words_
+
+    def _raised(self, rare: npt.NDArray[np.int64], drawn: Words) -> np.float32:
+        """`likely` by what tokens with a rare word reach. In a flat row one of them mostly wins, and hardly any other token is
+        left, where the likeliest token alone rules out none."""
+        sums = self.scores_of(rare) + _in_float32(gumbel_units(drawn))
+        if self.reach < math.inf:
+            reached = float(sums.max(initial=-np.inf)) - self.reach
+        else:
+            reached = float(np.partition(sums, -2)[-2]) if len(sums) > 1 else -math.inf
+        return max(self.likely, self.least(reached)[1]) if math.isfinite(reached) else self.likely
 
     def decided(self, tokens: npt.NDArray[np.int64], noise: Floats, with_margin: bool = False) -> tuple[int, np.float32]:
         """The winner, ties to the lowest id, and its margin among what can win; inf where it is not asked for.
@@ -648,8 +668,13 @@ def _contest(
             near = np.append(near, _next_best(logits, near))
         near = near[:MOST_NEAR]
         reached = float(sorted(scores_of(near) + _in_float32(gumbel_units(stream.few(near))))[-2])
-    possible, likely = (np.float32(least / float(scale)) for least in _least(reached))
-    return _Contest(logits, possible, likely, scores_of)
+
+    def least(sum_: float) -> tuple[np.float32, np.float32]:
+        """Limits for logits."""
+        possible, likely = _least(sum_)
+        return np.float32(possible / float(scale)), np.float32(likely / float(scale))
+
+    return _Contest(logits, *least(reached), scores_of, least, reach)
 
 
 def draw_below(bounds: Floats, logarithms_of: Callable[[npt.NDArray[np.int64]], Floats], stream: Stream) -> int | None:
@@ -668,8 +693,14 @@ def draw_below(bounds: Floats, logarithms_of: Callable[[npt.NDArray[np.int64]], 
     highest = float(logarithms_of(np.array([likeliest]))[0])
     if not math.isfinite(highest):
         return None
-    possible, likely = (np.float32(math.exp(least)) for least in _least(highest + about_noise(stream.word(likeliest))))
-    contest = _Contest(bounds, possible, likely, logarithms_of)
+
+    def least(sum_: float) -> tuple[np.float32, np.float32]:
+        """Limits for bounds of weights."""
+        possible, likely = _least(sum_)
+        return np.float32(math.exp(possible)), np.float32(math.exp(likely))
+
+    reached = highest + about_noise(stream.word(likeliest))
+    contest = _Contest(bounds, *least(reached), logarithms_of, least, 0.0)
     (known,) = known_words([stream], [contest.pairs()])
     return contest.decided_alone(stream, known)[0]
 

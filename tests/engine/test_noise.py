@@ -222,6 +222,8 @@ def rows_to_draw_from(vocab_size: int) -> dict[str, np.ndarray]:
         "usual": usual,
         "peaked": peaked,
         "flat": usual * 0.01,
+        "broad": usual * 0.5,
+        "two levels": np.where(generator.random(vocab_size) < 0.3, 4.5, 0.0),
         "a few below": few,
         "far below": np.where(np.arange(vocab_size) == 3, 0.0, -7.5),
         "masked": masked,
@@ -329,6 +331,29 @@ def test_looking_for_the_second_best_within_too_little_would_be_found(monkeypatc
     least = reference._least
     monkeypatch.setattr(reference, "_least", lambda reached: least(reached + 0.9))
     assert "a few below" in differing_draws(5_000, seeds=25)
+
+
+def test_a_limit_that_rare_words_raise_too_far_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised = reference._Contest._raised
+    monkeypatch.setattr(reference._Contest, "_raised", lambda *given: raised(*given) + np.float32(2.0))
+    assert "usual" in differing_draws(5_000, seeds=25)
+
+
+@pytest.mark.parametrize("reach", [0.0, 0.5, np.inf])
+@pytest.mark.parametrize("spread", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("masked", [0.0, 0.5])
+def test_few_tokens_of_a_flat_row_are_given_noise(
+    masked: float, spread: float, reach: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a draw at a high temperature takes several times as long as one of a sharp row."""
+    generator = np.random.default_rng(5)
+    logits = generator.normal(0.0, spread, 50_000).astype(np.float32)
+    logits[generator.random(logits.size) < masked] = -np.inf
+    given, units = [], reference.gumbel_units
+    monkeypatch.setattr(reference, "gumbel_units", lambda drawn: given.append(drawn.size) or units(drawn))
+    for position in range(5):
+        reference.draw_with_margin(logits, 0.5, reference.Stream(reference.stream_key(3, position), logits.size), reach)
+    assert 0 < sum(given) / 5 < logits.size / 20
 
 
 @pytest.mark.parametrize(("kept", "spared"), [(40, True), (5_000, True), (19_000, False)])
