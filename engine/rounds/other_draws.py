@@ -59,8 +59,7 @@ class HostDraws:
         target: ids that the target draws there with `shared` noise, at least up to the first one that was not proposed.
         coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
         independent: ids that it draws with `draft` noise: what it proposes under the other rules.
-        judged: how many places are drawn together at first: those that this round has judged, since another rule mostly comes as
-            far.
+        judged: how many places this round has judged. Where another rule comes as far as the second, they are drawn together.
         greedy: at temperature 0 nothing is drawn.
     """
 
@@ -93,7 +92,7 @@ class HostDraws:
         )
         assert proposed is not None
         target, other = _Side(list(self.target or []), "shared", p, p_scale), _Side(list(known or []), domain, q, q_scale)
-        self._draw([side for side in (target, other) if not side.ids], range(min(self.judged, len(proposed))))
+        judged = min(self.judged, len(proposed))
         told = told_other = 0
         same = True
         for index, proposal in enumerate(proposed):
@@ -101,7 +100,8 @@ class HostDraws:
             if same or self.rule == "match":
                 told_other = told
             wanted = [target, other] if told_other == told else [target]
-            self._draw([side for side in wanted if len(side.ids) == index], [index])
+            places = range(index, max(index + 1, judged)) if index else (0,)  # in flat rows the first is mostly the only one
+            self._draw([side for side in wanted if len(side.ids) == index], places)
             if target.ids[index] != proposal:
                 break
             same = same and other.ids[index] == proposal
