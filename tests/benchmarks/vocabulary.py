@@ -1,17 +1,18 @@
 """What a round costs as the vocabulary grows, on a model that costs nothing: make bench-vocabulary
 
-    python -m tests.benchmarks.vocabulary [--vocabularies 32768 49152] [--rounds 30] [--repeats 5] [--pairs 16] ...
+    python -m tests.benchmarks.vocabulary [--vocabularies 32768 49152] [--rounds 30] [--repeats 5] [--pairs 16] [--flat] ...
 
-Target and drafter are tables of logits shaped like a language model's, so what is left of a round of five rows is drawing,
-judging and analysing. For each vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature), for one
-with the log-probabilities that its loop makes for it, and for a token of its own loop on the same table; and what the look-ups
-in the tables take that a round makes. Then for each rule the milliseconds of a round, bare and analysed, what analysing adds
-(the first round begins with an analysis of the one before, so there is one more than rounds), and the bare round, less its
-look-ups, for each of its draws beside both of mlx-lm's; what analysing adds where the target's pass holds a matrix product
-beside which it can run: the mean of pairs of measurements, one bare and one analysed, with its 95 % interval. That needs a core
-that nobody else uses; what the decoding thread itself computes for it, or waits for it, is told apart. Last comes what the host
-takes to tell of a round what it shows: of the rows by itself, and of what a GPU has summed up. The other times of rounds and
-draws are the fastest of interleaved repeats, which a busy machine disturbs least; with --work they are processor time of all
+Target and drafter are tables of logits shaped like a language model's, or with --flat like a random model's, where all tokens are
+nearly equally likely, at temperature 2. What is left of a round of five rows is drawing, judging and analysing. For each
+vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature), for one with the log-probabilities that
+its loop makes for it, and for a token of its own loop on the same table; and what the look-ups in the tables take that a round
+makes. Then for each rule the milliseconds of a round, bare and analysed, what analysing adds (the first round begins with an
+analysis of the one before, so there is one more than rounds), and the bare round, less its look-ups, for each of its draws
+beside both of mlx-lm's; what analysing adds where the target's pass holds a matrix product beside which it can run: the mean of
+pairs of measurements, one bare and one analysed, with its 95 % interval. That needs a core that nobody else uses; what the
+decoding thread itself computes for it, or waits for it, is told apart. Last comes what the host takes to tell of a round what it
+shows: of the rows by itself, and of what a GPU has summed up, in the fastest and in the slowest round. The other times of rounds
+and draws are the fastest of interleaved repeats, which a busy machine disturbs least; with --work they are processor time of all
 threads instead, which it hardly disturbs, and what overlaps is counted in full.
 """
 
@@ -41,7 +42,7 @@ from tests.lazy_graph import as_on_a_gpu
 VOCABULARIES = (32_768, 49_152, 131_072, 151_936, 262_144)
 CONTEXTS = 8
 GAMMA = 4
-TEMPERATURE = 0.8
+TEMPERATURE, TEMPERATURE_OF_FLAT_ROWS = 0.8, 2.0
 PROMPT = [1, 2, 3]
 CLOCK: Callable[[], float] = time.perf_counter
 
@@ -109,15 +110,15 @@ class TableDrafter:
         """There is no cache."""
 
 
-def tables(vocab_size: int) -> tuple[mx.array, mx.array]:
+def tables(vocab_size: int, flat: bool = False) -> tuple[mx.array, mx.array]:
     """Target's and drafter's rows, (CONTEXTS, vocab_size): a normal bulk, a few hundred plausible tokens, a handful of likely
-    ones; the drafter's with some noise."""
+    ones; the drafter's with some noise. Flat ones are a narrow bulk, with little noise."""
     generator = np.random.default_rng(vocab_size)
-    target = generator.normal(0.0, 2.0, (CONTEXTS, vocab_size))
-    for row in target:
+    target = generator.normal(0.0, 1.0 if flat else 2.0, (CONTEXTS, vocab_size))
+    for row in target[:0] if flat else target:
         row[generator.integers(vocab_size, size=300)] += generator.exponential(3.0, 300)
         row[generator.integers(vocab_size, size=3)] += 12.0
-    draft = target + generator.normal(0.0, 0.7, target.shape)
+    draft = target + generator.normal(0.0, 0.05 if flat else 0.7, target.shape)
     made = mx.array(target.astype(np.float32)), mx.array(draft.astype(np.float32))
     mx.eval(made)
     return made
@@ -193,12 +194,15 @@ def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, cou
         return milliseconds(some, count), own * 1e3 / count
 
 
-def telling(model: Table, drafter: TableDrafter, rule: Rule, rounds: int) -> float:
-    """Milliseconds that the host takes, on one thread, to complete a bare round: the fastest."""
+def telling(model: Table, drafter: TableDrafter, rule: Rule, rounds: int) -> str:
+    """Milliseconds that the host takes, on one thread, to complete a bare round: in words, of the fastest and of the slowest,
+    each the least of three times."""
     incomplete: list[Callable[[], Round]] = []
     options = DecodingOptions(rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, phase_every=0)
     answer = decode(model, PROMPT, drafter, options, hand_over=incomplete.append)
-    return min(milliseconds(incomplete.pop(), 1) for _ in islice(answer, rounds))
+    tasks = (incomplete.pop() for _ in islice(answer, rounds))
+    took = [min(milliseconds(task, 1) for _ in range(3)) for task in tasks]
+    return f"{min(took):.2f} to {max(took):.2f} ms"
 
 
 def factor_of(wanted: float) -> mx.array:
@@ -237,14 +241,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=5, help="measurements, contenders interleaved")
     parser.add_argument("--pairs", type=int, default=16, help="pairs of measurements beside a pass")
     parser.add_argument("--pass-milliseconds", type=float, default=60.0)
+    parser.add_argument("--flat", action="store_true", help="rows without likely tokens, at temperature 2")
     parser.add_argument("--work", action="store_true", help="processor time instead of time")
     chosen = parser.parse_args(arguments)
+    global CLOCK, TEMPERATURE
     if chosen.work:
-        global CLOCK
         CLOCK = time.process_time
+    if chosen.flat:
+        TEMPERATURE = TEMPERATURE_OF_FLAT_ROWS
     factor = factor_of(chosen.pass_milliseconds)
     for vocab_size in chosen.vocabularies:
-        target, draft = tables(vocab_size)
+        target, draft = tables(vocab_size, chosen.flat)
         drafter = TableDrafter(draft)
         free, paid = Table(target), Table(target, factor)
         draw = min(draw_of_mlx_lm(target, 20) for _ in range(chosen.repeats))
@@ -268,7 +275,7 @@ def main(arguments: list[str] | None = None) -> None:
                 f"{(bare - looking) / draws / whole_draw:.2f} of mlx-lm's draws for each of {draws}; "
                 f"analysing adds {full - bare:6.2f} ms, and {left:6.2f} ms{spread} to a round of "
                 f"{beside[:, 0, 0].min():.0f} ms ({own:.2f} ms of the decoding thread); "
-                f"to tell it takes {of_rows:.2f} ms of rows, {of_sums:.2f} ms of sums",
+                f"to tell it takes {of_rows} of rows, {of_sums} of sums",
                 flush=True,
             )
 
