@@ -6,6 +6,7 @@ written to a trace and compared with ``==``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Literal, get_args
@@ -13,6 +14,7 @@ from typing import Any, Literal, get_args
 from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import Limits, is_number, is_whole, require_fields
 from engine.files.recommended_sampling import Sampling
+from engine.ranges import Range
 
 Rule = Literal["match", "rejection", "gumbel", "block"]
 ExpectedRule = Literal["match", "gumbel", "rejection"]
@@ -51,25 +53,41 @@ KV_BITS = (8, 4)
 """What a quantised K/V cache may have."""
 SEED_LIMIT = 2**53
 """Seeds are below this bound, so that JSON readers which know only doubles keep them exact."""
+RANGES = {
+    "temperature": Range(0, 5),
+    "top_p": Range(0, 1),
+    "top_k": Range(0, 1_000_000, whole=True),
+    "min_p": Range(0, 1),
+    "repetition_penalty": Range(0.1, 3),
+    "max_tokens": Range(1, 1_000_000, whole=True),
+    "seed": Range(0, SEED_LIMIT - 1, whole=True),
+    "gamma": Range(1, MAX_GAMMA, whole=True, word="auto"),
+}
+"""What can be asked for, in the window and on the command line, by the names of `DecodingOptions`."""
 
 
 def _is_from_0(value: object) -> bool:
     return is_whole(value) and value >= 0
 
 
+def _within(name: str) -> tuple[Callable[[Any], bool], str]:
+    """The limit that is the range of the option."""
+    allowed = RANGES[name]
+    is_kind = is_whole if allowed.whole else is_number
+    return lambda value: is_kind(value) and allowed.holds(value), allowed.words
+
+
+_is_seed, _is_gamma = _within("seed")[0], _within("gamma")[0]
 _LIMITS: Limits = {
     "rule": (lambda rule: rule in RULES, f"one of {', '.join(RULES)}"),
     "temperature": (lambda value: is_number(value) and value >= 0, "a number of at least 0"),
-    "top_p": (lambda value: is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    "top_p": _within("top_p"),
     "top_k": (_is_from_0, "a whole number of at least 0"),
-    "min_p": (lambda value: is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
+    "min_p": _within("min_p"),
     "repetition_penalty": (lambda value: is_number(value) and value > 0, "a number above 0"),
     "repetition_context": (_is_from_0, "a whole number of at least 0"),
-    "seed": (lambda seed: seed is None or (_is_from_0(seed) and seed < SEED_LIMIT), f"a whole number from 0 to {SEED_LIMIT - 1}"),
-    "gamma": (
-        lambda gamma: gamma == "auto" or (is_whole(gamma) and 1 <= gamma <= MAX_GAMMA),
-        f'a whole number from 1 to {MAX_GAMMA}, or "auto"',
-    ),
+    "seed": (lambda seed: seed is None or _is_seed(seed), RANGES["seed"].words),
+    "gamma": (lambda gamma: gamma == "auto" or _is_gamma(gamma), RANGES["gamma"].words),
     "max_tokens": (lambda value: is_whole(value) and value >= 1, "a whole number of at least 1"),
     "stop": (
         lambda stop: isinstance(stop, tuple) and all(isinstance(text, str) and text for text in stop),
@@ -79,7 +97,8 @@ _LIMITS: Limits = {
     "analyse": (lambda value: isinstance(value, bool), "True or False"),
     "phase_every": (_is_from_0, "a whole number of at least 0"),
 }
-"""Of `DecodingOptions`."""
+"""Of `DecodingOptions`. Four are wider than what can be asked for: older traces and chats and publishers' recommendations may go
+beyond it, and an answer that is continued has room for more tokens than were asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from app.cli.shared_options import (
     gamma,
     hosts_of,
     listed,
+    number,
     output_file,
     request_of,
 )
@@ -25,7 +26,7 @@ from engine.drafter_kinds import benched
 from engine.files import recommended_sampling
 from engine.files.paths import data_folder
 from engine.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
-from engine.types import FILTERS, MAX_GAMMA, RULES, DecodingOptions
+from engine.types import FILTERS, RANGES, RULES, DecodingOptions
 
 HELP = "find the fastest drafter and draft length"
 DESCRIPTION = (
@@ -58,7 +59,7 @@ def options() -> Entries:
         option(
             "--temperatures",
             metavar="X,Y",
-            type=listed(float, "numbers"),
+            type=listed(number("temperature"), "numbers"),
             help=f"comma-separated (default: as the model recommends, else {DecodingOptions().temperature})",
         ),
         *FILTER_OPTIONS,
@@ -68,11 +69,16 @@ def options() -> Entries:
             metavar="N,M",
             type=listed(gamma, "numbers"),
             default=",".join(map(str, QUICK_GAMMAS)),
-            help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: %(default)s)",
+            help=f"proposals per round, {RANGES['gamma'].short} (default: %(default)s)",
         ),
         option("--prompts", metavar="FILE", type=Path, default=OWN_PROMPTS, help="a JSON Lines file with id, category and turns"),
         option("--limit", type=int, help="use at most this many prompts, taking the categories in turn"),
-        option("--max-tokens", type=int, default=QUICK_TOKENS, help="maximum tokens per answer (default: %(default)s)"),
+        option(
+            "--max-tokens",
+            type=number("max_tokens"),
+            default=QUICK_TOKENS,
+            help="maximum tokens per answer (default: %(default)s)",
+        ),
         option(
             "--minutes",
             type=minutes,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from app.cli import shared_options
 from app.cli.option import Entries, option
-from app.cli.shared_options import ANYWAY, FILTER_OPTIONS, KV_BITS_OPTION, changed_by, gamma, hosts_of
+from app.cli.shared_options import ANYWAY, FILTER_OPTIONS, KV_BITS_OPTION, changed_by, gamma, hosts_of, number
 from engine.drafter_kinds import default_drafter
 from engine.errors import DraftlightError
 from engine.files import recommended_sampling
-from engine.types import MAX_GAMMA, OVERFLOWS, RULES, THINKINGS, DecodingOptions, Message, Request
+from engine.types import OVERFLOWS, RANGES, RULES, THINKINGS, DecodingOptions, Message, Request
 from engine.wording import shortened
 
 if TYPE_CHECKING:
@@ -67,16 +67,16 @@ def options() -> Entries:
         option(
             "--gamma",
             type=gamma,
-            help=f"proposals per round, 1 to {MAX_GAMMA} or auto (default: {_DEFAULTS.gamma})",
+            help=f"proposals per round, {RANGES['gamma'].short} (default: {_DEFAULTS.gamma})",
         ),
         option(
             "--temperature",
-            type=float,
+            type=number("temperature"),
             help=f"0 takes the most likely token (default: as the model recommends, else {_DEFAULTS.temperature})",
         ),
         *FILTER_OPTIONS,
-        option("--seed", type=int, help="random seed; the same seed repeats an answer (default: a new one)"),
-        option("--max-tokens", type=int, help=f"maximum tokens in the answer (default: {_DEFAULTS.max_tokens})"),
+        option("--seed", type=number("seed"), help="random seed; the same seed repeats an answer (default: a new one)"),
+        option("--max-tokens", type=number("max_tokens"), help=f"maximum tokens in the answer (default: {_DEFAULTS.max_tokens})"),
         option("--stop", metavar="TEXT", action="append", help="stop sequence: the answer ends before it; can be repeated"),
         KV_BITS_OPTION,
         option("--no-ghosts", dest="ghosts", action="store_false", help="hide rejected and unjudged proposals"),

@@ -14,7 +14,7 @@ from engine.cluster.hosts import SHARDINGS, Cluster, read_hosts
 from engine.drafter_kinds import BY_PATH, DRAFTERS
 from engine.errors import DraftlightError
 from engine.files.hub import require_drafter
-from engine.types import KV_BITS, MAX_GAMMA, DecodingOptions, Gamma, option_names
+from engine.types import KV_BITS, RANGES, DecodingOptions, Gamma, option_names
 
 INTERRUPTED = 130
 """The exit status of a command that the user has interrupted, as shells have it."""
@@ -23,7 +23,26 @@ Value = TypeVar("Value")
 
 ANYWAY = option("--anyway", action="store_true", help="load models even if they will probably exhaust the memory")
 """Whoever takes it calls `EngineLike.ignore_memory`."""
-SEED = option("--seed", type=int, default=0, help="random seed (default: %(default)s)")
+
+
+def number(name: str) -> Callable[[str], float | Gamma]:
+    """The type of an option of `DecodingOptions` that is a number, or the word that can stand in its place."""
+    allowed = RANGES[name]
+
+    def read(text: str) -> float | Gamma:
+        """The number in the range of the option, or its word."""
+        if allowed.word and text == allowed.word:
+            return "auto"
+        try:
+            return allowed.read(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{name} must be {allowed.words}, not {text!r}") from None
+
+    return read
+
+
+gamma = number("gamma")
+SEED = option("--seed", type=number("seed"), default=0, help="random seed (default: %(default)s)")
 """Of commands that draw the same numbers every time."""
 KV_BITS_OPTION = option(
     "--kv-bits",
@@ -36,22 +55,22 @@ KV_BITS_OPTION = option(
 FILTER_OPTIONS = (
     option(
         "--top-p",
-        type=float,
+        type=number("top_p"),
         help="nucleus sampling; 1 turns it off (default: as the model recommends, else off)",
     ),
     option(
         "--top-k",
-        type=int,
+        type=number("top_k"),
         help="keep only the k most likely tokens; 0 turns it off (default: as the model recommends, else off)",
     ),
     option(
         "--min-p",
-        type=float,
+        type=number("min_p"),
         help="drop tokens below this share of the most likely one; 0 turns it off (default: as the model recommends, else off)",
     ),
     option(
         "--repetition-penalty",
-        type=float,
+        type=number("repetition_penalty"),
         help="above 1 makes recent tokens less likely; 1 turns it off (default: as the model recommends, else off)",
     ),
 )
@@ -104,16 +123,6 @@ def drafter(text: str) -> str:
     except DraftlightError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
-
-
-def gamma(text: str) -> Gamma:
-    """A number of proposals in a round, or auto."""
-    if text == "auto":
-        return "auto"
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'gamma must be a whole number from 1 to {MAX_GAMMA}, or "auto", not {text!r}') from None
 
 
 def listed(convert: Callable[[str], Value], wanted: str) -> Callable[[str], tuple[Value, ...]]:

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QMenu,
     QPlainTextEdit,
-    QSpinBox,
     QToolButton,
     QWidget,
 )
@@ -17,17 +16,17 @@ from PySide6.QtWidgets import (
 from app.compare.comparison import ColumnSetup, Setup, drafter_words
 from app.compare.presets import PRESETS
 from app.look.command import native_keys
-from app.look.fields import GammaBox, SeedField, TemperatureBox, just_wide_enough, keep_from_wheel
+from app.look.fields import GammaBox, NumberField, SeedField, TemperatureBox, just_wide_enough, keep_from_wheel
 from app.look.flow_layout import wrapping
 from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
 from app.look.widgets import LabelledControl, give_menu, icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
+from engine.ranges import Range
 from engine.requests.compare import MAX_SAMPLES
-from engine.types import RULES, Gamma
+from engine.types import RANGES, RULES, Gamma
 
-LONGEST = 4096
 PROMPT_LINES = 2
 NARROW_BAR = 860
 """Width of the window below which what all columns share has no place beside the buttons."""
@@ -94,18 +93,18 @@ class CompareBar(QWidget):
         self.prompt.textChanged.connect(self.edited)
         self.words = named(QLabel(wordWrap=True), "ruleNote")
         self.seed = self._seed()
-        self.longest = self._spin("Max tokens", "Maximum number of tokens in an answer.", 1, LONGEST)
-        self.samples = self._spin(
-            "Samples", "Short answers to draw and count, each with the next seed. Off shows one answer per column instead.", 0
+        self.longest = self._number("Max tokens", "Maximum number of tokens in an answer.", RANGES["max_tokens"])
+        self.samples = self._number(
+            "Samples",
+            "Short answers to draw and count, each with the next seed. Off (0) shows one answer per column instead.",
+            Range(1, MAX_SAMPLES, whole=True, word="off"),
         )
-        self.samples.setRange(0, MAX_SAMPLES)
-        self.samples.setSpecialValueText("off")
         words = "Off leaves out top-p, top-k, min-p, the repetition penalty and the system prompt that are set for the chat."
         self.filters = named(QComboBox(), words="Filters", description=words, tip=words)
         self.filters.addItem("off", True)
         self.filters.addItem("as in the chat", False)
         self.filters.currentIndexChanged.connect(self.edited)
-        keep_from_wheel(self.longest, self.samples, self.filters)
+        keep_from_wheel(self.filters)
         self.add = icon_button("new-chat", "Add a column", self.extended.emit)
         self.export = icon_button("export", "Export the comparison…", self.exported.emit)
         self._start_tip = f"Start the comparison ({native_keys('Ctrl+Return')})"
@@ -116,15 +115,15 @@ class CompareBar(QWidget):
 
     def _seed(self) -> SeedField:
         seed = named(SeedField(), "compareSeed", "Seed of every column")
-        seed.describe("The same seed for every column. Leave empty to draw a new one for each comparison.")
-        seed.textEdited.connect(self.edited)
+        seed.describe(f"Seed of every column, {RANGES['seed'].short}. Leave empty to draw a new one for each comparison.")
+        seed.edited.connect(self.edited)
         return seed
 
-    def _spin(self, name: str, words: str, lowest: int, highest: int = 0) -> QSpinBox:
-        box = named(QSpinBox(), words=name, description=words, tip=words)
-        box.setRange(lowest, highest)
-        box.valueChanged.connect(self.edited)
-        return box
+    def _number(self, name: str, words: str, allowed: Range) -> NumberField:
+        words = f"{words} Range: {allowed.short}."
+        field = named(NumberField(allowed), words=name, description=words, tip=words)
+        field.edited.connect(self.edited)
+        return field
 
     def _arrange(self) -> None:
         chips = self._chips = wrapping(
@@ -162,17 +161,22 @@ class CompareBar(QWidget):
                 self._row.insertWidget(2, self._chips, 1)
             self._row.setStretch(1, 1 if narrow else 0)
 
+    @property
+    def _shared(self) -> tuple[QWidget, ...]:
+        """The controls of what all columns share."""
+        return self.prompt, self.seed, self.longest, self.samples, self.filters
+
     # Values
 
     def show_setup(self, setup: Setup, words: str) -> None:
         """Brings the controls to a comparison; `words` say what there is to see in it."""
-        blockers = [QSignalBlocker(control) for control in (self.prompt, self.seed, self.longest, self.samples, self.filters)]
+        blockers = [QSignalBlocker(control) for control in self._shared]
         self._own_prompts, self._template = setup.own_prompts, setup.template
         self.prompt.setPlainText(setup.prompt)
         self.prompt.setVisible(not setup.own_prompts)
-        self.seed.show_seed(setup.seed)
-        self.longest.setValue(setup.max_tokens)
-        self.samples.setValue(setup.samples)
+        for field, value in ((self.seed, setup.seed), (self.longest, setup.max_tokens), (self.samples, setup.samples)):
+            field.restore()  # what was typed for another comparison goes with it
+            field.show_value(value)
         self.filters.setCurrentIndex(self.filters.findData(setup.unfiltered))
         self.show_words(words)
         del blockers
@@ -188,8 +192,8 @@ class CompareBar(QWidget):
             prompt=self.prompt.toPlainText(),
             columns=columns,
             seed=self.seed.seed,
-            max_tokens=self.longest.value(),
-            samples=self.samples.value(),
+            max_tokens=int(self.longest.value()),
+            samples=int(self.samples.value()),
             template=self._template,
             own_prompts=self._own_prompts,
             unfiltered=self.filters.currentData(),
@@ -214,7 +218,7 @@ class CompareBar(QWidget):
         self.add.setEnabled(may_add and not running)
         self.export.setEnabled(may_export)
         self.export.setToolTip("Export the comparison…" if may_export else "Nothing to export yet")
-        for control in (self.presets, self.prompt, self.seed, self.longest, self.samples, self.filters):
+        for control in (self.presets, *self._shared):
             control.setEnabled(not running)
 
     def set_look(self, theme: Theme, scale: float) -> None:
@@ -250,18 +254,20 @@ class ColumnControls(QWidget):
         self.drafter = ModelSelector(USUAL_DRAFTER)
         self._name(self.drafter, "Drafter", "What proposes tokens in this column.")
         self.gamma = GammaBox()
-        self._name(self.gamma, "Gamma", "Gamma: proposals per round, 1 to 64, or auto (0).")
+        self._name(self.gamma, "Gamma", f"Gamma: proposals per round, {RANGES['gamma'].short} (0).")
         self.temperature = TemperatureBox()
         self._name(
-            self.temperature, "Temperature", "Temperature: 0 always takes the most likely token; higher values are more varied."
+            self.temperature,
+            "Temperature",
+            f"Temperature, {RANGES['temperature'].short}: 0 always takes the most likely token; higher values are more varied.",
         )
-        keep_from_wheel(self.rule, self.drafter, self.gamma, self.temperature)
+        keep_from_wheel(self.rule, self.drafter)
         self.prompt = PromptField(f"Prompt for column {letter}")
         self.prompt.hide()
         for box in (self.rule, self.drafter):
             box.currentIndexChanged.connect(self._edited)
-        self.gamma.valueChanged.connect(self._edited)
-        self.temperature.valueChanged.connect(self._edited)
+        self.gamma.edited.connect(self._edited)
+        self.temperature.edited.connect(self._edited)
         self.prompt.textChanged.connect(self.edited)
         self.named = (LabelledControl("Drafter", self.drafter), LabelledControl("Rule", self.rule))
         others = (LabelledControl("Gamma", self.gamma), LabelledControl("Temp.", self.temperature))
@@ -279,8 +285,8 @@ class ColumnControls(QWidget):
             self.drafter.addItem(drafter_words(name, target), name)
         self.drafter.setCurrentIndex(self.drafter.findData(column.drafter))
         self.rule.setCurrentIndex(self.rule.findData(column.rule))
-        self.gamma.setValue(0 if column.gamma == "auto" else column.gamma)
-        self.temperature.setValue(column.temperature)
+        self.gamma.show_value(column.gamma)
+        self.temperature.show_value(column.temperature)
         self.prompt.setPlainText(column.prompt)
         self.prompt.setVisible(own_prompt)
         self._show_use()
@@ -294,12 +300,12 @@ class ColumnControls(QWidget):
     @property
     def setup(self) -> ColumnSetup:
         """The column as the controls say."""
-        gamma: Gamma = self.gamma.value() or "auto"
+        gamma: Gamma = int(self.gamma.value()) or "auto"
         return ColumnSetup(
             rule=self.rule.currentData(),
             drafter=self.drafter.currentData(),
             gamma=gamma,
-            temperature=round(self.temperature.value(), 4),
+            temperature=self.temperature.value(),
             prompt=self.prompt.toPlainText(),
         )
 

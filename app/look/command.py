@@ -112,6 +112,11 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("New line", ("Shift+Return",)),
         Keys("Edit the last prompt, if the field is empty", ("Up",)),
     ),
+    "In a field for a number": (
+        Keys("Take what is typed", ("Return", "Tab")),
+        Keys("Restore the value", ("Esc",)),
+        Keys("More, less", ("Up", "Down")),
+    ),
     "In the conversation and in compared answers": (
         Keys("Previous or next token", ("Left", "Right")),
         Keys("Previous or next round", ("Ctrl+Left", "Ctrl+Right")),
@@ -157,8 +162,8 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
 }
 """By what has the keyboard."""
 ESCAPE = (
-    "Esc does the first of these that applies: closes a menu, a list, a dialog or the tour; unpins a token or round; cancels "
-    "editing; stops the answer or the comparison; closes the replay; dismisses the message."
+    "Esc does the first of these that applies: restores a number being typed; closes a menu, a list, a dialog or the tour; "
+    "unpins a token or round; cancels editing; stops the answer or the comparison; closes the replay; dismisses the message."
 )
 
 

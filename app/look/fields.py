@@ -2,59 +2,348 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
+from decimal import Decimal
 
-from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QFontMetrics, QRegularExpressionValidator, QValidator
-from PySide6.QtWidgets import QDoubleSpinBox, QLineEdit, QSpinBox, QWidget
+from PySide6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import (
+    QAccessible,
+    QAccessibleAnnouncementEvent,
+    QFocusEvent,
+    QFontMetrics,
+    QHideEvent,
+    QKeyEvent,
+    QKeySequence,
+    QValidator,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QLabel, QWidget
 
 from app.look import theme as themes
-from engine.types import MAX_GAMMA, SEED_LIMIT
+from app.look.widgets import FocusFrame, named
+from engine.ranges import Range
+from engine.types import RANGES, SEED_LIMIT
 
-AUTO = "auto"
 RANDOM, LAST, LAST_ALONE = "random", "random (last {})", "last {}"
+DECIMALS = 12
+"""Digits behind the point that a value keeps; more would show how floats are rounded."""
+REASON_MS = 8000
+"""How long it is said that a text was not taken, in milliseconds, after the field was left."""
+PASSING = (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason, Qt.FocusReason.MenuBarFocusReason)
+"""Why a field loses the keyboard that will come back to it: its menu was opened, or another window is looked at."""
 
 
-class GammaBox(QSpinBox):
-    """The number of proposals per round; 0 is shown as "auto", and both can be typed, "auto" also by its beginning."""
+class NumberField(QDoubleSpinBox):
+    """The one kind of field for numbers. Text is typed freely and taken as a whole: by Enter, by leaving the field, by an arrow
+    key, and before a key of a command does anything. Escape restores the value.
+
+    A text that is no number of the range is not taken: the reason is said below the field, while it is typed if it can no longer
+    become one. A decimal point or comma is understood whatever the language of the system.
+
+    Args:
+        allowed: the range. Its word, if it has one, is the value `word_value`.
+        step: what an arrow key adds.
+        decimals: how many are shown at least.
+
+    Signals:
+        taken: (value, as `setting` has it) the user has set another value.
+        edited: the text has changed, also while it is being typed.
+    """
+
+    taken = Signal(object)
+    edited = Signal()
+
+    def __init__(self, allowed: Range, step: float = 1, decimals: int = 0, word_value: float = 0) -> None:
+        super().__init__()
+        self.allowed = allowed
+        self._least_decimals, self._word_value = decimals, word_value
+        self._reason: QLabel | None = None
+        self._fades = QTimer(self, singleShot=True, interval=REASON_MS)
+        self._fades.timeout.connect(self._be_silent)
+        self.setKeyboardTracking(False)
+        self.setDecimals(0 if allowed.whole else DECIMALS)
+        self.setRange(min(allowed.lowest, word_value) if self._has_word else allowed.lowest, allowed.highest)
+        self.setSingleStep(step)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setValue(self.minimum())
+        self.lineEdit().textChanged.connect(self._typed)
+        self.valueChanged.connect(self._changed)
+        self.editingFinished.connect(self.commit)
+
+    # Values
+
+    @property
+    def _has_word(self) -> bool:
+        return bool(self.allowed.word)
+
+    @property
+    def range_words(self) -> str:
+        """What can be given, as messages say it."""
+        return self.allowed.words
+
+    @property
+    def pending(self) -> bool:
+        """Whether the text is another than that of the value in force."""
+        return self.cleanText() != self.textFromValue(super().value())
+
+    def value(self) -> int | float:
+        """Returns the value of the text if it has one, else the value in force."""
+        value = super().value()
+        if self.pending:
+            with contextlib.suppress(ValueError):
+                value = self._read(self.cleanText())
+        return int(value) if self.allowed.whole else value
+
+    @property
+    def setting(self) -> object:
+        """The value as the settings have it: the word of the range where that is set."""
+        value = self.value()
+        return self.allowed.word if self._has_word and value == self._word_value else value
+
+    def show_value(self, value: object) -> None:
+        """Shows the value in force, without reporting a change. A text that is being typed stays."""
+        number = self._word_value if not isinstance(value, (int, float)) else float(value)
+        if number == super().value() and (self.pending or self.cleanText()):
+            return
+        edit, blocker = self.lineEdit(), QSignalBlocker(self)
+        typed = (edit.text(), edit.cursorPosition()) if self.pending and self.hasFocus() else None
+        self.setRange(min(self.minimum(), number), max(self.maximum(), number))  # as older files may have it
+        super().setValue(number)
+        if typed is not None:
+            edit.setText(typed[0])
+            edit.setCursorPosition(typed[1])
+        del blocker
+
+    def _read(self, text: str) -> float:
+        """Reads a typed text. Raises ValueError."""
+        written = text.strip().lower()
+        if self._has_word and written and self.allowed.word.startswith(written):
+            return self._word_value
+        try:
+            return self.allowed.read(written)
+        except ValueError:
+            if self._has_word and written == str(self._word_value):
+                return self._word_value
+            raise
+
+    def _may_become_one(self, text: str) -> bool:
+        """Returns whether more characters can make a number of the range of a text that is none."""
+        written = text.strip().lower()
+        if written in ("", ".", ","):
+            return True
+        if not self.allowed.whole and written.endswith(("e", "e-", "e+")):
+            return written[0].isdigit()
+        wide = Range(0, self.allowed.highest, self.allowed.whole)
+        try:
+            return wide.read(written) < self.allowed.lowest
+        except ValueError:
+            return False
+
+    def textFromValue(self, value: float) -> str:
+        """The text of a value: with a point, with as many decimals as it has, at least those of the field."""
+        if self._has_word and value == self._word_value:
+            return self.allowed.word
+        if self.allowed.whole:
+            return str(int(value))
+        shortest = format(Decimal(repr(round(value, DECIMALS))), "f")
+        fixed = f"{value:.{self._least_decimals}f}"
+        return fixed if len(fixed.partition(".")[2]) >= len(shortest.partition(".")[2].rstrip("0")) else shortest
+
+    def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
+        """Lets every text be typed: what cannot be taken is said, not swallowed."""
+        return QValidator.State.Acceptable, text, position
+
+    def valueFromText(self, text: str) -> float:
+        """The value of a text, or the one in force where it has none."""
+        try:
+            return self._read(text)
+        except ValueError:
+            return super().value()
+
+    @Slot()
+    def _changed(self) -> None:
+        self.taken.emit(self.setting)
+
+    @Slot()
+    def _typed(self) -> None:
+        text = self.cleanText()
+        try:
+            self._read(text)
+            self._be_silent()
+        except ValueError:
+            if not self.pending or self._may_become_one(text):
+                self._be_silent()
+            else:
+                self._say(f"“{_short(text)}” is not possible: {self.range_words}.")
+        self.edited.emit()
+
+    @Slot()
+    def commit(self) -> bool:
+        """Takes what is typed. Returns False, and says why, if it is no value of the range."""
+        if not self.pending:
+            return True
+        text = self.cleanText()
+        try:
+            value = self._read(text)
+        except ValueError:
+            self._say(f"“{_short(text)}” is not possible: {self.range_words}." if text else f"Type {self.range_words}.")
+            return False
+        self._be_silent()
+        self._set(value)
+        return True
+
+    def _set(self, value: float) -> None:
+        edit = self.lineEdit()
+        blocker = QSignalBlocker(edit)  # the new text is not typed
+        edit.setText(self.prefix() + self.textFromValue(value) + self.suffix())
+        del blocker
+        super().setValue(value)
+        self.edited.emit()
+
+    def restore(self) -> None:
+        """Shows the value in force in place of what is typed."""
+        self._be_silent()
+        self.lineEdit().setText(self.prefix() + self.textFromValue(super().value()) + self.suffix())
+
+    def _leave(self) -> None:
+        """Takes what is typed or, if that cannot be, restores the value and says so."""
+        if self.pending and not self.commit():
+            text = self.cleanText()
+            self.restore()
+            stays = self.textFromValue(super().value()) or "empty"
+            typed = f"“{_short(text)}” was not taken" if text else "It cannot be empty"
+            self._say(f"{typed}: {self.range_words}. It stays {stays}.")
+            self._fades.start()
+
+    # Keys
+
+    def stepBy(self, steps: int) -> None:
+        """Takes what is typed, and goes so many steps on, within the range."""
+        if not self.commit():
+            return
+        value = round(super().value() + steps * self.singleStep(), DECIMALS)
+        self._set(min(max(value, self.minimum()), self.maximum()))
+        self.selectAll()
+
+    def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:
+        """Both ways: a step beyond the range ends at its border."""
+        return QAbstractSpinBox.StepEnabledFlag.StepUpEnabled | QAbstractSpinBox.StepEnabledFlag.StepDownEnabled
+
+    def event(self, event: QEvent) -> bool:
+        """Sees keys before the commands of the window do."""
+        if event.type() != QEvent.Type.ShortcutOverride or not isinstance(event, QKeyEvent):
+            return super().event(event)
+        if event.key() == Qt.Key.Key_Escape and self.pending:
+            event.accept()
+            return True
+        handled = super().event(event)
+        keys = QKeySequence(event.keyCombination())
+        if self._is_possible and any(keys in action.shortcuts() for action in self.window().actions()):
+            self.commit()  # the command acts on what stands here
+        return handled
+
+    @property
+    def _is_possible(self) -> bool:
+        try:
+            self._read(self.cleanText())
+        except ValueError:
+            return False
+        return True
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            if self.commit():
+                self.selectAll()
+                self.editingFinished.emit()
+                event.ignore()  # a dialog may be waiting for it
+            else:
+                self.lineEdit().selectAll()
+        elif event.key() == Qt.Key.Key_Escape and self.pending:
+            self.restore()
+            self.selectAll()
+        else:
+            super().keyPressEvent(event)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """A wheel that passes over the field scrolls what is below it."""
+        super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        if not self.pending:
+            self._be_silent()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        passing = event.reason() in PASSING and not self._is_possible
+        typed = self.lineEdit().text()
+        if not passing:
+            self._leave()
+        super().focusOutEvent(event)
+        if passing and self.lineEdit().text() != typed:
+            self.lineEdit().setText(typed)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        self._leave()
+        self._be_silent()
+        super().hideEvent(event)
+
+    # Why a text is not taken
+
+    @property
+    def reason(self) -> str:
+        """What is said below the field; empty for nothing."""
+        return self._reason.text() if self._reason is not None and not self._reason.isHidden() else ""
+
+    def _say(self, words: str) -> None:
+        self._fades.stop()
+        window = self.window()
+        if self._reason is None or self._reason.parentWidget() is not window:
+            self._be_silent()
+            self._reason = named(QLabel(window, textFormat=Qt.TextFormat.PlainText, wordWrap=True), "fieldReason")
+            self._reason.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        label = self._reason
+        label.setText(words)
+        label.ensurePolished()
+        around = label.contentsMargins().left() + label.contentsMargins().right() + 24
+        label.resize(
+            min(label.fontMetrics().horizontalAdvance(words) + around, window.width() - 8, 26 * label.fontMetrics().height()), 0
+        )
+        label.resize(label.width(), label.heightForWidth(label.width()))
+        parent = self.parentWidget()
+        frame = parent if isinstance(parent, FocusFrame) else self
+        below = frame.mapTo(window, QPoint(0, frame.height() + 4))
+        if below.y() + label.height() > window.height():
+            below = frame.mapTo(window, QPoint(0, -label.height() - 4))
+        label.move(max(4, min(below.x(), window.width() - label.width() - 4)), max(0, below.y()))
+        label.show()
+        label.raise_()
+        if QAccessible.isActive():
+            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
+
+    @Slot()
+    def _be_silent(self) -> None:
+        self._fades.stop()
+        if self._reason is not None:
+            self._reason.hide()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 24 else f"{text[:23]}…"
+
+
+class GammaBox(NumberField):
+    """The number of proposals per round, or "auto", which is 0 here and can be typed by its beginning or as 0."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.setRange(0, MAX_GAMMA)
-        self.setSpecialValueText(AUTO)
-
-    def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
-        """Takes "auto" and what it begins with besides numbers."""
-        typed = text.strip().lower()
-        if typed and AUTO.startswith(typed):
-            whole = typed == AUTO
-            return (QValidator.State.Acceptable if whole else QValidator.State.Intermediate), text, position
-        return super().validate(text, position)
-
-    def fixup(self, text: str) -> str:
-        """Makes "auto" of what it begins with."""
-        typed = text.strip().lower()
-        return AUTO if typed and AUTO.startswith(typed) else super().fixup(text)
-
-    def valueFromText(self, text: str) -> int:
-        """The number that is typed, 0 for "auto"."""
-        return 0 if text.strip().lower() == AUTO else super().valueFromText(text)
+        super().__init__(RANGES["gamma"])
 
 
-class DecimalBox(QDoubleSpinBox):
-    """A number with decimals, written with a full stop as everywhere in the window; a comma that is typed becomes one."""
-
-    def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
-        """Takes the comma of most keypads, too."""
-        return super().validate(text.replace(",", "."), position)
-
-
-class TemperatureBox(DecimalBox):
+class TemperatureBox(NumberField):
     """A temperature, in steps of a tenth."""
 
     def __init__(self) -> None:
-        super().__init__(singleStep=0.1, decimals=2)
-        self.setRange(0, 5)
+        super().__init__(RANGES["temperature"], step=0.1, decimals=2)
 
 
 def just_wide_enough(scale: float, examples: Iterable[tuple[QWidget, str]]) -> None:
@@ -65,14 +354,18 @@ def just_wide_enough(scale: float, examples: Iterable[tuple[QWidget, str]]) -> N
         control.setFixedWidth(QFontMetrics(mono).horizontalAdvance(example) + 8)
 
 
-class SeedField(QLineEdit):
+class SeedField(NumberField):
     """A seed, or nothing for a random one. What was drawn last is said in the empty field, in words that look like no value."""
 
+    NONE = -1
+    """Stands for no seed."""
+
     def __init__(self) -> None:
-        super().__init__()
         self._words, self._last, self._scale = "", "", 1.0
-        self.setValidator(QRegularExpressionValidator(r"\d{0,16}", self))
-        self.textChanged.connect(self._show_last)
+        super().__init__(RANGES["seed"])
+        self.setMinimum(self.NONE)
+        self.show_seed(None)
+        self.edited.connect(self._show_last)
 
     def describe(self, words: str) -> None:
         """What the field is for, as tooltip and for screen readers."""
@@ -81,14 +374,40 @@ class SeedField(QLineEdit):
 
     @property
     def seed(self) -> int | None:
-        """The seed that is typed, at most the largest there is; None in the empty field."""
-        text = self.text().strip()
-        return min(int(text), SEED_LIMIT - 1) if text else None
+        """The seed that is set or typed; None in the empty field."""
+        value = int(self.value())
+        return None if value == self.NONE else value
+
+    @property
+    def setting(self) -> object:
+        """The same, as the settings have it."""
+        return self.seed
+
+    @property
+    def range_words(self) -> str:
+        """What can be given, as messages say it."""
+        return f"{self.allowed.words}, or nothing for a random one"
+
+    def _read(self, text: str) -> float:
+        return super()._read(text) if text.strip() else self.NONE
+
+    def textFromValue(self, value: float) -> str:
+        """The digits of a seed; no text for none."""
+        return "" if value == self.NONE else super().textFromValue(value)
 
     def show_seed(self, seed: int | None) -> None:
         """Shows a seed that stays, or none."""
-        self.setText("" if seed is None else str(seed))
-        self.setCursorPosition(0)
+        self.show_value(self.NONE if seed is None else seed)
+        if not self.hasFocus():
+            self.lineEdit().setCursorPosition(0)
+
+    def setText(self, text: str) -> None:
+        """Puts a text in the field, as if it were typed."""
+        self.lineEdit().setText(text)
+
+    def placeholderText(self) -> str:
+        """What the empty field says."""
+        return self.lineEdit().placeholderText()
 
     def show_last(self, seed: int | None) -> None:
         """Says which seed was drawn last; None where none was."""
@@ -104,11 +423,12 @@ class SeedField(QLineEdit):
         self.setFixedWidth(max(typed, drawn) + 8)
         self._show_last()
 
+    @Slot()
     def _show_last(self) -> None:
         self.setFont(themes.mono_font(self._scale, 13) if self.text() else themes.body_font(self._scale))
         wordings = [words.format(self._last) for words in (LAST, LAST_ALONE) if self._last]
         fitting = (words for words in wordings if self.fontMetrics().horizontalAdvance(words) <= self.width() - 4)
-        self.setPlaceholderText(next(fitting, RANDOM))
+        self.lineEdit().setPlaceholderText(next(fitting, RANDOM))
         last = f" The last one was {self._last}." if self._last else ""
         self.setToolTip(self._words + last)
         self.setAccessibleDescription(self._words + last)

@@ -51,7 +51,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #chip[focused="true"] {{
         border: 2px solid {theme.accent}; min-height: {round(30 * scale) - 2}px; max-height: {round(30 * scale) - 2}px; }}
     #chip QLabel {{ color: {theme.faint}; font-size: {px(11)}; }}
-    #chip > QComboBox, #chip > QAbstractSpinBox, #chip > QLineEdit {{
+    #chip > QComboBox, #chip > QAbstractSpinBox {{
         background: transparent; border: none; color: {theme.text}; padding: 0; min-height: {px(28)};
         placeholder-text-color: {theme.faint};
         selection-background-color: {theme.accent}; selection-color: {theme.on_accent}; }}
@@ -204,6 +204,9 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #tourLegend {{ background: transparent; }}
     #aboutName {{ font-size: {px(20)}; font-weight: 600; }}
     #aboutVersions {{ color: {theme.dim}; font-size: {px(12)}; }}
+    #fieldReason {{
+        background: {theme.warning_tint}; border: 1px solid {theme.rejected}; border-radius: 7px; color: {theme.text};
+        padding: {px(4)} {px(8)}; font-size: {px(12)}; }}
     #popover {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; }}
     #palette {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 12px; }}
     QListView#paletteList {{ background: transparent; border: none; outline: none; }}
@@ -252,11 +255,11 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #answerEditor QPlainTextEdit {{
         background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 7px; padding: {px(4)}; font-size: {px(15)}; }}
     #answerEditor QPlainTextEdit:focus {{ border-color: {theme.accent}; }}
-    #tracesDialog QSpinBox, QDialog QTableWidget {{
+    #tracesDialog QAbstractSpinBox, QDialog QTableWidget {{
         background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 7px;
         selection-background-color: {theme.selection}; selection-color: {theme.text}; outline: none; }}
-    #tracesDialog QSpinBox {{ padding: {px(3)} {px(6)}; }}
-    #tracesDialog QSpinBox:focus, QDialog QTableWidget:focus {{ border-color: {theme.accent}; }}
+    #tracesDialog QAbstractSpinBox {{ padding: {px(3)} {px(6)}; }}
+    #tracesDialog QAbstractSpinBox:focus, QDialog QTableWidget:focus {{ border-color: {theme.accent}; }}
     QDialog QTableWidget QHeaderView::section {{
         background: {theme.panel}; color: {theme.dim}; border: none; border-bottom: 1px solid {theme.line};
         padding: {px(4)} {px(8)}; font-size: {px(11)}; text-align: left; }}

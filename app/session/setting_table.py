@@ -12,17 +12,17 @@ from typing import Any, Literal
 from app.look.theme import APPEARANCE_TITLES
 from app.session.settings import MAX_SCALE, MIN_SCALE
 from engine.lens.shared_wording import RULE_TITLES
-from engine.types import KV_BITS
+from engine.ranges import Range
+from engine.types import KV_BITS, RANGES
 
 Section = Literal["Look", "Conversation", "Sampling", "Speculation", "Models"]
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number from `lowest` to `highest`; without decimals a whole one."""
+    """A number of a range, with what an arrow key adds and how many decimals are shown at least."""
 
-    lowest: float
-    highest: float
+    allowed: Range
     step: float
     decimals: int = 0
 
@@ -75,6 +75,17 @@ class Described:
         said = f"{self.title} {self.words} {self.section}".casefold()
         return all(word in said for word in query.casefold().split())
 
+    @property
+    def about(self) -> str:
+        """What it does, and for a number its range."""
+        match self.form:
+            case Number(allowed):
+                return f"{self.words} Range: {allowed.short}."
+            case GammaNumber() | Seed():
+                return f"{self.words} Range: {RANGES[self.name].short}."
+            case _:
+                return self.words
+
     def said(self, value: Any) -> str:
         """A value of it in words, as its control shows it."""
         match self.form:
@@ -96,7 +107,7 @@ SETTINGS = (
         "Look",
         Choice(tuple((title, name) for name, title in APPEARANCE_TITLES.items())),
     ),
-    Described("text_scale", "Text size", "1 is the normal size.", "Look", Number(MIN_SCALE, MAX_SCALE, 0.1, 2)),
+    Described("text_scale", "Text size", "1 is the normal size.", "Look", Number(Range(MIN_SCALE, MAX_SCALE), 0.1, 2)),
     Described(
         "ghosts",
         "Ghosts in the text",
@@ -148,7 +159,7 @@ SETTINGS = (
         "Max tokens",
         "Maximum number of tokens in an answer. A token is a word or a part of one.",
         "Conversation",
-        Number(1, 100_000, 64),
+        Number(RANGES["max_tokens"], 64),
     ),
     Described(
         "stop",
@@ -162,31 +173,35 @@ SETTINGS = (
         "Temperature",
         "0 always takes the most likely token; higher values are more varied.",
         "Sampling",
-        Number(0, 5, 0.1, 2),
+        Number(RANGES["temperature"], 0.1, 2),
     ),
     Described(
         "top_p",
         "Top-p",
         "Keeps the most likely tokens up to this total probability. 1 turns it off.",
         "Sampling",
-        Number(0, 1, 0.05, 2),
+        Number(RANGES["top_p"], 0.05, 2),
     ),
     Described(
-        "top_k", "Top-k", "Keeps only this many of the most likely tokens. 0 turns it off.", "Sampling", Number(0, 100_000, 10)
+        "top_k",
+        "Top-k",
+        "Keeps only this many of the most likely tokens. 0 turns it off.",
+        "Sampling",
+        Number(RANGES["top_k"], 10),
     ),
     Described(
         "min_p",
         "Min-p",
         "Drops tokens below this share of the most likely one's probability. 0 turns it off.",
         "Sampling",
-        Number(0, 1, 0.01, 2),
+        Number(RANGES["min_p"], 0.01, 2),
     ),
     Described(
         "repetition_penalty",
         "Repetition penalty",
         "Above 1 makes recent tokens less likely. 1 turns it off.",
         "Sampling",
-        Number(0.1, 3, 0.05, 2),
+        Number(RANGES["repetition_penalty"], 0.05, 2),
     ),
     Described(
         "seed",
@@ -205,7 +220,7 @@ SETTINGS = (
     Described(
         "gamma",
         "Gamma",
-        "Proposals per round, 1 to 64, or auto (0): for as long as another one is likely to pay off.",
+        "Proposals per round, or auto: for as long as another one is likely to pay off.",
         "Speculation",
         GammaNumber(),
     ),

@@ -14,17 +14,17 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QRadioButton,
-    QSpinBox,
     QTableWidgetItem,
     QWidget,
 )
 from shiboken6 import isValid
 
-from app.look.fields import keep_from_wheel
+from app.look.fields import NumberField
 from app.look.placing import part_on_screen
 from app.look.widgets import PassingDialog, ReadingTable, in_column, in_row, named, stretch
 from app.session.chat import Chat
 from engine.chats import ChatStore, Listed, Retention
+from engine.ranges import Range
 from engine.wording import size
 
 WORDS = (
@@ -50,10 +50,10 @@ class TracesDialog(PassingDialog):
         self.table = ReadingTable("tracesTable", "Chats and other runs by the size of their traces", ["Chat", "Traces"])
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
         self.forever = QRadioButton("Keep all of them")
-        self.by_days, self.days, row_of_days = _limit("Keep those of the last", 1, 3650, " days")
-        self.by_size, self.most, row_of_size = _limit("Keep the newest, up to", 10, 1_000_000, " MB")
-        self.days.setValue(USUAL_DAYS)
-        self.most.setValue(USUAL_MEGABYTES)
+        self.by_days, self.days, row_of_days = _limit("Keep those of the last", Range(1, 3650, whole=True), "days")
+        self.by_size, self.most, row_of_size = _limit("Keep the newest, up to", Range(10, 1_000_000, whole=True), "MB")
+        self.days.show_value(USUAL_DAYS)
+        self.most.show_value(USUAL_MEGABYTES)
         self.choices = QButtonGroup(self)
         for choice in (self.forever, self.by_days, self.by_size):
             self.choices.addButton(choice)
@@ -101,15 +101,15 @@ class TracesDialog(PassingDialog):
             self.table.setItem(row, 1, amount)
         if kept.days is not None:
             self.by_days.setChecked(True)
-            self.days.setValue(round(min(kept.days, self.days.maximum())))
+            self.days.show_value(round(min(kept.days, self.days.maximum())))
         elif kept.bytes is not None:
             self.by_size.setChecked(True)
-            self.most.setValue(round(min(kept.bytes / MEGABYTE, self.most.maximum())))
+            self.most.show_value(round(min(kept.bytes / MEGABYTE, self.most.maximum())))
         self._kept = kept, self._controls
 
     @property
     def _controls(self) -> tuple[bool, bool, int, int]:
-        return self.by_days.isChecked(), self.by_size.isChecked(), self.days.value(), self.most.value()
+        return self.by_days.isChecked(), self.by_size.isChecked(), int(self.days.value()), int(self.most.value())
 
     @property
     def chosen(self) -> Retention:
@@ -119,7 +119,7 @@ class TracesDialog(PassingDialog):
             return self._kept[0]
         if self.by_days.isChecked():
             return Retention(days=self.days.value())
-        return Retention(bytes=self.most.value() * MEGABYTE) if self.by_size.isChecked() else Retention()
+        return Retention(bytes=int(self.most.value()) * MEGABYTE) if self.by_size.isChecked() else Retention()
 
     @Slot()
     def accept(self) -> None:
@@ -134,16 +134,12 @@ class TracesDialog(PassingDialog):
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._folder)))
 
 
-def _limit(words: str, least: int, most: int, unit: str) -> tuple[QRadioButton, QSpinBox, QHBoxLayout]:
+def _limit(words: str, allowed: Range, unit: str) -> tuple[QRadioButton, NumberField, QHBoxLayout]:
     """A choice with a number, which is chosen by changing the number."""
-    choice, number = QRadioButton(words), QSpinBox()
-    number.setRange(least, most)
-    number.setSuffix(unit)
-    number.setGroupSeparatorShown(True)
-    number.setAccessibleName(words)
-    keep_from_wheel(number)
-    number.valueChanged.connect(lambda _: choice.setChecked(True))
-    row = in_row(choice, number, stretch(), spacing=8)
+    choice = QRadioButton(words)
+    number = named(NumberField(allowed), words=f"{words}, in {unit}", tip=f"{allowed.short} {unit}")
+    number.taken.connect(lambda _: choice.setChecked(True))
+    row = in_row(choice, number, QLabel(unit), stretch(), spacing=8)
     return choice, number, row
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QHBoxLayout, QLabel, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QWidget
 
 from app.look.command import native_keys
 from app.look.fields import GammaBox, SeedField, TemperatureBox, just_wide_enough, keep_from_wheel
@@ -19,6 +19,7 @@ from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_titl
 from app.session.settings import Settings
 from app.window.rule_bars import RuleStrip
 from engine.drafter_kinds import BY_PATH, DRAFTERS, may_fit
+from engine.types import RANGES
 
 LONG_NOTES = (*RULE_NOTES.values(), coincidence(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
 """What may stand below the controls; the longest has its place even while another shows, so that nothing moves."""
@@ -55,7 +56,7 @@ class Header(QWidget):
         self.seed = SeedField()
         self.pin = icon_button("pin", "Keep this seed", self._pin)
         self._set_up_seed()
-        keep_from_wheel(self.target, self.drafter, self.gamma, self.temperature)
+        keep_from_wheel(self.target, self.drafter)
         self.sidebar = icon_button("sidebar", f"Show or hide the chats ({native_keys('Ctrl+B')})")
         self.sidebar.setCheckable(True)
         self.compare = named(icon_button("compare", "Compare settings side by side (F4)"), words="Compare")
@@ -96,25 +97,27 @@ class Header(QWidget):
         return box
 
     def _gamma(self) -> GammaBox:
-        words = "Gamma: proposals per round, 1 to 64, or auto (0). Can be changed during an answer."
+        words = f"Gamma: proposals per round, {RANGES['gamma'].short} (0). Can be changed during an answer."
         box = named(GammaBox(), "gammaControl", "Gamma", words, words)
-        box.valueChanged.connect(lambda value: self.changed.emit("gamma", value or "auto"))
+        box.taken.connect(lambda value: self.changed.emit("gamma", value))
         return box
 
-    def _temperature(self) -> QDoubleSpinBox:
+    def _temperature(self) -> TemperatureBox:
         words = (
-            "Temperature: 0 always takes the most likely token; higher values are more varied. Takes effect with the next answer."
+            f"Temperature, {RANGES['temperature'].short}: 0 always takes the most likely token; higher values are more varied. "
+            "Takes effect with the next answer."
         )
         box = named(TemperatureBox(), "temperatureControl", "Temperature", words, words)
-        box.valueChanged.connect(lambda value: self.changed.emit("temperature", round(value, 4)))
+        box.taken.connect(lambda value: self.changed.emit("temperature", value))
         return box
 
     def _set_up_seed(self) -> None:
         named(self.seed, "seedControl", "Seed")
         self.seed.describe(
-            "Leave empty to draw a new seed for each answer. A typed or pinned seed is reused. Takes effect with the next answer."
+            f"Seed, {RANGES['seed'].short}. Leave empty to draw a new one for each answer. A typed or pinned seed is reused. "
+            "Takes effect with the next answer."
         )
-        self.seed.editingFinished.connect(self._seed_edited)
+        self.seed.taken.connect(self._seed_edited)
         self.pin.setObjectName("pinButton")
         self.pin.setCheckable(True)
 
@@ -122,13 +125,12 @@ class Header(QWidget):
 
     def show_settings(self, settings: Settings) -> None:
         """Brings every control to the settings, without reporting a change."""
-        controls = (self.target, self.drafter, self.gamma, self.temperature, self.seed)
-        blockers = [QSignalBlocker(control) for control in controls]
+        blockers = [QSignalBlocker(box) for box in (self.target, self.drafter)]
         self._fill(self.target, ("builtin", *settings.recent_models), settings.target, "target", settings.target)
         self._fill(self.drafter, tuple(DRAFTERS), settings.drafter, "drafter", settings.target)
         self.rule.set_rule(settings.rule)
-        self.gamma.setValue(0 if settings.gamma == "auto" else settings.gamma)
-        self.temperature.setValue(settings.temperature)
+        self.gamma.show_value(settings.gamma)
+        self.temperature.show_value(settings.temperature)
         self.seed.show_seed(settings.seed)
         self.pin.setChecked(settings.seed is not None)
         self.sidebar.setChecked(settings.sidebar)
@@ -182,8 +184,7 @@ class Header(QWidget):
         else:
             self.changed.emit(kind, value)
 
-    def _seed_edited(self) -> None:
-        value = self.seed.seed
+    def _seed_edited(self, value: int | None) -> None:
         self.pin.setChecked(value is not None)
         self.changed.emit("seed", value)
 

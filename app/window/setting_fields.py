@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QSignalBlocker
-from PySide6.QtWidgets import QPlainTextEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
-from app.look.fields import DecimalBox, GammaBox, SeedField, keep_from_wheel
+from app.look.fields import GammaBox, NumberField, SeedField, keep_from_wheel
 from app.look.widgets import choice_box, push_button
 from app.session.setting_table import Choice, Described, GammaNumber, Number, Seed, Switch, Text
 
@@ -30,8 +30,8 @@ def make_field(setting: Described, changed: Changed) -> SettingField:
     """The control for a setting, with its name and help for everybody. `changed` gets the setting's name and its new value."""
     field = _made(setting, changed)
     field.widget.setAccessibleName(setting.title)
-    field.widget.setAccessibleDescription(setting.words)
-    field.widget.setToolTip(f"<p>{setting.words}</p>")
+    field.widget.setAccessibleDescription(setting.about)
+    field.widget.setToolTip(f"<p>{setting.about}</p>")
     return field
 
 
@@ -39,7 +39,7 @@ def _made(setting: Described, changed: Changed) -> SettingField:
     name = setting.name
     match setting.form:
         case Number() as form:
-            return _number(form, lambda value: changed(name, value))
+            return _number(NumberField(form.allowed, form.step, form.decimals), lambda value: changed(name, value))
         case Choice(entries):
             return _choice(entries, lambda value: changed(name, value))
         case Switch():
@@ -47,15 +47,11 @@ def _made(setting: Described, changed: Changed) -> SettingField:
         case Text() as form:
             return _text(form, setting.words, lambda value: changed(name, value))
         case GammaNumber():
-            gamma = GammaBox()
-            gamma.lineEdit().setTextMargins(6, 0, 6, 0)
-            gamma.valueChanged.connect(lambda value: changed(name, value or "auto"))
-            keep_from_wheel(gamma)
-            return SettingField(gamma, _silently(gamma, lambda value: gamma.setValue(0 if value == "auto" else value)))
+            return _number(GammaBox(), lambda value: changed(name, value))
         case Seed():
             seed = SeedField()
-            seed.editingFinished.connect(lambda: changed(name, seed.seed))
-            return SettingField(seed, _silently(seed, seed.show_seed))
+            seed.describe(setting.about)
+            return _number(seed, lambda value: changed(name, value))
 
 
 def _silently(widget: QWidget, show: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -68,21 +64,10 @@ def _silently(widget: QWidget, show: Callable[[Any], None]) -> Callable[[Any], N
     return shown
 
 
-def _number(form: Number, changed: Callable[[float], object]) -> SettingField:
-    box: QSpinBox | DecimalBox
-    if form.decimals:
-        box = DecimalBox(decimals=form.decimals)
-        box.setRange(form.lowest, form.highest)
-        box.setSingleStep(form.step)
-        box.valueChanged.connect(lambda value: changed(round(value, 4)))
-    else:
-        box = QSpinBox()
-        box.setRange(int(form.lowest), int(form.highest))
-        box.setSingleStep(int(form.step))
-        box.valueChanged.connect(changed)
-    box.lineEdit().setTextMargins(6, 0, 6, 0)
-    keep_from_wheel(box)
-    return SettingField(box, _silently(box, box.setValue))
+def _number(field: NumberField, changed: Callable[[object], object]) -> SettingField:
+    field.taken.connect(changed)
+    field.lineEdit().setTextMargins(6, 0, 6, 0)
+    return SettingField(field, field.show_value)
 
 
 def _switch(changed: Callable[[bool], object]) -> SettingField:

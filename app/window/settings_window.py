@@ -33,7 +33,7 @@ class SettingRow(QWidget):
         self.field: SettingField = make_field(setting, changed)
         title = named(QLabel(setting.title), "settingTitle")
         title.setBuddy(self.field.widget)
-        words = named(QLabel(setting.words, wordWrap=True), "settingWords")
+        words = named(QLabel(setting.about, wordWrap=True), "settingWords")
         self.reset = push_button("Reset", "smallButton")
         policy = self.reset.sizePolicy()
         policy.setRetainSizeWhenHidden(True)

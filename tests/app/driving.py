@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QComboBox
 from pytestqt.qtbot import QtBot
 
+from app.look.fields import NumberField
 from app.window.window import Window
 from engine.chats import ChatsNotSaved, ChatStore
 from tests.app.fakes import FakeEngine
@@ -86,3 +87,19 @@ def at_rest(qtbot: QtBot, measure: Callable[[], Measured]) -> Measured:
 
     qtbot.waitUntil(rests)
     return last[-1]
+
+
+def type_in(qtbot: QtBot, field: NumberField, text: str, end: Qt.Key | None = Qt.Key.Key_Return) -> None:
+    """Types like a person: the whole content is selected, then each key is seen by everything before the next one comes."""
+    field.window().activateWindow()
+    field.setFocus(Qt.FocusReason.MouseFocusReason)
+    settle()
+    focused = QApplication.focusWidget()
+    assert focused is field
+    qtbot.keyClick(focused, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    for letter in text:
+        qtbot.keyClicks(focused, letter)
+        settle()
+    if end is not None:
+        qtbot.keyClick(focused, end)
+        settle()

@@ -333,7 +333,8 @@ def test_a_refused_drafter_is_one_clear_line(
     [
         (["--rules", "guess"], "rule must be one of match"),
         (["--rules", "gumbel,gumbel"], "rules"),
-        (["--temperatures", "warm"], "--temperatures: must be comma-separated numbers"),
+        (["--temperatures", "warm"], "--temperatures: temperature must be a number from 0 to 5, not 'warm'"),
+        (["--temperatures", "0,7"], "temperature must be a number from 0 to 5, not '7'"),
         (["--temperatures", "-1"], "temperature"),
         (["--gamma", "2,,4"], "gamma"),
         (["--gamma", "65"], "gamma"),
@@ -347,7 +348,7 @@ def test_a_refused_drafter_is_one_clear_line(
         (["--limit", "0"], "limit"),
         (["--minutes", "-1"], "--minutes: must be a number of at least 0, not '-1'"),
         (["--minutes", "nan"], "--minutes: must be a number of at least 0"),
-        (["--seed", "-1"], "seed must be a whole number from 0 to 9007199254740991, not -1"),
+        (["--seed", "-1"], "seed must be a whole number from 0 to 9,007,199,254,740,991, not '-1'"),
         (["--prompts", "nowhere.jsonl"], "nowhere.jsonl cannot be read"),
         (["--json", "nowhere/at/all.json"], "the folder nowhere/at does not exist"),
         (["--json", "/"], "cannot be written"),

@@ -31,7 +31,7 @@ from engine.types import (
     Round,
 )
 from engine.worker import Engine
-from tests.app.driving import hasten, wait_for_answer
+from tests.app.driving import hasten, type_in, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
 from tests.app.turns_engine import TurnsEngine
 from tests.engine.tiny_models import weights, write_gguf
@@ -368,6 +368,37 @@ def test_the_first_difference_is_brought_into_sight_in_every_column(qtbot: QtBot
     for column in view.columns[:2]:
         assert column.text.viewport().rect().contains(column.text._boxes(position)[0].center().toPoint())
         assert column.cursor_place.pin_place is not None
+
+
+def test_numbers_of_a_comparison_are_typed_too(qtbot: QtBot, open_compare: Open) -> None:
+    _, view, engine = open_compare()
+    bar, column = view.bar, view.columns[0].controls
+    for field, text, value in (
+        (column.temperature, "0.45", 0.45),
+        (column.temperature, "1,15", 1.15),
+        (column.gamma, "11", 11),
+        (bar.longest, "300", 300),
+        (bar.samples, "12", 12),
+        (bar.samples, "off", "off"),
+        (bar.seed, "123", 123),
+    ):
+        type_in(qtbot, field, text, Qt.Key.Key_Tab)
+        assert field.setting == value and not field.reason, text
+    for field, text in (
+        (bar.seed, "-4"),
+        (column.gamma, "999"),
+        (bar.samples, "10001"),
+        (bar.longest, "0"),
+        (column.temperature, "5,5"),
+    ):
+        type_in(qtbot, field, text)
+        assert field.allowed.short in field.reason and field.text() == text
+        qtbot.keyClick(field, Qt.Key.Key_Escape)
+    type_in(qtbot, column.temperature, "0.95", None)
+    qtbot.keyClick(column.temperature, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    asked = engine.comparisons[0].requests[0].options
+    assert (asked.temperature, asked.gamma, asked.max_tokens, asked.seed) == (0.95, 11, 300, 123)
+    qtbot.waitUntil(lambda: not view.running)
 
 
 def test_settings_of_a_column_are_edited_before_the_start_and_locked_while_running(qtbot: QtBot, open_compare: Open) -> None:

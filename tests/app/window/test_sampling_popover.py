@@ -77,7 +77,7 @@ def test_every_number_can_be_read_where_it_is_set(qtbot: QtBot, open_window: Ope
     window, _ = open_window(gamma="auto", temperature=1.25, max_tokens=100_000, text_scale=scale)
     window.open_options()
     numbers = window.findChildren(QAbstractSpinBox)
-    assert len(numbers) == 7
+    assert len(numbers) == 8
     for number in numbers:
         edit = number.lineEdit()
         assert number.isVisible()

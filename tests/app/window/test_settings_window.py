@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QComboBox, QPlainTextEdit, QSpinBox
+from PySide6.QtWidgets import QComboBox, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
+from app.look.fields import NumberField
 from app.session import settings as stored
 from app.session.setting_table import BY_NAME, REMEMBERED, SETTINGS, Choice, Number
 from app.session.settings import MAX_SCALE, Settings
@@ -38,7 +39,8 @@ def test_every_setting_is_described_once_or_only_remembered() -> None:
 def test_what_a_control_offers_is_what_the_setting_takes(setting: Any) -> None:
     match setting.form:
         case Number() as form:
-            wanted: list[Any] = [form.lowest, form.highest] if form.decimals else [int(form.lowest), int(form.highest)]
+            kind = int if form.allowed.whole else float
+            wanted: list[Any] = [kind(form.allowed.lowest), kind(form.allowed.highest)]
         case Choice(entries):
             wanted = [value for _, value in entries]
         case _:
@@ -71,7 +73,7 @@ def test_settings_apply_at_once_are_found_by_words_and_set_back(
         return dialog.rows[name].field.widget
 
     top_k, theme, system, panel = field("top_k"), field("appearance"), field("system_prompt"), field("side_panel")
-    assert isinstance(top_k, QSpinBox) and isinstance(theme, QComboBox) and isinstance(system, QPlainTextEdit)
+    assert isinstance(top_k, NumberField) and isinstance(theme, QComboBox) and isinstance(system, QPlainTextEdit)
     top_k.setValue(40)
     theme.setCurrentText("Light theme")
     system.setPlainText("Be brief.")
