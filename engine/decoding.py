@@ -64,6 +64,7 @@ from engine.types import (
     Outlook,
     Round,
 )
+from engine.wording import amount
 
 __all__ = ["Control", "DecodingOptions", "decode"]
 
@@ -238,7 +239,8 @@ class _Run:
             raise ValueError("stop needs a tokenizer: without one there is no text to look for it in")
         if self.context_length is not None and self.prompt_length >= self.context_length:
             raise DraftlightError(
-                f"The conversation is {self.prompt_length:,} tokens long, but the model reads at most {self.context_length:,}. "
+                f"The conversation is {amount(self.prompt_length, 'token')} long, but the model reads at most "
+                f"{self.context_length:,}. "
                 "Start a new chat or shorten the message."
             )
         if (caches.cache_length(self.cache) or 0) >= self.prompt_length:

@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from engine.drafter_kinds import NO_DRAFTER
 from engine.types import Finish, Milliseconds, Round, Rule
+from engine.wording import amount
 
 NORMAL_95 = 1.959963984540054
 """97.5 % of a standard normal variable lies below: half the width of a 95 % interval."""
@@ -411,7 +412,7 @@ def violations(rounds: Iterable[Round | RoundCounts]) -> tuple[str, ...]:
     for round in rounds:
         entry = counts(round) if isinstance(round, Round) else round
         if entry.proposals != entry.accepted + entry.rejected + entry.unjudged:
-            found.append(f"Round {entry.index + 1}: {entry.proposals} proposals, but not as many verdicts.")
+            found.append(f"Round {entry.index + 1}: {amount(entry.proposals, 'proposal')}, but not as many verdicts.")
         if entry.rejected > 1 or (entry.unjudged and not entry.rejected):
             found.append(f"Round {entry.index + 1}: {entry.rejected} rejected and {entry.unjudged} unjudged is impossible.")
         if entry.emitted > entry.accepted + 1 or (entry.finish is None and entry.emitted != entry.accepted + 1):

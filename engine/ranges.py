@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import reprlib
 from dataclasses import dataclass
 
 _WHOLE = re.compile(r"-?(\d+|\d{1,3}(,\d{3})+)", re.ASCII)
@@ -52,10 +54,10 @@ class Range:
             elif not self.whole and _DECIMAL.fullmatch(written):
                 number = float(written.replace(",", "."))
             else:
-                raise ValueError(text)
+                number = math.nan
             if self.holds(number):
                 return number
-        raise ValueError(text)
+        raise ValueError(f"must be {self.words}, not {reprlib.repr(text)}")
 
 
 def _plain(bound: float) -> str:

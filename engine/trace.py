@@ -38,6 +38,7 @@ from engine.files.foreign import content_of, entries, require_shallow, table, te
 from engine.files.whole_file import force
 from engine.garbage import without_collecting
 from engine.types import Round
+from engine.wording import amount
 
 SCHEMA = "draftlight.trace/1"
 _FAMILY = "draftlight.trace/"
@@ -328,4 +329,4 @@ def _describe(number: int, count: int, is_open: bool, rounds: int, reason: str) 
 
 
 def _count(rounds: int) -> str:
-    return "1 round is" if rounds == 1 else f"{rounds} rounds are"
+    return f"{amount(rounds, 'round')} {'is' if rounds == 1 else 'are'}"

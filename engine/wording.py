@@ -43,3 +43,13 @@ def duration(seconds: float) -> str:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def noun(count: float, singular: str, plural: str = "") -> str:
+    """The noun as it stands behind a count: "token" behind 1, else "tokens" or the plural that is given."""
+    return singular if count == 1 else plural or f"{singular}s"
+
+
+def amount(count: int, singular: str, plural: str = "") -> str:
+    """A count with its noun: "1 token", "1,024 tokens", "2 entries"."""
+    return f"{count:,} {noun(count, singular, plural)}"

@@ -11,6 +11,7 @@ import numpy as np
 from engine.lens.bins import bin_size, broken, means, spreads, unmixed
 from engine.lens.chart_kinds import SPEED_WINDOW, ChartKind
 from engine.lens.tally import Floats, Tally
+from engine.wording import amount
 
 Words = tuple[str, str]
 """The same words with and without mark-up."""
@@ -144,7 +145,7 @@ def span_words(span: RoundSpan, rounds: int) -> str:
     """Which of so many rounds are in view, counted from 1; empty while there are no rounds."""
     if rounds < 2:
         return "1 round" if rounds else ""
-    return f"Rounds {span.first + 1:,} to {span.last:,}" if span.last - span.first < rounds else f"All {rounds:,} rounds"
+    return f"Rounds {span.first + 1:,} to {span.last:,}" if span.last - span.first < rounds else f"All {amount(rounds, 'round')}"
 
 
 def spread_words(rows: Floats) -> str:

@@ -21,7 +21,7 @@ from engine.exports.bench_report import to_html
 from engine.files.whole_file import write_whole
 from engine.requests.bench import BenchRequest, BenchSetting
 from engine.types import BenchFinished, BenchSkipped, BenchStarted, Event, TaskFailed
-from engine.wording import size
+from engine.wording import amount, size
 
 SAVE_EVERY = 30.0
 """Seconds between two versions of the JSON file, so that others can look at it meanwhile."""
@@ -138,7 +138,7 @@ def _table(figures: tuple[BenchFigures, ...]) -> list[str]:
     lines = [headings]
     prompts = {entry.category: entry.prompts for entry in figures}
     for category, block in groupby(zip(figures, rows, strict=True), lambda pair: pair[0].category):
-        lines += [f"{category}, {prompts[category]} prompt{'s' if prompts[category] > 1 else ''}", *(row for _, row in block)]
+        lines += [f"{category}, {amount(prompts[category], 'prompt')}", *(row for _, row in block)]
     return lines
 
 
@@ -197,11 +197,12 @@ def _notes(results: Results) -> list[str]:
     if comparable:
         same = sum(row.same_text is True for row in comparable)
         lines.append(
-            f"{same} of {len(comparable)} answers that should equal the plain one did; near-ties can make the others differ."
+            f"{same} of {amount(len(comparable), 'answer')} that should equal the plain one did; near-ties can make "
+            "the others differ."
         )
     lines += results.setup.notes if results.setup is not None else ()
     lines += results.messages
     if not results.complete:
         why = "the time was over" if results.out_of_time else "stopped early"
-        lines.append(f"INCOMPLETE: {why}; {len(results.rows)} measurements were made by then.")
+        lines.append(f"INCOMPLETE: {why}; {amount(len(results.rows), 'measurement')} made by then.")
     return lines

@@ -32,6 +32,7 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
+from engine.wording import amount
 
 
 def chat(
@@ -85,7 +86,7 @@ class _Progress(StatusLine):
             case LoadProgress(name, step, fraction):
                 self.show(f"{name}: {step}" + ("" if fraction is None else f", {fraction:.0%}"))
             case PrefillProgress(_, done, total) if done < total:
-                self.show(f"reading the prompt, {done} of {total} tokens")
+                self.show(f"reading the prompt, {done:,} of {amount(total, 'token')}")
             case RoundFinished() | RunFinished() | RunFailed():
                 self.clear()
 
@@ -122,7 +123,9 @@ class _Notes:
             case RunStarted(dropped=dropped) if dropped and self._model is not None:
                 messages = [message for message in self._request.messages if message.role != "system"]
                 turns = sum(message.role == "user" for message in messages[:dropped])
-                self._say(f"{left_out(turns)}, because {self._model.name} reads at most {self._model.context_length:,} tokens.")
+                self._say(
+                    f"{left_out(turns)}, because {self._model.name} reads at most {amount(self._model.context_length, 'token')}."
+                )
             case RunStarted(template=False) if self._request.template and self._model is not None:
                 unused = ", and the system prompt is not used" if self._request.messages[0].role == "system" else ""
                 self._say(f"{no_template(self._model.name)}{unused}.")
@@ -176,7 +179,7 @@ class _Text:
             return
         print(status_line(self._totals.summary(), end.finish, end.seconds_to_first_token, self._seed), file=sys.stderr)
         if self._rested:
-            many = f"{len(self._rested):,} of {self._totals.summary().rounds:,} rounds"
+            many = f"{len(self._rested):,} of {amount(self._totals.summary().rounds, 'round')}"
             print(f"Drafting rested in {many}. In the last of them: {weighed(self._rested[-1])}", file=sys.stderr)
         if (comparison := self._comparisons.newest) is not None:
             print(comparison_sentence(comparison), file=sys.stderr)

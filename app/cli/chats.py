@@ -16,6 +16,7 @@ from engine.chats import ChatsBusy, ChatsNotSaved, ChatStore, Listed, Retention,
 from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
 from engine.lens.pieces import without_controls
+from engine.wording import amount
 
 _MEGABYTE = 1_000_000
 _MANY = 50
@@ -28,7 +29,10 @@ def opened() -> Iterator[ChatStore]:
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     with ChatStore() as store:
         if len(waiting := store.traces_to_import()) > _MANY:
-            print(f"draftlight: taking {len(waiting)} traces into the chats, once; this may take a minute", file=sys.stderr)
+            print(
+                f"draftlight: taking {amount(len(waiting), 'trace')} into the chats, once; this may take a minute",
+                file=sys.stderr,
+            )
         store.import_traces()
         for note in store.notes:
             print(f"draftlight: {note}", file=sys.stderr)

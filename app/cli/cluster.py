@@ -7,7 +7,7 @@ import time
 from engine.cluster.companions import running
 from engine.cluster.doctor import check
 from engine.cluster.hosts import Cluster, cluster_of
-from engine.wording import duration, listed
+from engine.wording import amount, duration, listed
 
 _SIGNS = {"good": "ok", "bad": "BAD", "unknown": "?"}
 
@@ -34,7 +34,7 @@ def show_running() -> int:
         cluster = cluster_of(entry["cluster"])
         hosts = listed([host.ssh for host in cluster.hosts])
         since = duration(time.time() - entry["began"])
-        print(f"{cluster.size} ranks ({cluster.backend}, {cluster.sharding}) on {hosts}, for {since}")
+        print(f"{amount(cluster.size, 'rank')} ({cluster.backend}, {cluster.sharding}) on {hosts}, for {since}")
         if entry["starter"] in entry["alive"]:
             print(f"  started by process {entry['starter']}; ranks here and their ssh: {', '.join(map(str, entry['followers']))}")
         else:

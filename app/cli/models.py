@@ -18,7 +18,7 @@ from engine.files.library import added_folders, change_folders
 from engine.files.memory import available_memory
 from engine.files.paths import models_folder
 from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
-from engine.wording import size
+from engine.wording import amount, size
 
 
 def show_models(folders: Iterable[Path] = ()) -> int:
@@ -181,7 +181,8 @@ def check_model(name: str, drafter: str) -> int:
                 match event:
                     case LoadFinished(model):
                         print(
-                            f"{model.name} can be used: {model.vocabulary_size:,} tokens, context {model.context_length:,}, "
+                            f"{model.name} can be used: {amount(model.vocabulary_size, 'token')}, context "
+                            f"{model.context_length:,}, "
                             f"sha256 {model.sha256}"
                         )
                         if model.form:

@@ -17,6 +17,7 @@ from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
 from engine.requests.prove import DESCRIPTIONS
 from engine.types import ProofCheck, ProofReport, ProveRequest, TaskFailed, TaskFinished
+from engine.wording import amount
 
 NOT_NOTICED = 3
 FORMAT = "draftlight.proof/1"
@@ -84,10 +85,10 @@ def _conclusion(report: ProofReport) -> list[str]:
         f"A check fails below p = {report.level:.2g}, so a correct engine fails one or more of {statistical} statistical checks "
         f"with probability {report.false_alarm:g}.",
         *_power(report),
-        f"{len(report.checks) - len(failed)} of {len(report.checks)} checks passed in {report.seconds:.0f} s.",
+        f"{len(report.checks) - len(failed)} of {amount(len(report.checks), 'check')} passed in {report.seconds:.0f} s.",
     ]
     if report.plant is not None and failed:
-        lines.append(f"The planted defect was detected by {len(failed)} checks. The engine itself is unchanged.")
+        lines.append(f"The planted defect was detected by {amount(len(failed), 'check')}. The engine itself is unchanged.")
     elif report.plant is not None:
         lines.append("The planted defect was NOT detected: its effect on this pair is too small, or the sample was.")
     elif failed:

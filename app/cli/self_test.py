@@ -9,6 +9,7 @@ from app.cli.engine_run import follow
 from engine.errors import DraftlightError
 from engine.trace import read
 from engine.types import DecodingOptions, Event, Message, Request, RoundFinished, RunFailed, RunFinished
+from engine.wording import amount
 from engine.worker import Engine
 
 
@@ -44,5 +45,8 @@ def _decode(path: Path, drafter: str) -> str:
     rounds = [event for event in events if isinstance(event, RoundFinished)]
     trace = read(path)
     if trace.missing or len(trace.rounds) != len(rounds) or not end.tokens:
-        raise DraftlightError(f"The answer's trace is wrong: {trace.missing or f'{len(trace.rounds)} rounds'}.")
-    return f"decoded {end.tokens} tokens in {len(rounds)} rounds with {drafter}, {end.tokens / end.seconds:.1f} tokens/s"
+        raise DraftlightError(f"The answer's trace is wrong: {trace.missing or amount(len(trace.rounds), 'round')}.")
+    return (
+        f"decoded {amount(end.tokens, 'token')} in {amount(len(rounds), 'round')} with {drafter}, "
+        f"{end.tokens / end.seconds:.1f} tokens/s"
+    )

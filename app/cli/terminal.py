@@ -12,6 +12,7 @@ from engine.lens.shared_wording import FINISH_WORDS
 from engine.lens.thoughts import ThoughtFinder
 from engine.metrics import Summary
 from engine.types import Finish, Round
+from engine.wording import amount
 
 STYLES: dict[Kind, str] = {
     "accepted": "38;5;37",
@@ -101,7 +102,7 @@ def legend() -> str:
 def status_line(summary: Summary, finish: Finish, seconds_to_first_token: float | None, seed: int | None) -> str:
     """The answer in one line of figures."""
     parts = [
-        f"{summary.emitted} tokens",
+        amount(summary.emitted, "token"),
         _figure(summary.throughput, "{:.1f} tokens/s"),
         _figure(summary.alpha, "alpha {:.2f}") if summary.proposals else "",
         _figure(summary.tau, "tau {:.2f}"),

@@ -10,6 +10,7 @@ from app.cli.shared_options import INTERRUPTED
 from engine.errors import DraftlightError
 from engine.requests.train import HeldOut, TrainRequest
 from engine.types import Event, TaskFailed, TrainingFinished, TrainingMeasured, TrainingTold
+from engine.wording import amount
 
 _CLOSING = 60.0
 """Seconds that an end may take: a step under way and a checkpoint."""
@@ -60,7 +61,7 @@ def measured_line(held_out: HeldOut) -> str:
 def rendered(held_out: HeldOut) -> str:
     """A measurement as a table."""
     lines = [
-        f"Acceptance on held-out text, step {held_out.step:,}, {held_out.positions:,} positions",
+        f"Acceptance on held-out text, step {held_out.step:,}, {amount(held_out.positions, 'position')}",
         "draft position            " + "".join(f"{position:>8}" for position in range(1, len(held_out.agreement) + 1)),
         "agreement, temperature 0  " + "".join(f"{value:8.3f}" for value in held_out.agreement),
         "sum min(p, q), at 0.8     " + "".join(f"{value:8.3f}" for value in held_out.overlap),

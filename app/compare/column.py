@@ -24,6 +24,7 @@ from app.session.session import Answer
 from app.session.token_walk import spot_of
 from app.verdict.verdict import Verdict, judge
 from engine.lens.shared_wording import FINISH_WORDS
+from engine.wording import amount, noun
 
 FIGURES = ("throughput", "speed_up", "alpha", "tau")
 POINT = "Hover over a token, or move with Left and Right, to see its verdict in every column."
@@ -193,8 +194,8 @@ class CompareColumn(QFrame):
         self.chart.touch(largest)
         tally = self.chart.tally
         if tally is not None:
-            words = f"{len(tally.samples):,} of {self.chart.wanted:,} samples"
-            self._show_figures([(f"{len(tally.samples):,}", f"of {self.chart.wanted:,} samples")])
+            words = f"{len(tally.samples):,} of {amount(self.chart.wanted, 'sample')}"
+            self._show_figures([(f"{len(tally.samples):,}", f"of {amount(self.chart.wanted, 'sample')}")])
             self.figures.setAccessibleDescription(words)
 
     @Slot(object)
@@ -321,7 +322,7 @@ def waiting_words(answer: Answer) -> str:
         return answer.message
     if answer.state == "reading":
         done, total = answer.prefill
-        return f"Reading the prompt, {done:,} of {total:,} tokens." if total else "Reading the prompt."
+        return f"Reading the prompt, {done:,} of {amount(total, 'token')}." if total else "Reading the prompt."
     return "Waiting for its turn." if answer.running else "The answer is empty."
 
 
@@ -337,7 +338,7 @@ def figures_of(answer: Answer, speed_up: float | None) -> list[tuple[str, str]]:
         figures.append((number(summary.alpha), f"alpha ± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"))
     figures.append((number(summary.tau), "tau"))
     ending = f", {FINISH_WORDS[answer.finish]}" if answer.finish is not None else ", failed" if answer.state == "failed" else ""
-    figures.append((f"{summary.emitted:,}", f"token{'s' * (summary.emitted != 1)}{ending}"))
+    figures.append((f"{summary.emitted:,}", f"{noun(summary.emitted, 'token')}{ending}"))
     return figures
 
 

@@ -31,6 +31,7 @@ from engine.types import (
     Rule,
     Thinking,
 )
+from engine.wording import amount
 
 LETTERS = "ABCD"
 MOST_COLUMNS = len(LETTERS)
@@ -305,7 +306,7 @@ class Comparison:
             if not compared:
                 return Relation(other, 0, 0, None, "waiting", "")
             so_far = "" if ended else " so far"
-            words = f"Same text as {letter}{so_far}: {same:,} of {compared:,} tokens."
+            words = f"Same text as {letter}{so_far}: {same:,} of {amount(compared, 'token')}."
             return Relation(other, same, compared, None, "same", words, ended)
         reasons = self._reasons(other, index)
         if reasons:

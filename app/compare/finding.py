@@ -11,6 +11,7 @@ from app.compare.comparison import LETTERS, Comparison, Kind, drafter_words
 from app.look.wording import RULE_TITLES
 from engine.lens.rule_comparison import share
 from engine.types import Rule
+from engine.wording import amount
 
 MISSING = "Some answers are missing, so nothing can be concluded."
 
@@ -49,7 +50,7 @@ def _finding(comparison: Comparison, rule: Rule, columns: tuple[int, ...]) -> Ru
         tokens = min(relation.same for relation in relations)
         ended = all(relation.complete for relation in relations)
         whole = f"Same text with {_both(columns)} drafters"
-        words = f"{whole}: {tokens:,} of {tokens:,} tokens." if ended else f"{whole} so far: {tokens:,} tokens."
+        words = f"{whole}: {tokens:,} of {amount(tokens, 'token')}." if ended else f"{whole} so far: {amount(tokens, 'token')}."
         return RuleFinding(rule, columns, kind, f"{title}: {words[0].lower()}{words[1:]}")
     first = min(relation.first for relation in relations if relation.first is not None)
     names = " and ".join(LETTERS[index] for index in columns)

@@ -12,6 +12,7 @@ from app.look.marks import rounded, smooth_painter, write
 from app.look.theme import DARK, Theme
 from app.look.widgets import named
 from app.look.wording import RULE_TITLES
+from engine.wording import amount
 
 PAD = 14.0
 EXPLAINED = (
@@ -67,7 +68,7 @@ class SampleChart(QWidget):
         squares = "" if tally.squares is None else f" The sum of p times q is {tally.squares:.3f}."
         numbers = ", ".join(f"{number}: {tally.numbers[number]}" for number in NUMBERS if tally.numbers[number])
         return (
-            f"First proposal accepted in {tally.accepted:,} of {tally.judged:,} samples, {tally.share:.3f}, "
+            f"First proposal accepted in {tally.accepted:,} of {amount(tally.judged, 'sample')}, {tally.share:.3f}, "
             f"95% interval {low:.3f} to {high:.3f}.{closed}{squares} Numbers drawn: {numbers or 'none'}."
         )
 

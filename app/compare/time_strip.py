@@ -16,6 +16,7 @@ from app.look.marks import faded
 from app.look.theme import DARK, Theme
 from app.session.cursor import Cursor, Place
 from engine.types import Round
+from engine.wording import amount
 
 NARROW = 2.5
 NEAR = 4.0
@@ -105,7 +106,8 @@ class RoundStrip(QWidget):
         self._starts += [bar.start for bar in fresh]
         summary = self.run.answer.tally.summary
         self.setAccessibleDescription(
-            f"{summary.rounds:,} rounds in {summary.seconds:.1f} seconds: {summary.accepted:,} proposals accepted, "
+            f"{amount(summary.rounds, 'round')} in {summary.seconds:.1f} seconds: "
+            f"{amount(summary.accepted, 'proposal')} accepted, "
             f"{summary.rejected:,} rejected, {summary.unjudged:,} unjudged."
         )
         self.update()

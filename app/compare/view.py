@@ -34,6 +34,7 @@ from engine.errors import DraftlightError
 from engine.lens.pieces import Ghosts, Kind
 from engine.requests.compare import CompareRequest, SampleRequest
 from engine.types import SEED_LIMIT, Event, SampleTaken, SamplingFinished, TaskFailed
+from engine.wording import amount
 
 REFRESH_MS = 80
 AXIS_STEP = 1.3
@@ -130,9 +131,9 @@ class CompareView(QWidget):
     def status_words(self) -> str:
         """What is going on here."""
         if self.sampling and self._asked is not None:
-            return f"Drawing {self._asked.samples:,} samples in each of {len(self.tallies)} columns"
+            return f"Drawing {amount(self._asked.samples, 'sample')} in each of {amount(len(self.tallies), 'column')}"
         if self.comparison is not None and self.comparison.running:
-            return f"Comparing {len(self.comparison.columns)} answers, one round each in turn"
+            return f"Comparing {amount(len(self.comparison.columns), 'answer')}, one round each in turn"
         if self.outdated:
             return "Changed since this comparison. Start compares again"
         if self.comparison is not None and self.comparison.lacks_answers:

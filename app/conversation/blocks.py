@@ -25,7 +25,7 @@ from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, hidden_kinds
 from engine.lens.pieces import folded as with_folds
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.types import Rule
-from engine.wording import seconds
+from engine.wording import noun, seconds
 
 PAD = 14.0
 GAP = 26.0
@@ -377,7 +377,7 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
     words: list[tuple[str, str, bool]] = []
     if summary.rounds:
         spent = summary.seconds if answer.result is None else answer.result.seconds
-        words += [(f"{summary.emitted:,}", strong, True), ("token in" if summary.emitted == 1 else "tokens in", dim, False)]
+        words += [(f"{summary.emitted:,}", strong, True), (f"{noun(summary.emitted, 'token')} in", dim, False)]
         words.append((seconds(spent), strong, True))
     if answer.finish == "cancelled" and not answer.text.text:
         words.append((STOPPED_EMPTY, dim, False))

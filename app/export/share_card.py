@@ -27,6 +27,7 @@ from engine.lens.shared_wording import LEGEND, RULE_TITLES, all_words, drafter_t
 from engine.lens.tally import Tally
 from engine.metrics import Summary, stretches, summarise
 from engine.trace import Trace
+from engine.wording import amount
 
 WIDTH = 1200.0
 MARGIN = 48.0
@@ -190,7 +191,7 @@ def _figure_words(trace: Trace, summary: Summary) -> Iterator[tuple[str, str, st
         yield "Tau", f"{summary.tau:.2f}", "" if summary.predicted_tau is None else f"expected {summary.predicted_tau:.2f}"
     if summary.draft_yield is not None:
         yield "Draft yield", f"{summary.draft_yield:.2f}", f"of {summary.proposals:,}"
-    yield "Tokens", f"{summary.emitted:,}", f"in {summary.rounds:,} rounds"
+    yield "Tokens", f"{summary.emitted:,}", f"in {amount(summary.rounds, 'round')}"
 
 
 def _figures(drawing: Drawing, figures: Iterator[tuple[str, str, str]], top: float) -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 from app.look.wording import RULE_TITLES, drafter_title
 from engine.lens.pieces import visible
 from engine.types import PHASES, Round
+from engine.wording import amount
 
 Kind = Literal["accepted", "rejected", "unjudged", "correction", "bonus", "plain"]
 Phase = Literal["draft", "verify", "judge", "other", "whole"]
@@ -217,7 +218,7 @@ def lane_words(round_: Round) -> str:
     if count:
         fates = [(round_.accepted, "accepted"), (round_.rejected, "rejected"), (round_.unjudged, "unjudged")]
         said = ", ".join(f"{number} {name}" for number, name in fates if number)
-        what = f"{count} proposal{'s' * (count != 1)} by {drafter_title(round_.drafted_by)}: {said}"
+        what = f"{amount(count, 'proposal')} by {drafter_title(round_.drafted_by)}: {said}"
     else:
         what = "nothing proposed"
     added = [f"{token.origin} “{shown_text(token.text, token.bytes)}”" for token in round_.emitted if token.origin != "accepted"]

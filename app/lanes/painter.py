@@ -13,6 +13,7 @@ from app.look import theme as themes
 from app.look.marks import bracket_over, faded
 from app.look.theme import Theme
 from engine.types import PHASES, Round
+from engine.wording import amount
 
 REMEMBERED = 8000
 """Shortened texts that are kept."""
@@ -174,7 +175,7 @@ class LanePainter:
                 painter.fillRect(QRectF(x - 0.5, part.bottom() - high, 1, high), self._panel)
 
     def _name_part(self, painter: QPainter, part: QRectF, phase: Phase, length: float, lane: Lane) -> None:
-        rows = f" {lane.round.rows} row{'s' * (lane.round.rows != 1)}" if phase == "verify" else ""
+        rows = f" {amount(lane.round.rows, 'row')}" if phase == "verify" else ""
         words = f"{'not split by phase' if phase == 'whole' else phase}{rows}  {milliseconds(length)}"
         visible = part.intersected(QRectF(lane.left, part.top(), lane.right - lane.left, part.height()))
         shown = self.elided(words, visible.width() - 8)

@@ -14,7 +14,7 @@ from engine.lens.outlook_words import weighed
 from engine.lens.shared_wording import latest_titles, latest_words
 from engine.metrics import Summary
 from engine.types import PHASES
-from engine.wording import seconds
+from engine.wording import amount, seconds
 
 NAMES = {
     "throughput": "Throughput",
@@ -119,7 +119,7 @@ def _figures(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 
 def _throughput(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     spent = answer.result.seconds if answer.result is not None else answer.tally.summary.seconds
-    return (f"{answer.tally.summary.emitted:,} tokens / {spent:.2f} s = {number(answer.tokens_per_second, 1)} tokens/s",)
+    return (f"{amount(answer.tally.summary.emitted, 'token')} / {spent:.2f} s = {number(answer.tokens_per_second, 1)} tokens/s",)
 
 
 def _speed_up(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def _speed_up(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 def baseline_words(baseline: Baseline) -> str:
     """Where the plain throughput comes from."""
     which = "this prompt" if baseline.fits else "another prompt or with other settings, so no speed-up is shown"
-    return f"Plain: {baseline.throughput:.1f} tokens/s, measured over {baseline.tokens:,} tokens on {which}."
+    return f"Plain: {baseline.throughput:.1f} tokens/s, measured over {amount(baseline.tokens, 'token')} on {which}."
 
 
 def _each(lines: Callable[[Summary], tuple[str, ...]], answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ def _alpha(summary: Summary) -> tuple[str, ...]:
     return (
         f"{summary.accepted:,} / ({summary.accepted:,} + {summary.rejected:,}) = {summary.alpha:.3f}",
         f"95% interval {summary.alpha_low:.3f} to {summary.alpha_high:.3f}",
-        f"{summary.unjudged:,} unjudged proposals are left out",
+        f"{amount(summary.unjudged, 'unjudged proposal')} {'is' if summary.unjudged == 1 else 'are'} left out",
     )
 
 
@@ -165,7 +165,7 @@ def _alpha_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 
 def _tau(summary: Summary) -> tuple[str, ...]:
     expected = "" if summary.predicted_tau is None else f"expected: {summary.predicted_tau:.2f}"
-    return f"{summary.emitted:,} tokens / {summary.rounds:,} rounds = {number(summary.tau)}", expected
+    return f"{amount(summary.emitted, 'token')} / {amount(summary.rounds, 'round')} = {number(summary.tau)}", expected
 
 
 def _draft_yield(summary: Summary) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def _draft_yield(summary: Summary) -> tuple[str, ...]:
 def _proposals(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     summary = answer.tally.summary
     parts = f"{summary.accepted:,} accepted + {summary.rejected:,} rejected + {summary.unjudged:,} unjudged"
-    return f"{parts} = {summary.proposals:,} proposals", f"in {summary.rounds:,} rounds"
+    return f"{parts} = {amount(summary.proposals, 'proposal')}", f"in {amount(summary.rounds, 'round')}"
 
 
 def _speed_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ def _times(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     parts = ", ".join(f"{name} {getattr(shares, name):.0%}" for name in PHASES)
     waiting = shares.communication
     return (
-        f"{parts}, over {shares.rounds:,} of {answer.tally.rounds:,} rounds",
+        f"{parts}, over {shares.rounds:,} of {amount(answer.tally.rounds, 'round')}",
         "" if waiting is None else f"{waiting:.0%} of the time, in verify, was communication between machines",
     )
 
@@ -222,7 +222,7 @@ def _invariant(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 
 
 def _context(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    return (f"Here: {answer.cache_length:,} tokens",)
+    return (f"Here: {amount(answer.cache_length, 'token')}",)
 
 
 FORMULAS: dict[str, tuple[str, str, Here]] = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from engine.errors import DraftlightError
 from engine.files.foreign import content_of
+from engine.wording import amount
 
 MOST_BYTES = 1_000_000
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -116,5 +117,5 @@ def put_together(prompts: Iterable[str]) -> str:
 def in_short(prompt: str) -> str:
     """A prompt as it is shown: files by name and length."""
     text, attachments = taken_apart(prompt)
-    told = (f"[{each.name}, {each.lines:,} line{'s' * (each.lines > 1)}]" for each in attachments)
+    told = (f"[{each.name}, {amount(each.lines, 'line')}]" for each in attachments)
     return "\n".join(filter(None, (text, *told)))

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from app.session.chat import Chat
 from engine.lens.shared_wording import left_out
 from engine.types import Message, PromptCounted, Request
+from engine.wording import amount
 
 PAUSE_MS = 120
 """From a change to the count; further changes do not put it off."""
@@ -76,7 +77,7 @@ class ContextMeter(QObject):
         if session.running is not None and not draft.strip():
             if used := session.running.cache_length:
                 self._asked = None
-                self.shown.emit(f"{used:,} of {session.model.context_length:,} tokens", "")
+                self.shown.emit(f"{used:,} of {amount(session.model.context_length, 'token')}", "")
             return
         if self._counting:
             return  # `_counted` looks again
@@ -104,16 +105,16 @@ class ContextMeter(QObject):
         if count.tokens is None or count.limit is None:
             self.shown.emit("", "")
             return
-        words = f"{count.tokens:,} of {count.limit:,} tokens"
+        words = f"{count.tokens:,} of {amount(count.limit, 'token')}"
         if count.tokens >= count.limit:
             self.shown.emit(f"{words}: too long", self._too_long())
         elif count.dropped:
             turns = self._chat.session.turns_of(count.dropped)
-            out = f"{turns:,} turn{'s' * (turns > 1)} left out"
+            out = f"{amount(turns, 'turn')} left out"
             self.shown.emit(f"{words}, {out}", f"{left_out(turns)}: the context is too small for all. They stay in the chat.")
         elif count.limit - count.tokens < min(self._chat.settings.max_tokens, count.limit // 8):
             left = count.limit - count.tokens
-            self.shown.emit(words, f"An answer can have {left:,} tokens at most: then the context is full.")
+            self.shown.emit(words, f"An answer can have {amount(left, 'token')} at most: then the context is full.")
         else:
             self.shown.emit(words, "")
 

@@ -13,6 +13,7 @@ from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, QPersiste
 from app.look.widgets import plain_tip
 from app.sidebar.days import grouped
 from engine.chats import Hit, Listed
+from engine.wording import amount
 
 FOLDERS, OUT = "Folders", "All chats"
 DRAGGED = "application/x-draftlight-chat"
@@ -124,7 +125,7 @@ class ChatsModel(QAbstractListModel):
             return plain_tip(row.title)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             if row.folder is not None:
-                return f"Folder {row.title}, {row.many} chat{'s' * (row.many != 1)}" if row.folder else OUT
+                return f"Folder {row.title}, {amount(row.many, 'chat')}" if row.folder else OUT
             pinned = ", pinned" if row.about is not None and row.about.pinned else ""
             return f"{row.title}{pinned}" + (f". {row.excerpt}" if row.excerpt else "")
         return None

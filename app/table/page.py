@@ -14,6 +14,7 @@ from app.session.cursor import Cursor, Place
 from app.session.session import NO_ROUNDS_YET
 from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, RoundModel, tab_separated
+from engine.wording import amount
 
 
 class RoundTable(QTableView):
@@ -196,7 +197,7 @@ class TablePage(QWidget):
         self.table.refresh()
         count, answer = self.table.rounds.rowCount(), self.table.shown.answer
         waiting = NO_ROUNDS_YET if answer is None else answer.waiting_words
-        self.note.setText(f"{count:,} round{'s' * (count != 1)}" if count else waiting)
+        self.note.setText(amount(count, "round") if count else waiting)
         self.copy_button.setEnabled(count > 0)
 
     def set_look(self, theme: Theme, scale: float) -> None:

@@ -26,7 +26,9 @@ def versions() -> str:
     found = {**provenance.versions(), "PySide6": pyside_version}
     machine = ", ".join(str(hardware[name]) for name in ("processor", "machine") if hardware[name])
     lines = [f"{name} {value}" for name, value in found.items() if value and name != "platform"]
-    return "\n".join([*lines, str(found["platform"]), f"{machine}, {hardware['cores']} cores"])
+    return "\n".join(
+        [*lines, str(found["platform"]), (f"{machine}, {hardware['cores']} {'core' if hardware['cores'] == 1 else 'cores'}")]
+    )
 
 
 class About(PassingDialog):

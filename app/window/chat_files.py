@@ -18,6 +18,7 @@ from engine.chats import ChatStore, TakenIn, may_hold_chats, take_in, to_json, t
 from engine.errors import DraftlightError
 from engine.files.logs import explain
 from engine.files.whole_file import write_whole
+from engine.wording import amount
 
 IMPORTED = "Chats (*.json *.zip);;All files (*)"
 MARKDOWN, JSON = "Markdown (*.md)", "JSON, can be imported again (*.json)"
@@ -104,7 +105,7 @@ class ChatFiles(QObject):
         keeper.read(partial(_exported, numbers, path), partial(self._say_exported, path), self._say)
 
     def _say_exported(self, path: Path, many: int) -> None:
-        self._banner.show_message(f"{many:,} chat{'s' * (many != 1)} exported to {path}.", "note")
+        self._banner.show_message(f"{amount(many, 'chat')} exported to {path}.", "note")
         self._banner.offer("Show in folder", partial(show_folder, path.parent))
 
     # Dropping

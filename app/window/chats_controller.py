@@ -17,6 +17,7 @@ from app.sidebar.deleted_dialog import DeletedDialog
 from app.sidebar.traces_dialog import TracesDialog
 from engine.chats import ChatStore, Conversation, Listed, UnsentText
 from engine.errors import DraftlightError
+from engine.wording import amount
 
 Opened = tuple[Conversation, tuple[UnsentText, ...]]
 """A chat out of the store, and what was written for it and not sent."""
@@ -130,7 +131,7 @@ class ChatsController(QObject):
         self._chat.keeper.write(partial(_restored, last), partial(self._were_restored, numbers), self._not_there)
 
     def _were_restored(self, numbers: list[int], result: object) -> None:
-        self._banner.show_message("Chat restored." if len(numbers) == 1 else f"{len(numbers):,} chats restored.", "note")
+        self._banner.show_message("Chat restored." if len(numbers) == 1 else f"{amount(len(numbers), 'chat')} restored.", "note")
         self._banner.offer("Show", partial(self._show_restored, numbers[0]))
         self._chat.tell_stored(result)
 
@@ -209,7 +210,7 @@ class ChatsController(QObject):
 
     def _imported(self, many: int) -> None:
         if many:
-            what = "One answer of an earlier version is" if many == 1 else f"{many:,} answers of an earlier version are"
+            what = "One answer of an earlier version is" if many == 1 else f"{amount(many, 'answer')} of an earlier version are"
             self._banner.show_message(f"{what} in the list of chats now.", "note")
             self._chat.stored.emit()
 

@@ -14,7 +14,7 @@ from engine.drafter_kinds import drafter_kind
 from engine.lens.outlook_words import resting
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.shared_wording import FINISH_WORDS
-from engine.wording import seconds
+from engine.wording import amount, seconds
 
 
 class StatusStrip(QWidget):
@@ -81,7 +81,7 @@ def phase_text(session: Session) -> str:
         case "reading":
             done, total = answer.prefill
             clock = seconds(session.clock() - answer.submitted)
-            return f"Reading the prompt, {done:,} of {total:,} tokens, {clock}"
+            return f"Reading the prompt, {done:,} of {amount(total, 'token')}, {clock}"
         case "generating":
             rests = resting(answer.rounds[-1]) if answer.rounds else ""
             return f"Generating, round {answer.tally.rounds:,}{f', {rests}' if rests else ''}{_machines(session)}"

@@ -46,6 +46,7 @@ from engine.types import (
     Message,
     ModelInfo,
 )
+from engine.wording import amount
 
 SEEDS_APART = 1000
 """Between the seeds of two prompts; the turns of one lie in between."""
@@ -311,7 +312,7 @@ class _Bench:
             read = self._ids(prompt, [answer.text for answer in answers])
             if read is None:
                 what = f"turn {turn + 1} of {prompt.id}" if turn else prompt.id
-                limit = f"{self._target.name} reads at most {self._target.context_length:,} tokens"
+                limit = f"{self._target.name} reads at most {amount(self._target.context_length, 'token')}"
                 message = f"{what} is not measured: {limit}."
                 if self._journal is None or message not in self._journal.messages:
                     self._keep(lambda journal, said=message: journal.skipped(said))  # type: ignore[misc]

@@ -22,7 +22,7 @@ from engine.files import lock
 from engine.files.foreign import json_of, number, whole
 from engine.files.whole_file import force
 from engine.requests.bench import BenchRequest, BenchRow, BenchSetup
-from engine.wording import listed
+from engine.wording import amount, listed
 
 FORMAT = "draftlight.bench.journal/1"
 KEPT = 20
@@ -83,7 +83,7 @@ class Journal:
         kept = None if anew else _read(self._path)
         if kept is not None and kept.rows and not kept.complete:
             self.rows, self.messages = kept.rows, kept.messages
-            self.note = f"Goes on from {len(kept.rows):,} measurement{'s' * (len(kept.rows) != 1)} of {kept.began}."
+            self.note = f"Goes on from {amount(len(kept.rows), 'measurement')} of {kept.began}."
             with self._path.open("r+b") as file:
                 file.truncate(kept.whole_bytes)
         else:

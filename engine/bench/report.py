@@ -26,7 +26,7 @@ from engine.drafter_kinds import DRAFTERS, NO_DRAFTER, may_fit
 from engine.lens.shared_wording import drafter_title, filter_words
 from engine.requests.bench import BenchPrompt, BenchRequest, BenchRow, BenchSetup
 from engine.types import BenchFinished, BenchMeasured, BenchSkipped, BenchStarted, DecodingOptions, Event
-from engine.wording import listed, size
+from engine.wording import amount, listed, noun, size
 
 FORMAT = "draftlight.bench/1"
 METHOD = {
@@ -98,7 +98,7 @@ class Results:
         """The temperatures and filters of all answers, as one sentence says them."""
         on = filter_words(DecodingOptions(temperature=max(self.request.temperatures), **self.request.filters)).values()
         temperatures = listed([f"{temperature:g}" for temperature in self.request.temperatures])
-        named = f"temperature{'s' * (len(self.request.temperatures) > 1)} {temperatures}"
+        named = f"{noun(len(self.request.temperatures), 'temperature')} {temperatures}"
         return ", ".join([named, *on]) if on else f"{named}, no filters"
 
     def left_out(self, titles: bool = False) -> str:
@@ -129,7 +129,7 @@ class Results:
         asked, lines = len(self.request.prompts), []
         for temperature, (whole, part) in prompts_measured(self.rows, self.setup.settings).items():
             where = f" at temperature {temperature:g}" if len(self.request.temperatures) > 1 else ""
-            lines.append(f"Every setting was measured on {whole} of {asked} prompts{where}.")
+            lines.append(f"Every setting was measured on {whole} of {amount(asked, 'prompt')}{where}.")
             if part:
                 lines[-1] += f" {part} more {'were' if part > 1 else 'was'} begun and {'do' if part > 1 else 'does'} not count."
         return lines

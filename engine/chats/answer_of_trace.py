@@ -36,6 +36,7 @@ from engine.errors import DraftlightError
 from engine.files.foreign import number, text, whole
 from engine.metrics import summarise
 from engine.trace import Trace, read
+from engine.wording import amount
 
 _TOGETHER = 3600.0
 """Seconds between two answers of one conversation, at most."""
@@ -102,7 +103,7 @@ def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, 
             ).rowcount
         ended += changed if state == "interrupted" else 0  # it may have ended just before its writer did
     if ended:
-        answers = "An answer was" if ended == 1 else f"{ended} answers were"
+        answers = "An answer was" if ended == 1 else f"{amount(ended, 'answer')} were"
         notes.append(f"{answers} interrupted when Draftlight last ended. What had been written by then is kept, and can go on.")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from engine.chats import schema
 from engine.errors import DraftlightError
+from engine.wording import noun
 
 PAGE = 4096
 MOST = 2**63 - 1
@@ -210,7 +211,8 @@ def explained(error: Exception, path: Path, wait: float) -> DraftlightError:
         return _damaged(path, reason)
     if number in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return ChatsBusy(
-            f"Another program has kept the chats in {path} locked for {wait:g} seconds. Nothing has changed. Try again; if it "
+            f"Another program has kept the chats in {path} locked for {wait:g} {noun(wait, 'second')}. Nothing has "
+            "changed. Try again; if it "
             "stays so, quit other programs that use this file."
         )
     if number == sqlite3.SQLITE_FULL:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.chats.exchange.reading import read_chats
 from engine.chats.store import ChatStore
+from engine.wording import amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,13 @@ class TakenIn:
         many = len(self.numbers)
         notes = [
             f"{self.there} {'was' if self.there == 1 else 'were'} there already" if self.there else "",
-            f"{self.left_out} entries without text, of tools for example, were left out" if self.left_out else "",
+            f"{amount(self.left_out, 'entry', 'entries')} without text, of tools for example, "
+            f"{'was' if self.left_out == 1 else 'were'} left out"
+            if self.left_out
+            else "",
         ]
         told = "; ".join(filter(None, notes))
-        return f"{many} chat{'s' * (many != 1)} imported from {self.writer}{f' ({told})' if told else ''}"
+        return f"{amount(many, 'chat')} imported from {self.writer}{f' ({told})' if told else ''}"
 
 
 def take_in(store: ChatStore, path: Path) -> TakenIn:

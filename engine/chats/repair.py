@@ -22,6 +22,7 @@ from engine.chats.schema import has_unsent
 from engine.chats.values import ROLES, STATES, UNTITLED
 from engine.errors import DraftlightError
 from engine.trace import read
+from engine.wording import amount
 
 _HEADER = 100
 _BEYOND = 1_000
@@ -56,9 +57,10 @@ def repair(path: Path, traces: Path) -> str:
             os.replace(old, new)
     finish(path)
     os.utime(aside)  # it is removed when it has lain there for a while
-    missing = f" {lost} entries could not be read." if lost else ""
+    missing = f" {amount(lost, 'entry', 'entries')} could not be read." if lost else ""
     return (
-        f"The chats were damaged and have been rebuilt: {len(tables['conversations'])} conversations with {messages} messages "
+        f"The chats were damaged and have been rebuilt: {amount(len(tables['conversations']), 'conversation')} with "
+        f"{amount(messages, 'message')} "
         f"could be read.{missing} The damaged file is kept as {aside}."
     )
 

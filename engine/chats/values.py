@@ -17,6 +17,7 @@ from engine.errors import Limits, require_fields
 from engine.files.foreign import number, table, text
 from engine.metrics import Summary
 from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Finish, Overflow, Thinking
+from engine.wording import noun
 
 Role = Literal["user", "assistant"]
 State = Literal["running", "complete", "stopped", "length", "context", "interrupted", "failed"]
@@ -254,7 +255,7 @@ class Retention:
     def words(self) -> str:
         """How long they are kept, for people."""
         limits = [
-            "" if self.days is None else f"for {self.days:g} days",
+            "" if self.days is None else f"for {self.days:g} {noun(self.days, 'day')}",
             "" if self.bytes is None else f"up to {self.bytes / 1e6:,.0f} MB, the newest ones",
         ]
         return " and ".join(filter(None, limits)) or "forever"

@@ -18,7 +18,7 @@ from engine.files.memory import MakeRoom, MemoryNeed
 from engine.mlx_backend import MlxBackend
 from engine.serving.backend import Progress
 from engine.types import Round
-from engine.wording import capitalised
+from engine.wording import amount, capitalised
 from engine.worker import Engine
 
 PULSE = NAP
@@ -174,7 +174,7 @@ class ClusterBackend(MlxBackend):
 
     def device(self) -> str:
         """As in `Backend`, with the number of ranks, on which times depend."""
-        return f"{super().device()}, {self._cluster.size} ranks ({self._cluster.sharding})"
+        return f"{super().device()}, {amount(self._cluster.size, 'rank')} ({self._cluster.sharding})"
 
     def close(self) -> None:
         """As in `Backend`; the other ranks end."""

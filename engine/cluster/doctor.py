@@ -18,7 +18,7 @@ from engine.cluster.companions import SSH, Ranks, addresses, in_shell
 from engine.cluster.hosts import Cluster
 from engine.errors import DraftlightError
 from engine.process.launch import own_python
-from engine.wording import capitalised, size
+from engine.wording import amount, capitalised, noun, size
 
 ASKED, MEASURED = 60.0, 90.0
 """Seconds after which a machine that does not answer, or links that are not measured yet, are given up."""
@@ -156,14 +156,17 @@ def _of_the_model(cluster: Cluster, target: str, config: Mapping[str, Any]) -> I
     layers = config.get("num_hidden_layers")
     if cluster.sharding == "pipeline":
         if isinstance(layers, int) and layers < cluster.size:
-            yield Finding(None, "bad", f"The model has {layers} layers, too few for a pipeline of {cluster.size} ranks.")
+            yield Finding(
+                None, "bad", f"The model has {amount(layers, 'layer')}, too few for a pipeline of {amount(cluster.size, 'rank')}."
+            )
         return
     heads = [config.get(name) for name in ("num_attention_heads", "num_key_value_heads")]
     if any(isinstance(count, int) and count % cluster.size for count in heads):
         yield Finding(
             None,
             "bad",
-            f"The model has {heads[0]} attention heads and {heads[1]} key and value heads, which {cluster.size} ranks cannot "
+            f"The model has {heads[0]} {noun(heads[0] or 0, 'attention head')} and {heads[1]} "
+            f"{noun(heads[1] or 0, 'key and value head')}, which {cluster.size} {noun(cluster.size, 'rank')} cannot "
             "share. Use a number of ranks that divides both, or a pipeline.",
         )
 

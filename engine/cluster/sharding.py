@@ -23,7 +23,7 @@ from engine.cluster.split_model import TOLD_CACHES
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.target.prompt_cache import leaves_of, make_prompt_cache
-from engine.wording import listed
+from engine.wording import amount, listed, noun
 
 _READ_OF_GGUF = 2**16
 
@@ -47,7 +47,7 @@ def split(model: nn.Module, name: str, group: mx.distributed.Group, sharding: Sh
         )  # builds the graph and computes nothing: parts that do not fit show
     except (ValueError, TypeError, AttributeError, IndexError) as error:
         raise DraftlightError(
-            f"{name} cannot be split over {group.size()} ranks: {error} Use another number of ranks, or a pipeline."
+            f"{name} cannot be split over {amount(group.size(), 'rank')}: {error} Use another number of ranks, or a pipeline."
         ) from error
 
 
@@ -81,8 +81,8 @@ def heads_reason(name: str, config: Mapping[str, Any], ranks: int) -> str | None
     common = math.gcd(*heads.values())
     possible = [number for number in range(2, common + 1) if common % number == 0]
     described = " and ".join(f"{count} {what}" for what, count in heads.items())
-    advice = f"Use {' or '.join(map(str, possible))} ranks" if possible else "It can only run on one rank"
-    return f"{name} cannot be split by tensors over {ranks} ranks: it has {described}. {advice}."
+    advice = f"Use {' or '.join(map(str, possible))} {noun(max(possible), 'rank')}" if possible else "It can only run on one rank"
+    return f"{name} cannot be split by tensors over {ranks} {noun(ranks, 'rank')}: it has {described}. {advice}."
 
 
 def _pipeline_refusal(model: nn.Module, name: str, ranks: int) -> str | None:
@@ -90,7 +90,9 @@ def _pipeline_refusal(model: nn.Module, name: str, ranks: int) -> str | None:
         other = " Split it by tensors." if hasattr(model, "shard") else ""
         return f"{name} cannot be spread over a pipeline: mlx-lm has none for models of its kind.{other}"
     layers = len(model.layers)
-    return None if layers >= ranks else f"{name} has {layers} layers, too few for a pipeline of {ranks} ranks."
+    return (
+        None if layers >= ranks else f"{name} has {amount(layers, 'layer')}, too few for a pipeline of {amount(ranks, 'rank')}."
+    )
 
 
 def fingerprint(model: LoadedModel) -> bytes:

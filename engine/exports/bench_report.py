@@ -15,7 +15,7 @@ from engine.exports.axes import begin
 from engine.exports.drawing import VARIABLES
 from engine.exports.html_page import facts, figure, page, pairs, table, text
 from engine.requests.bench import BenchSetting
-from engine.wording import listed, size
+from engine.wording import amount, listed, size
 
 _SHEET = """
 .choice { background: var(--panel); border: 1px solid var(--line); border-radius: 14px; padding: 16px 20px 18px; margin: 18px 0; }
@@ -59,7 +59,9 @@ def to_html(results: Results) -> str:
 
 def _body(results: Results, title: str) -> Iterator[str]:
     hardware = provenance.hardware()
-    machine = f"{hardware['processor'] or hardware['machine']}, {hardware['cores']} cores"
+    machine = (
+        f"{hardware['processor'] or hardware['machine']}, {hardware['cores']} {'core' if hardware['cores'] == 1 else 'cores'}"
+    )
     yield f"<header><h1>{text(title)}</h1><p class=dim>{text(machine)}. Benchmark by Draftlight {provenance.version()}, "
     yield f"{text(results.created.replace('T', ' ').removesuffix('+00:00'))} UTC.</p>"
     yield f"<p class=dim>{text(results.conditions())}</p></header>"
@@ -232,7 +234,7 @@ def _table(figures: Sequence[BenchFigures]) -> Iterator[str]:
 
 def _rows(category: str, entries: Sequence[BenchFigures]) -> Iterator[str]:
     many = max(entry.prompts for entry in entries)
-    yield f"<tr><td class=category colspan=14>{text(category)}, {many} prompt{'s' * (many != 1)}</td></tr>"
+    yield f"<tr><td class=category colspan=14>{text(category)}, {amount(many, 'prompt')}</td></tr>"
     for entry in entries:
         setting = entry.setting
         name = setting.drafter if setting.maker == "draftlight" else f"mlx-lm, {_peer(setting)}"
@@ -260,7 +262,10 @@ def _range(interval: Interval | None) -> str:
 def _notes(results: Results) -> list[str]:
     comparable = [row for row in results.rows if row.same_text is not None]
     same = sum(row.same_text is True for row in comparable)
-    equal = f"{same} of {len(comparable)} answers that should equal the plain one did; near-ties can make the others differ."
+    equal = (
+        f"{same} of {amount(len(comparable), 'answer')} that should equal the plain one did; near-ties can make "
+        "the others differ."
+    )
     notes = results.setup.notes if results.setup else ()
     return [line for line in (equal if comparable else "", results.memory_of_process(), *notes, *results.messages) if line]
 
@@ -277,7 +282,7 @@ def _provenance(results: Results) -> str:
             ("device", None if setup is None else setup.device),
             ("sampling", results.sampling()),
             ("seed", request.seed),
-            ("longest answer", f"{request.max_tokens} tokens"),
+            ("longest answer", amount(request.max_tokens, "token")),
             ("prompts", ", ".join(prompt.id for prompt in request.prompts)),
             ("machine", pairs(provenance.hardware())),
             ("versions", pairs(provenance.versions())),

@@ -20,6 +20,7 @@ from engine.lens.shared_wording import RULE_TITLES
 from engine.lens.tally import Floats, Tally
 from engine.trace import Trace
 from engine.types import EXPECTED_RULES
+from engine.wording import amount
 
 DASHES = {"match": "2 3", "gumbel": "8 3 2 3", "rejection": "6 4"}
 """The lines of the rules; what was accepted is solid."""
@@ -46,7 +47,7 @@ def proposals_chart(tally: Tally, palette: Palette, setting: Setting) -> Drawing
     tallest = max((column.proposals for column in drawn), default=0.0)
     if not tallest:
         return axes.empty("proposals", palette, "Nothing was proposed in this answer.")
-    words = f"Proposals in {tally.rounds:,} rounds: accepted, rejected and unjudged."
+    words = f"Proposals in {amount(tally.rounds, 'round')}: accepted, rejected and unjudged."
     judged, proposals = np.array([(column.accepted + column.rejected, column.proposals) for column in drawn]).T
     binned = bin_size(tally.rounds, series.MOST) > 1
     top = max(1.0, tallest if binned else proposals_shown(judged, proposals))
@@ -219,7 +220,7 @@ def times_chart(tally: Tally, palette: Palette, setting: Setting) -> Drawing:
     size = bin_size(tally.rounds, series.MOST)
     x, parts, totals = series.places(tally), means(tally.times_by_phase, size), means(tally.milliseconds.rows, size)
     spread = series.column_spreads(tally.milliseconds.rows, tally)
-    words = f"Milliseconds of {tally.rounds:,} rounds, {len(tally.phases):,} of them timed by phase."
+    words = f"Milliseconds of {amount(tally.rounds, 'round')}, {len(tally.phases):,} of them timed by phase."
     top = 1.05 * max(float(np.nanmax(values, initial=0.0)) for values in (parts.sum(axis=1), totals, spread)) or 1.0
     drawing, frame = axes.begin("times", palette, words, _rounds(tally), (0, top), _below(tally))
     width = min(14.0, 0.76 * (frame.across(size) - frame.across(0)))
@@ -271,7 +272,7 @@ def lengths_chart(tally: Tally, palette: Palette, _: Setting) -> Drawing:
     whole = sum(found)
     for length, many in enumerate(found):
         middle, high = frame.across(length), frame.up(many)
-        title = f"{length} accepted: {many:,} of {whole:,} rounds ({many / whole:.0%})"
+        title = f"{length} accepted: {many:,} of {amount(whole, 'round')} ({many / whole:.0%})"
         axes.bar(drawing, middle - width / 2, high, width, axes.BOTTOM - high, "fill", palette.accent, title)
         if len(found) <= 12:
             outline = frame.up(expected[length]) if length < len(expected) else high

@@ -37,6 +37,7 @@ from engine.metrics import Stretch, Summary
 from engine.provenance import version
 from engine.trace import Trace
 from engine.types import Candidate, DecodingOptions, Emitted, Proposal, Round
+from engine.wording import amount
 
 WORD = re.compile(r" ?\S+( \S+)*")
 """A token that reads the same with its blanks collapsed, unless it stands behind another blank."""
@@ -61,7 +62,7 @@ def _title(traces: Sequence[Trace]) -> str:
 
 def _page(traces: Sequence[Trace], title: str, ghosts: Ghosts) -> Iterator[str]:
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    many = f"{len(traces)} answers" if len(traces) != 1 else "One answer"
+    many = amount(len(traces), "answer") if len(traces) != 1 else "One answer"
     yield f"<header><h1>{text(title)}</h1>"
     yield f"<p class=dim>{many}, decoded speculatively. Report by Draftlight {version()}, {made}.</p>"
     if len(traces) > 1:
@@ -144,13 +145,13 @@ def _tiles(summary: Summary, first_token: float | None = None, finish: str = "",
         (
             "Draft yield",
             figure(summary.draft_yield),
-            f"of {summary.proposals:,} proposals" if summary.proposals else "",
+            f"of {amount(summary.proposals, 'proposal')}" if summary.proposals else "",
             FIGURES["draft_yield"],
         ),
         (
             "Tokens",
             f"{summary.emitted:,}",
-            f"in {summary.rounds:,} rounds",
+            f"in {amount(summary.rounds, 'round')}",
             "A round is one forward pass of the target: propose, verify, judge, commit."
             + (f" Finish: {finish}." if finish else ""),
         ),
@@ -212,7 +213,7 @@ def _speed_up_words(speeds: Row) -> tuple[str, str]:
     """Unit and explanation."""
     if speeds["plain_throughput"] is None:
         return "", f"{speeds['speed_up_missing']}."
-    run = f"{speeds['plain_throughput']:,.1f} tokens/s over {speeds['plain_tokens']:,} tokens"
+    run = f"{speeds['plain_throughput']:,.1f} tokens/s over {amount(speeds['plain_tokens'], 'token')}"
     return "× plain", f"throughput divided by that of a plain run of the same prompt: {run}."
 
 
@@ -262,7 +263,7 @@ def _spans(trace: Trace) -> Iterator[str]:
 
 
 def _fold(run: Sequence[Piece], tokens: str) -> str:
-    many = f"{len(run)} unjudged token{'s' * (len(run) != 1)}"
+    many = amount(len(run), "unjudged token")
     told = text(f"{many}: “{''.join(piece.text for piece in run).strip()}”\nClick to see each of them.")
     return f'<b class=fold tabindex=0 aria-label="{many}" data-n={len(run)} data-w="{told}">{tokens}</b>'
 

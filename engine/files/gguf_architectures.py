@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.errors import DraftlightError
 from engine.files.gguf_header import GgufHeader
+from engine.wording import noun
 
 ROPE_FACTORS = "rope_freqs.weight"
 LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"
@@ -71,7 +72,7 @@ class Facts:
         """What is stated for each layer, or for all of them at once. Raises DraftlightError for anything else."""
         layers = self.whole("block_count")
         if layers > len(self.tensors):
-            raise self.damaged(f"it has {len(self.tensors)} tensors and is said to have {layers} layers")
+            raise self.damaged(f"it has {len(self.tensors)} tensors and is said to have {layers} {noun(layers, 'layer')}")
         stated = self.get(key)
         stated = default if stated is None else stated
         found = stated if isinstance(stated, list) else [stated] * layers
@@ -100,7 +101,7 @@ def _decoder(facts: Facts, scalings: tuple[str, ...] = ("linear", "yarn"), partl
     embedding = facts.tensors.get("token_embd.weight")
     layers = {int(match[1]) for match in map(_PARTS.fullmatch, facts.tensors) if match and match[1]}
     if embedding is None or embedding.shape[-1] != hidden or len(layers) != blocks or layers != set(range(len(layers))):
-        raise facts.damaged(f"its tensors do not form {blocks} layers of width {hidden}")
+        raise facts.damaged(f"its tensors do not form {blocks} {noun(blocks, 'layer')} of width {hidden}")
     if heads % key_value_heads:
         raise facts.refuse("uneven heads")
     if facts.whole("attention.value_length", head_dim) != head_dim:

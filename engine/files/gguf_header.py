@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from engine.errors import DraftlightError
 from engine.files.foreign import open_file, stands_for_another
+from engine.wording import noun
 
 Part = TypeVar("Part")
 _MAGIC = b"GGUF"
@@ -256,7 +257,7 @@ class _Reader:
     def _count(self) -> int:
         count: int = self._scalar("Q")
         if count > _MOST_ENTRIES:
-            raise _Damaged(f"is damaged: it claims to have {count} entries. Download it again.")
+            raise _Damaged(f"is damaged: it claims to have {count} {noun(count, 'entry', 'entries')}. Download it again.")
         return count
 
     def _scalar(self, form: str) -> Any:

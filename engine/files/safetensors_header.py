@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.errors import DraftlightError, is_whole
 from engine.files.foreign import json_of, object_in, open_file, stands_for_another, table
+from engine.wording import noun
 
 SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1}
 SIZES |= {"BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
@@ -101,7 +102,10 @@ def missing_parts(folder: Path, by_index: bool = True) -> str:
     missing = sorted(name for name in expected if not os.path.isfile(folder / name))
     if not missing:
         return ""
-    files = f"{len(missing)} of {len(expected | names)} weight files {'is' if len(missing) == 1 else 'are'} missing"
+    files = (
+        f"{len(missing)} of {len(expected | names)} {noun(len(expected | names), 'weight file')} "
+        f"{'is' if len(missing) == 1 else 'are'} missing"
+    )
     return f" {files}: {listed(missing)}. Download the model again."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.lens.shared_wording import drafter_title
 from engine.types import Outlook, Round, Skipped
+from engine.wording import amount
 
 SKIPPED: dict[Skipped, str] = {
     "measured": "Now and then a round skips drafting even when it pays, to measure the cost of a plain round.",
@@ -27,7 +28,7 @@ def weighed(round_: Round) -> str:
 
 def price(outlook: Outlook) -> str:
     """What drafting costs here, what it has to bring for that and what it brings, without a full stop."""
-    many = f"{outlook.gamma} proposal{'s' * (outlook.gamma != 1)}"
+    many = amount(outlook.gamma, "proposal")
     words = f"A round of {many} takes {outlook.cost:.2f} times as long as one without here"
     if outlook.needed >= 0.995:
         words += ", which no alpha makes up for"
@@ -46,7 +47,7 @@ def rest(outlook: Outlook) -> str:
         return ""
     if outlook.next_try == 0:
         return "drafting is tried again"
-    return f"drafting rests, next try in {outlook.next_try} round{'s' * (outlook.next_try != 1)}"
+    return f"drafting rests, next try in {amount(outlook.next_try, 'round')}"
 
 
 def resting(round_: Round) -> str:

@@ -34,6 +34,7 @@ from engine.lens.pieces import Spot
 from engine.lens.shared_wording import RULE_TITLES
 from engine.lens.token_reasons import was_copied
 from engine.types import INVARIANT_RULES, DecodingOptions, Expected, ExpectedRule, Proposal, Round, Rule, Status
+from engine.wording import amount
 
 Change = Literal["", "accepts", "rejects", "proposes another"]
 """How a rule departs from what happened to a proposal: not at all; it keeps the one that was rejected; it rejects the one that
@@ -284,7 +285,7 @@ class Rejudge:
             return "Analysis was off for this answer, so what the rules compare was not recorded."
         if self.gamma is not None and self.gamma > self.longest:
             return (
-                f"No round had more than {self.longest} proposal{'s' * (self.longest != 1)}. What a longer draft would have "
+                f"No round had more than {amount(self.longest, 'proposal')}. What a longer draft would have "
                 "contained is not known: the drafter has to run again."
             )
         if self.counts.missing == self.counts.rounds:

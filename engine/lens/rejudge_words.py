@@ -6,7 +6,7 @@ from engine.lens.pieces import visible, visible_candidate
 from engine.lens.rejudge import Rejudge, TokenVerdict
 from engine.lens.shared_wording import RULE_TITLES
 from engine.types import INVARIANT_RULES, Candidate, Draw, Round, Rule
-from engine.wording import listed
+from engine.wording import amount, listed
 
 
 def summary(judged: Rejudge) -> list[str]:
@@ -58,7 +58,7 @@ def _changes(judged: Rejudge) -> list[str]:
     counts, rule, recorded = judged.counts, _title(judged), _recorded(judged)
     if recorded == rule:
         return [] if _is_shorter(judged) else [f"This answer was judged by {rule}, so nothing changes."]
-    where = _many(counts.positions, "judged position")
+    where = amount(counts.positions, "judged position")
     if not counts.changes:
         same = "the same" if recorded == _IN_FORCE else f"as {recorded} did"
         return [f"{rule} would have decided {same} at {'all ' if counts.positions > 1 else 'the '}{where}."]
@@ -69,24 +69,24 @@ def _changes(judged: Rejudge) -> list[str]:
             which = "accepting it" if counts.others_kept else "rejecting it"
         parts.append(f"proposed another token at {counts.others:,} ({which})")
     if counts.accepts:
-        parts.append(f"accepted {_many(counts.accepts, 'rejected token')}")
+        parts.append(f"accepted {amount(counts.accepts, 'rejected token')}")
     if counts.rejects:
-        parts.append(f"rejected {_many(counts.rejects, 'accepted token')}")
+        parts.append(f"rejected {amount(counts.rejects, 'accepted token')}")
     return [f"{rule} would have decided otherwise at {counts.changes:,} of {where}.", f"It would have {listed(parts)}."]
 
 
 def _kept(judged: Rejudge) -> list[str]:
     counts, rule, recorded = judged.counts, _title(judged), _recorded(judged)
     if recorded == rule:
-        few = f"With at most {_many(judged.gamma or 0, 'proposal')} a round, {rule} would have accepted {counts.kept:,}"
+        few = f"With at most {amount(judged.gamma or 0, 'proposal')} a round, {rule} would have accepted {counts.kept:,}"
         return [f"{few} instead of {counts.accepted:,} in these rounds."] if _is_shorter(judged) else []
     if not counts.complete:
         return []
     cut = f" (of at most {judged.gamma} a round)" if _is_shorter(judged) else ""
-    where = f"In all {_many(counts.rounds, 'round')} with proposals"
+    where = f"In all {amount(counts.rounds, 'round')} with proposals"
     if counts.complete < counts.rounds:
-        where = f"In the {counts.complete:,} of {_many(counts.rounds, 'round')} with proposals where the number is known,"
-    kept, same = _many(counts.kept, "proposal"), counts.kept == counts.was_kept
+        where = f"In the {counts.complete:,} of {amount(counts.rounds, 'round')} with proposals where the number is known,"
+    kept, same = amount(counts.kept, "proposal"), counts.kept == counts.was_kept
     as_many = f"{kept}, as many as" if same else f"{kept} instead of the {counts.was_kept:,} that"
     return [f"{where} it would have accepted {as_many} were accepted{cut}."]
 
@@ -102,10 +102,12 @@ def _whole_answer(judged: Rejudge) -> list[str]:
     if recut is None:
         return [f"How many rounds {asked} would have taken is not known. {judged.recut_reason}"]
     if recut.covered == recut.tokens:
-        return [f"With the same seed {asked} gives the same text, in {_many(len(recut.rounds), 'round')}; all are known exactly."]
+        return [
+            f"With the same seed {asked} gives the same text, in {amount(len(recut.rounds), 'round')}; all are known exactly."
+        ]
     return [
-        f"With the same seed {asked} gives the same text. {_many(len(recut.rounds), 'of its rounds', 'of its rounds')} "
-        f"{'is' if len(recut.rounds) == 1 else 'are'} known exactly, with {recut.covered:,} of {_many(recut.tokens, 'token')}; "
+        f"With the same seed {asked} gives the same text. {amount(len(recut.rounds), 'of its rounds', 'of its rounds')} "
+        f"{'is' if len(recut.rounds) == 1 else 'are'} known exactly, with {recut.covered:,} of {amount(recut.tokens, 'token')}; "
         "the others depend on drafts that were never made."
     ]
 
@@ -123,11 +125,3 @@ def _title(judged: Rejudge) -> str:
 
 def _recorded(judged: Rejudge) -> str:
     return RULE_TITLES[next(iter(judged.rules))] if len(judged.rules) == 1 else _IN_FORCE
-
-
-def _many(count: int, noun: str, plural: str = "") -> str:
-    return f"{count:,} {_noun(count, noun, plural)}"
-
-
-def _noun(count: int, noun: str, plural: str = "") -> str:
-    return noun if count == 1 else plural or f"{noun}s"

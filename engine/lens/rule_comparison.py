@@ -18,6 +18,7 @@ from engine.lens.shared_wording import RULE_TITLES, filter_words
 from engine.lens.token_reasons import was_copied
 from engine.metrics import NORMAL_95
 from engine.types import EXPECTED_RULES, DecodingOptions, ExpectedRule, Round, Rule
+from engine.wording import amount
 
 FEWEST_ROUNDS = 8
 """With fewer rounds nothing is said of differences: an interval from so few is not worth its name."""
@@ -254,10 +255,10 @@ def share(value: float) -> str:
 
 def positions_words(comparison: RuleComparison) -> str:
     """How many judged positions count, and how many were copied."""
-    many = f"{comparison.positions:,} judged position{'s' * (comparison.positions != 1)}"
+    many = amount(comparison.positions, "judged position")
     if comparison.all_copied:
         return f"{many}, {'all ' * (comparison.positions != 1)}copied"
-    copied = f"{comparison.copied:,} copied one{'s' * (comparison.copied != 1)}"
+    copied = amount(comparison.copied, "copied one")
     return f"{many}, plus {copied} that every rule accepts alike" if comparison.copied else many
 
 

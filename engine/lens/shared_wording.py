@@ -10,6 +10,7 @@ from engine.files import ollama
 from engine.lens.pieces import Kind
 from engine.metrics import Stretch
 from engine.types import INVARIANT_RULES, DecodingOptions, Finish, Rule
+from engine.wording import amount
 
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 
@@ -113,7 +114,7 @@ def _stretch_words(stretch: Stretch, named: bool) -> str:
 
 
 def _rounds_words(rounds: int) -> str:
-    return f"{rounds:,} round{'s' * (rounds != 1)}"
+    return amount(rounds, "round")
 
 
 def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False, also: str = "") -> str:

@@ -16,6 +16,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.wording import amount
+
 MARKS = (
     ("<think>", "</think>"),
     ("[THINK]", "[/THINK]"),
@@ -146,5 +148,5 @@ def thought_words(state: State, running: bool, seconds: str, tokens: int) -> str
     thinking = state == "open" and running
     words = "Thinking" if thinking else f"Thought for {seconds}" if seconds else "Thoughts"
     if tokens:
-        words += f" · {tokens:,} token{'s' * (tokens != 1)}"
+        words += f" · {amount(tokens, 'token')}"
     return words + (", not finished" if state == "open" and not running else "")

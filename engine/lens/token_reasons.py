@@ -6,6 +6,7 @@ from engine.drafter_kinds import drafter_kind
 from engine.lens.outlook_words import weighed
 from engine.lens.pieces import Spot, visible, visible_candidate
 from engine.types import INVARIANT_RULES, RATIO_RULES, Candidate, Proposal, Round
+from engine.wording import amount
 
 
 def decision(round_: Round, spot: Spot, greedy: bool) -> str:
@@ -93,7 +94,7 @@ def _decision_on_unjudged(round_: Round, spot: Spot) -> str:
         return why
     more = f" and {len(unjudged) - MOST_NAMED:,} more" if len(unjudged) > MOST_NAMED else ""
     named = ", ".join(_name(proposal) for proposal in unjudged[:MOST_NAMED])
-    return f"{why} The {len(unjudged):,} unjudged proposals of this round: {named}{more}."
+    return f"{why} The {amount(len(unjudged), 'unjudged proposal')} of this round: {named}{more}."
 
 
 def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:

@@ -20,6 +20,7 @@ from engine.errors import DraftlightError
 from engine.files.foreign import content_of, stands_for_another
 from engine.models.pieces import CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, in_characters
 from engine.models.tokenizer import Special, secret_name
+from engine.wording import noun
 
 _WORDS: dict[str, tuple[str, list[str]]] = {
     "qwen": ("qwen2", ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{index}|>" for index in range(205))]),
@@ -88,7 +89,8 @@ def find(
     pieces = _with_listed(_extended(_from_model(path, content).within(width), more), listed)
     if len(pieces.pieces) > width:
         raise DraftlightError(
-            f"{path} has {len(pieces.pieces)} tokens, but the model has only {width} tokens: they do not match."
+            f"{path} has {len(pieces.pieces)} {noun(len(pieces.pieces), 'token')}, but the model has only {width} "
+            f"{noun(width, 'token')}: they do not match."
         )
     plain, full = pieces.backends()
     ids = {piece: index for index, piece in enumerate(pieces.pieces)}
@@ -180,7 +182,10 @@ def _from_ranks(path: Path, ranks: dict[bytes, int], width: int, model_type: obj
     added = added or {after + index: (text, True) for index, text in enumerate(control)}
     ids = {in_characters(token): rank for token, rank in ranks.items()}
     if sorted(ids.values()) != list(range(len(ids))) or max([after - 1, *added]) >= width:
-        raise DraftlightError(f"{path} and the model do not match: {len(ids)} ranks, {width} tokens. Download the model again.")
+        raise DraftlightError(
+            f"{path} and the model do not match: {len(ids)} {noun(len(ids), 'rank')}, {width} "
+            f"{noun(width, 'token')}. Download the model again."
+        )
     vocabulary: list[bytes | None] = [None] * width
     for token, rank in ranks.items():
         vocabulary[rank] = token

@@ -24,6 +24,7 @@ from typing import Any, Literal, cast
 
 from engine.drafter_kinds import BLOCK_FOLDER
 from engine.errors import DraftlightError
+from engine.wording import noun
 
 Packaging = Literal["DFlash", "DFlash 2", "DeepSpec", "speculators", "SpecForge", "Draftlight"]
 
@@ -319,7 +320,8 @@ class _Reader:
             if drafted is not None:
                 if drafted not in (size, size - 1):
                     raise DraftlightError(
-                        f"{self.where} is not a usable block drafter: it says that a block of {size} gives {drafted} tokens."
+                        f"{self.where} is not a usable block drafter: it says that a block of {size} gives "
+                        f"{drafted} {noun(drafted, 'token')}."
                     )
                 return drafted == size
             stated = self.find("sample_from_anchor")
@@ -342,7 +344,8 @@ class _Reader:
             types = [SLIDING if is_used and layer >= first else FULL for layer in range(layers)]
         if len(types) != layers or set(types) - {SLIDING, FULL}:
             raise DraftlightError(
-                f"{self.where} is not a usable block drafter: layer_types must name {layers} layers as {SLIDING} or {FULL}."
+                f"{self.where} is not a usable block drafter: layer_types must name {layers} "
+                f"{noun(layers, 'layer')} as {SLIDING} or {FULL}."
             )
         size = self.whole("sliding_window") if SLIDING in types else None
         return tuple(size if kind == SLIDING else None for kind in types)

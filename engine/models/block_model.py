@@ -37,6 +37,7 @@ from engine.models.loading import runs_on_cpu, to_float32
 from engine.models.model_folder import weight_files, write_drafter
 from engine.models.tokenizer_files import read_json
 from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of
+from engine.wording import noun
 
 if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel
@@ -321,7 +322,8 @@ class BlockModel(nn.Module):
         rows = int(self.about.embedding.weight.shape[0])
         if self.config.mask_token_id >= rows:
             raise DraftlightError(
-                f"This block drafter fills its block with token {self.config.mask_token_id}, but the target has {rows:,} tokens, "
+                f"This block drafter fills its block with token {self.config.mask_token_id}, but the target has "
+                f"{rows:,} {noun(rows, 'token')}, "
                 "so it was made for another target."
             )
         width = int(self.about.embedding(mx.array([0])).shape[-1])
@@ -349,7 +351,8 @@ class BlockModel(nn.Module):
         own = self.markov_head.columns if "markov_head" in self and "lm_head" not in self and self.target_ids is None else tokens
         if last > tokens or own != tokens:
             raise DraftlightError(
-                f"This block drafter was made for a target with {max(last, own):,} tokens, and this one has {tokens:,}. Choose "
+                f"This block drafter was made for a target with {max(last, own):,} {noun(max(last, own), 'token')}, "
+                f"and this one has {tokens:,}. Choose "
                 "the drafter that was trained for it, or ngram."
             )
 
@@ -466,7 +469,8 @@ def block_reason(config: BlockConfig, target: LoadedModel) -> str | None:
     tokens = max((token + 1 for token, entry in enumerate(target.vocabulary) if entry is not None), default=0)
     if tokens > config.vocab_size:
         return (
-            f"This block drafter was made for a target with {config.vocab_size:,} tokens, and {target.name} has {tokens:,}. "
+            f"This block drafter was made for a target with {config.vocab_size:,} "
+            f"{noun(config.vocab_size, 'token')}, and {target.name} has {tokens:,}. "
             "Choose the drafter that was trained for it, or ngram."
         )
     return None

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer as Backend
 from engine.errors import DraftlightError
 from engine.models.pieces import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, byte_level
 from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
+from engine.wording import noun
 
 NAMED = {
     "bos_token": "bos",
@@ -56,7 +57,7 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
     different = len(set(tokens) - {""})
     if len(types) != len(tokens) or len(tokens) > width or 2 * different <= len(tokens):
         raise DraftlightError(
-            f"The file's tokenizer is damaged: {different} different tokens of {len(tokens)}, {len(types)} token types, "
+            f"The file's tokenizer is damaged: {different} {noun(different, 'different token')} of {len(tokens)}, {len(types)} token types, "
             f"{width} embeddings. Download the file again."
         )
     ids = {key: metadata.get(f"tokenizer.ggml.{key}_token_id") for key in (*NAMED.values(), *_ENDS)}
@@ -68,7 +69,8 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
     for end in (ids["bos"], *(ids[key] for key in _ENDS)):
         if end is not None and not (isinstance(end, int) and 0 <= end < len(tokens)):
             raise DraftlightError(
-                f"The file's begin or end token is {end}, but it has only {len(tokens)} tokens. Download the file again."
+                f"The file's begin or end token is {end}, but it has only {len(tokens)} "
+                f"{noun(len(tokens), 'token')}. Download the file again."
             )
     if kind == "gpt2":
         split = _word_split(metadata.get("tokenizer.ggml.pre"))

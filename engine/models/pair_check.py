@@ -10,6 +10,7 @@ from typing import Any, cast
 from engine.models.loaded import LoadedModel
 from engine.models.tokenizer import Tokenizer
 from engine.target.prompt_cache import make_prompt_cache, refusal
+from engine.wording import noun
 
 _RESERVED = re.compile(
     r"[<\[][|｜]?_?(?:reserved|unused|extra[_-]?id|dummy|place.?holder|special_\d|control_\d)[^<>\[\]]*[>\]]", re.IGNORECASE
@@ -77,7 +78,7 @@ def vocabulary_reason(target: LoadedModel, name: str, vocabulary: Sequence[bytes
     first = differing[0]
     kind = "control token" if first in target.tokenizer.special else "token"
     return (
-        f"The vocabularies differ in {len(differing)} entries, first at {kind} {first}: "
+        f"The vocabularies differ in {len(differing)} {noun(len(differing), 'entry', 'entries')}, first at {kind} {first}: "
         f"{_shown(target.vocabulary[first])} in {target.name}, {_shown(vocabulary[first])} in {name}."
     )
 
@@ -132,7 +133,7 @@ def _head_reason(target: LoadedModel, drafter: LoadedModel) -> str | None:
     if outside:
         return (
             f"The trimmed head of {drafter.name} contains token {outside[0]}, but {target.name} has only "
-            f"{len(target.vocabulary)} tokens."
+            f"{len(target.vocabulary)} {noun(len(target.vocabulary), 'token')}."
         )
     if len(set(ids)) != len(ids):
         return f"The trimmed head of {drafter.name} contains a token twice."

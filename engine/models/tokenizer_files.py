@@ -93,7 +93,8 @@ def _described(path: Path, width: int, settings: Mapping[str, Any]) -> bare_toke
     known = full.get_vocab(with_added_tokens=True)
     if max(known.values(), default=0) >= width:
         raise DraftlightError(
-            f"{path} has token ids up to {max(known.values())}, but the model has only {width} tokens: they do not match."
+            f"{path} has token ids up to {max(known.values())}, but the model has only {width} "
+            f"{noun(width, 'token')}: they do not match."
         )
     decoder = json.dumps(described.get("decoder"))
     if '"ByteLevel"' not in decoder and '"ByteFallback"' not in decoder and '"Metaspace"' not in decoder:

@@ -17,6 +17,7 @@ from engine.proof.known_answers import known_answers
 from engine.requests.prove import DESCRIPTIONS, NEEDS_DISTRIBUTION, Finding
 from engine.target.prompt_cache import logits_width
 from engine.types import RATIO_RULES, RULES, DecodingOptions, Effort, Gamma, Plant
+from engine.wording import amount as worded
 
 Report = Callable[[str, float], None]
 """Called often with the step under way and the fraction of the whole that is done; may raise to break off."""
@@ -87,7 +88,7 @@ def prove(
             settings.append(CheckSetting(label, tuple(rows for rows in read if rows is not None), options.gamma == "auto"))
             if not settings[-1].contexts:
                 raise DraftlightError(
-                    f"{drafter.name} proposed nothing in {amount.contexts} answers, so there is nothing to check. "
+                    f"{drafter.name} proposed nothing in {worded(amount.contexts, 'answer')}, so there is nothing to check. "
                     "Try --thorough, or another drafter."
                 )
     logits = [rows.logits for setting in settings for rows in setting.contexts][: amount.contexts]

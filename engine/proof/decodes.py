@@ -21,6 +21,7 @@ from engine.proof.goodness_of_fit import table
 from engine.requests.prove import Finding
 from engine.target import prompt_cache as caches
 from engine.types import INVARIANT_RULES, RULES, SEED_LIMIT, DecodingOptions, Emitted, Gamma, Round
+from engine.wording import amount
 
 FIRST, SECOND = 5, 4
 """Bins: the likeliest first tokens, with each its likeliest second tokens and the others; and all other first tokens."""
@@ -146,8 +147,8 @@ def invariance(
                     if differs:
                         passed &= gap is not None and gap.size < near
                         apart.append(f"prompt {index + 1}, gamma {gamma}: token {equal + 1}, {gap or 'margin not recorded'}")
-            detail = f"{'; '.join(apart) or 'all texts equal'}, {proposed} tokens proposed"
-            label = f"{drafter.name}, gamma {', '.join(map(str, gammas))}, {len(texts)} texts"
+            detail = f"{'; '.join(apart) or 'all texts equal'}, {amount(proposed, 'token')} proposed"
+            label = f"{drafter.name}, gamma {', '.join(map(str, gammas))}, {amount(len(texts), 'text')}"
             yield Finding("same text as without a drafter", rule, label, compared, passed, detail=detail)
 
 

@@ -30,6 +30,7 @@ from engine.rounds.draft_length import AutoGamma
 from engine.statistics import ChiSquare
 from engine.target.distribution import Distribution, OneHot, Shaper
 from engine.types import RATIO_RULES, RULES, DecodingOptions, Plant, Rule
+from engine.wording import amount
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -338,7 +339,7 @@ def same_as_decoding(setting: CheckSetting, rule: Rule, seed: int) -> Finding:
     together = list(zip(drafts, played.accepted.tolist(), played.token.tolist(), strict=True))
     alone = [whole.real_round(seed, int(position)) for position in positions]
     unequal = sum(one != other for one, other in zip(together, alone, strict=True))
-    detail = "" if not unequal else f"{unequal} rounds differ"
+    detail = "" if not unequal else f"{amount(unequal, 'round')} {'differs' if unequal == 1 else 'differ'}"
     return Finding("rounds as in decoding", rule, setting.label, REAL_ROUNDS, unequal == 0, detail=detail)
 
 

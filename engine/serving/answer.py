@@ -49,6 +49,7 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
+from engine.wording import amount
 
 _log = logging.getLogger(__name__)
 
@@ -426,12 +427,12 @@ def beginning(
         raise DraftlightError("This token ends the answer, so nothing could follow it. Choose another.")
     if len(given) >= options.max_tokens:
         raise DraftlightError(
-            f"The answer may have at most {options.max_tokens:,} tokens, and the branch already has {len(given):,}. "
+            f"The answer may have at most {amount(options.max_tokens, 'token')}, and the branch already has {len(given):,}. "
             "Increase Max tokens, or branch earlier."
         )
     if prompt_tokens + len(given) >= target.context_length:
         raise DraftlightError(
-            f"The answer already fills the context of {target.context_length:,} tokens of {target.name}. Branch earlier."
+            f"The answer already fills the context of {amount(target.context_length, 'token')} of {target.name}. Branch earlier."
         )
     text = AnswerText(target.tokenizer, (), frozenset(), continues).begin(given)
     if any(stop in text for stop in options.stop):

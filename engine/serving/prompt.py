@@ -13,6 +13,7 @@ from typing import Any
 from engine.errors import DraftlightError
 from engine.files.logs import explain
 from engine.types import Message, PromptCounted, Request, Thinking
+from engine.wording import amount
 
 ANSWER_SHARE = 4
 """Where turns are left out, an answer has room for its greatest length, but for no more than this part of the context."""
@@ -64,12 +65,14 @@ def prompt_of(target: Any, request: Request) -> Prompt:
     if not starts or shortest + given >= limit:
         what = "The message and the answer so far are" if given else "The message alone is"
         raise ContextFull(
-            f"{what} {shortest + given:,} tokens long, but {target.name} reads at most {limit:,}. Shorten the message, or choose "
+            f"{what} {amount(shortest + given, 'token')} long, but {target.name} reads at most {limit:,}. Shorten "
+            "the message, or choose "
             "a model with a larger context.",
             may_drop=False,
         )
     raise ContextFull(
-        f"The conversation is {len(prompt.ids) + given:,} tokens long, but {target.name} reads at most {limit:,}. Leave out the "
+        f"The conversation is {amount(len(prompt.ids) + given, 'token')} long, but {target.name} reads at most "
+        f"{limit:,}. Leave out the "
         "oldest turns, shorten the message, or start a new chat.",
         may_drop=True,
     )

@@ -8,6 +8,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.errors import DraftlightError
+from engine.wording import amount
 
 _KEPT_AS = "_draftlight_taps"
 
@@ -73,7 +74,7 @@ def tap(model: Any, layers: Sequence[int]) -> Taps:
     count = len(blocks)
     if not wanted or min(wanted) < -1 or max(wanted) >= count:
         raise DraftlightError(
-            f"The drafter reads layers {', '.join(map(str, wanted))} of its target, but this one has {count} layers."
+            f"The drafter reads layers {', '.join(map(str, wanted))} of its target, but this one has {amount(count, 'layer')}."
         )
     kept: dict[tuple[int, ...], Taps] = blocks[0].__dict__.setdefault(_KEPT_AS, {})
     if wanted not in kept:

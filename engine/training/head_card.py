@@ -13,7 +13,7 @@ from engine.training import drafter_training as training
 from engine.training import lessons, texts
 from engine.training.drafter_training import Plan, TrainingProgress
 from engine.training.reading import LABELS
-from engine.wording import size
+from engine.wording import amount, noun, size
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,17 @@ def _text(facts: Facts) -> str:
     lines = ["## Text", ""]
     for temperature, (records, tokens, answers) in sorted(facts.written.items()):
         how = "greedily" if temperature == 0 else f"at temperature {temperature:g}"
-        lines.append(f"- Written by the target, {how}: {records:,} answers, {answers:,} answer tokens ({tokens:,} in all).")
+        lines.append(
+            f"- Written by the target, {how}: {amount(records, 'answer')}, {amount(answers, 'answer token')} ({tokens:,} in all)."
+        )
     if facts.given[0]:
-        lines.append(f"- Provided text: {facts.given[0]:,} records, {facts.given[1]:,} tokens, from")
+        lines.append(f"- Provided text: {amount(facts.given[0], 'record')}, {amount(facts.given[1], 'token')}, from")
         lines += [f"  - `{name}` (SHA-256 {digest})" for name, digest in facts.sources]
     lines += [
-        f"- Trained on {facts.trained[0]:,} records with {facts.trained[1]:,} tokens. Held out by hash of prompt or document: "
-        f"{facts.held_out[0]:,} records, {facts.held_out[1]:,} tokens; at most {training.MOST_HELD_OUT} of them are measured.",
+        f"- Trained on {amount(facts.trained[0], 'record')} with {amount(facts.trained[1], 'token')}. Held out by "
+        "hash of prompt or document: "
+        f"{amount(facts.held_out[0], 'record')}, {amount(facts.held_out[1], 'token')}; at most "
+        f"{training.MOST_HELD_OUT} of them are measured.",
         f"- Labels: the target's {LABELS} most likely tokens at each position, at temperature {1 / lessons.SHARPNESS:g}.",
     ]
     return "\n".join(lines)
@@ -106,8 +110,10 @@ def _head(facts: Facts) -> str:
             "## Drafter",
             "",
             f"- Reads the outputs of the target's layers {', '.join(map(str, config.taps))}, counted from 0.",
-            f"- Proposes {facts.columns:,} of {config.vocab_size:,} tokens, {facts.coverage:.1%} of the held-out answer tokens.",
-            f"- {_layers(config)}: hidden size {config.hidden_size}, {config.num_attention_heads} heads of {_size(config)}, "
+            f"- Proposes {facts.columns:,} of {config.vocab_size:,} {noun(config.vocab_size, 'token')}, "
+            f"{facts.coverage:.1%} of the held-out answer tokens.",
+            f"- {_layers(config)}: hidden size {config.hidden_size}, {amount(config.num_attention_heads, 'head')} "
+            f"of {_size(config)}, "
             f"{config.num_key_value_heads} for keys and values, feed-forward size {config.intermediate_size}. Stored as float16.",
             f"- Initial weights: {facts.start}.",
         )
@@ -129,7 +135,8 @@ def _layers(config: HeadConfig | BlockConfig) -> str:
             "output rows are the head's, and stay; the embedding is the target's"
         )
     return (
-        f"{config.num_hidden_layers} layers that fill a block of {config.block_size} places ({sees}) in one pass, and a Markov "
+        f"{amount(config.num_hidden_layers, 'layer')} that fill a block of {amount(config.block_size, 'place')} "
+        f"({sees}) in one pass, and a Markov "
         "head. Output rows and embedding are the target's"
     )
 
@@ -138,25 +145,28 @@ def _learned(facts: Facts) -> str:
     plan = facts.plan
     if not isinstance(facts.config, BlockConfig):
         return (
-            f"- Chains of {plan.steps_back} steps that read their own features. Each step has {lessons.DECAY:g} times the weight "
+            f"- Chains of {amount(plan.steps_back, 'step')} that read their own features. Each step has "
+            f"{lessons.DECAY:g} times the weight "
             f"of the one before; positions in prompts have weight {lessons.PROMPT_WEIGHT:g}{_copies(plan)}."
         )
     return (
-        f"- Blocks of {plan.steps_back} places after at most {plan.anchors} random tokens of each answer and step. The weight of "
+        f"- Blocks of {amount(plan.steps_back, 'place')} after at most {amount(plan.anchors, 'random token')} of "
+        "each answer and step. The weight of "
         f"a place falls by e for every {training.REACH:g} before it{_copies(plan)}."
     )
 
 
 def _training(facts: Facts) -> str:
     plan, progress = facts.plan, facts.progress
-    planned = f"{plan.steps:,} steps" if plan.steps is not None else f"{plan.minutes:g} minutes"
+    planned = amount(plan.steps, "step") if plan.steps is not None else f"{plan.minutes:g} minutes"
     best = progress.best
     kept = "" if best is None else f" The weights here are those of step {best.step:,}, the best on held-out text."
     return "\n".join(
         (
             "## Training",
             "",
-            f"- {progress.step:,} steps of at most {plan.batch_tokens:,} padded tokens in {progress.seconds / 60:.1f} minutes "
+            f"- {amount(progress.step, 'step')} of at most {plan.batch_tokens:,} {noun(plan.batch_tokens, 'padded token')} in "
+            f"{progress.seconds / 60:.1f} minutes "
             f"(planned: {planned}). {facts.ended}{kept}",
             _learned(facts),
             f"- Loss: cross-entropy with the labels plus {plan.variation:g} times the total variation; {progress.loss:.3f} "
@@ -197,7 +207,7 @@ def _measured(facts: Facts) -> str:
         f"After training, the logits were multiplied by {facts.sharper:g}, the factor with the largest overlap on held-out "
         f"text: {overlap} by position. This does not change agreement.",
     ]
-    lines += ["", f"{progress.measured[0].positions:,} positions were measured at the first draft position."]
+    lines += ["", f"{amount(progress.measured[0].positions, 'position')} measured at the first draft position."]
     return "\n".join(lines)
 
 

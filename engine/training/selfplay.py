@@ -15,6 +15,7 @@ import numpy as np
 
 from engine.errors import DraftlightError
 from engine.training.array_files import UNREADABLE, WHOLE, vectors
+from engine.wording import amount
 
 SORT_WINDOW = 64
 """Batches per group of records sorted by length: little padding, and batches still differ from epoch to epoch."""
@@ -86,7 +87,7 @@ def split(records: Sequence[Record], held_out: int, seed: int) -> tuple[list[Rec
     """Training records in a shuffled order, and `held_out` others that are never trained on."""
     order = np.random.default_rng(seed).permutation(len(records))
     if held_out >= len(records):
-        raise DraftlightError(f"There are only {len(records)} records, so {held_out} cannot be held out.")
+        raise DraftlightError(f"Of {amount(len(records), 'record')}, {held_out} cannot be held out.")
     return [records[i] for i in order[held_out:]], [records[i] for i in order[:held_out]]
 
 

@@ -40,7 +40,7 @@ from engine.training.lessons import require_several, split
 from engine.training.reading import Reader, default_taps, reader_for
 from engine.training.work import Work
 from engine.training.writing import SelfplayWriter
-from engine.wording import size
+from engine.wording import amount, size
 
 TOKENS_PER_ANSWER_TOKEN = 2.5
 """Tokens of written records, prompts included, for each answer token: for stating the disk's need beforehand."""
@@ -110,7 +110,9 @@ class _Run:
             )
         taps = self.request.taps or default_taps(layers)
         if max(taps) >= layers:
-            raise DraftlightError(f"{self.target.name} has {layers} layers, counted from 0: it has no layer {max(taps)}.")
+            raise DraftlightError(
+                f"{self.target.name} has {amount(layers, 'layer')}, counted from 0: it has no layer {max(taps)}."
+            )
         return config_for(self.target, taps) if self.request.kind == "head" else self._block_config(taps)
 
     def _block_config(self, taps: Sequence[int]) -> BlockConfig:
@@ -159,13 +161,13 @@ class _Run:
         per_token = self._bytes_per_token()
         if request.tokens_to_write:
             expected = round(TOKENS_PER_ANSWER_TOKEN * request.tokens_to_write)
-            what = f"Storing about {expected:,} tokens of text with features"
+            what = f"Storing about {amount(expected, 'token')} of text with features"
             self.tell(work.require_space(expected * per_token - _held(work.features), what))
         if sources:
             self._given(sources)
         if request.tokens_to_write:
             self._written(reader, request.tokens_to_write)
-        self.tell(f"Text: {_count(self._records()):,} tokens in {work.text}.")
+        self.tell(f"Text: {amount(_count(self._records()), 'token')} in {work.text}.")
 
     def _given(self, sources: Sequence[Path]) -> None:
         records = texts.read_given(sources, self.target.tokenizer, self.longest)
@@ -193,7 +195,9 @@ class _Run:
         writer = SelfplayWriter(self.target, reader, self.work.text, self.longest, request.temperatures, request.seed, tick)
         written = writer.write(wanted)
         if written > 1.5 * wanted:
-            self.tell(f"{written:,} answer tokens are already there, more than the {wanted:,} requested; all of them are used.")
+            self.tell(
+                f"{amount(written, 'answer token')} already there, more than the {wanted:,} requested; all of them are used."
+            )
 
     def _records(self) -> list[texts.TextRecord]:
         files = texts.files(self.work.text)
@@ -216,7 +220,7 @@ class _Run:
         self.tell(work.require_space(missing, "The rest of the features"))
         tick = _counting(self.report, "reading features", total)
         features.cache(reader, texts.files(work.text), work.features, self.vocabulary, tick)
-        self.tell(f"Features: {total:,} tokens, {size(_held(work.features))} in {work.features}.")
+        self.tell(f"Features: {amount(total, 'token')}, {size(_held(work.features))} in {work.features}.")
 
     # Training
 
@@ -231,7 +235,7 @@ class _Run:
             ids = frequent_tokens(train, min(request.vocabulary, self.vocabulary), self.vocabulary)
         else:
             ids = np.array(self.start.target_ids)
-            self.tell(f"Starting from {request.start}, with its {len(ids):,} tokens.")
+            self.tell(f"Starting from {request.start}, with its {amount(len(ids), 'token')}.")
         plan = self._plan()
         work.settle("train", self._settings(plan, examples, ids))
         training = self._fresh(plan, ids, train, held_out)
@@ -279,7 +283,7 @@ class _Run:
             "target": self.target.sha256,
             "taps": list(self.config.taps),
             "vocabulary": len(ids),
-            "text": f"{sum(map(len, examples)):,} tokens, {digest.hexdigest()[:16]}",
+            "text": f"{amount(sum(map(len, examples)), 'token')}, {digest.hexdigest()[:16]}",
             "start": None if start is None else file_sha256(start / "model.safetensors"),
             "patience": self.request.patience,
         }
@@ -333,7 +337,7 @@ class _Run:
         ids = training.ids
         spoken = np.concatenate([one.tokens[one.prompt_length :] for one in held_out])
         start = self.request.start
-        layers = "layer" if self.request.kind == "head" or self.request.layers == 1 else f"{self.request.layers} layers"
+        layers = "layer" if self.request.kind == "head" or self.request.layers == 1 else amount(self.request.layers, "layer")
         origin = f"copied from the target's last {layers} where shapes allow, otherwise random"
         if start is not None:
             origin = f"the head with SHA-256 {file_sha256(start / 'model.safetensors')}"
@@ -370,7 +374,7 @@ def _counting(report: Report, what: str, total: int) -> Callable[[int], None]:
         began = began or (now, done)
         passed = now - began[0]
         rate = f", {(done - began[1]) / passed:.0f} per second" if passed > _RATE_AFTER else ""
-        report(f"{what}, {done:,} of {total:,} tokens{rate}", min(1.0, done / total))
+        report(f"{what}, {done:,} of {amount(total, 'token')}{rate}", min(1.0, done / total))
 
     return tick
 
@@ -398,7 +402,7 @@ def ended(training: DrafterTraining, patience: int) -> str:
     if training.fraction >= 1:
         return "Training ran to the end."
     if patience and training.progress.since_best >= patience:
-        return f"Training stopped early: no improvement in {patience} measurements in a row."
+        return f"Training stopped early: no improvement in {amount(patience, 'measurement')} in a row."
     return ""
 
 

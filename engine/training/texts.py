@@ -23,6 +23,7 @@ from engine.models.tokenizer import Tokenizer
 from engine.requests.train import SUFFIXES
 from engine.training import selfplay
 from engine.training.array_files import FLOATS, UNREADABLE, WHOLE, vectors
+from engine.wording import noun
 
 RECORDS = 64
 """In a file of given text."""
@@ -130,7 +131,7 @@ def _self_play(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextR
     width = len(tokenizer.vocabulary)
     for record in selfplay.read(path, longest):
         if record.tokens.min() < 0 or record.tokens.max() >= width:
-            raise DraftlightError(f"{path} was written by another model: the target has only {width} tokens.")
+            raise DraftlightError(f"{path} was written by another model: the target has only {width} {noun(width, 'token')}.")
         prompt = record.tokens[: record.prompt_length]
         group = group_of(prompt if len(prompt) >= SHORTEST else record.tokens)
         yield TextRecord(record.tokens.astype(np.uint32), record.prompt_length, group)

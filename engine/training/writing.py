@@ -26,6 +26,7 @@ from engine.target.prompt_cache import make_prompt_cache
 from engine.training import prompts as tasks
 from engine.training import texts
 from engine.training.reading import Reader
+from engine.wording import amount
 
 TURN_TOKENS, TURN_TEMPERATURE = 64, 0.9
 ANSWER_TOKENS = 256
@@ -140,7 +141,7 @@ class SelfplayWriter:
         ]
         fitting = sorted((prompt for prompt in made if len(prompt) <= room), key=len)
         if not fitting:
-            raise DraftlightError(f"No prompt fits into {room} tokens. Increase --longest.")
+            raise DraftlightError(f"No prompt fits into {amount(room, 'token')}. Increase --longest.")
         groups: list[list[list[int]]] = []
         while fitting:
             # Prompts are sorted: the last one of a group is its longest.

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from engine.chats.values import EDITED_WORDS, STATE_WORDS, Conversation, StoredMessage
+from engine.wording import amount
 
 _NAMES = {"user": "You", "assistant": "Assistant"}
 
@@ -30,7 +31,7 @@ def _figures(message: StoredMessage) -> str:
         return ""
     figures = message.made.figures
     parts = [
-        "" if figures.tokens is None else f"{figures.tokens} tokens",
+        "" if figures.tokens is None else amount(figures.tokens, "token"),
         "" if figures.throughput is None else f"{figures.throughput:.1f} tokens/s",
         "" if figures.alpha is None else f"alpha {figures.alpha:.2f}",
         "" if figures.tau is None else f"tau {figures.tau:.2f}",
