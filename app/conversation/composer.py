@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QLabel, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
 
 from app.look import theme as themes
 from app.look.command import native_keys
@@ -29,7 +29,9 @@ from app.look.widgets import (
     tint,
 )
 from app.look.wording import DEFINITIONS
+from app.session.active import Active
 from app.session.attachments import Attachment, is_attachable, joined, taken_apart
+from engine.wording import amount
 
 MAX_LINES = 9
 LONGEST_NAME = 28
@@ -109,11 +111,30 @@ class Chip(QFrame):
         """Says how many tokens the file has, once that is known."""
         name = self.attachment.name
         short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"
-        told = "" if tokens is None else f"  {tokens:,} token{'s' * (tokens != 1)}"
+        told = "" if tokens is None else f"  {amount(tokens, 'token')}"
         self.words.setText(short + told)
         changed = " Its line endings were changed to those of Unix." if self.attachment.normalised else ""
-        self.setToolTip(plain_tip(f"{name}, {self.attachment.lines:,} line{'s' * (self.attachment.lines != 1)}.{changed}"))
+        self.setToolTip(plain_tip(f"{name}, {amount(self.attachment.lines, 'line')}.{changed}"))
         self.setAccessibleName(f"Attached file: {name}{told}")
+
+
+class ActiveChip(QFrame):
+    """Something that acts on the chat, such as its system prompt. One button opens where it is changed, the other one ends it."""
+
+    def __init__(self, active: Active, opened: Callable[[], object], removed: Callable[[], object]) -> None:
+        super().__init__()
+        self.setObjectName("activeChip")
+        self.active = active
+        self.open = push_button(active.label.replace("&", "&&"), "activeOpen", lambda: opened())
+        self.open.setAutoDefault(False)
+        named(self.open, words=active.name, description=f"{active.tip} Opens where it is changed.")
+        self.open.setToolTip(plain_tip(active.tip))
+        self.remove = named(
+            icon_button("close", plain_tip(active.removal), lambda: removed()), words=active.removal, description=active.removal
+        )
+        for button in (self.open, self.remove):
+            button.setCursor(Qt.CursorShape.ArrowCursor)
+        in_row(self.open, self.remove, spacing=0, margins=(1, 0, 1, 0), parent=self)
 
 
 class Composer(QWidget):
@@ -123,6 +144,7 @@ class Composer(QWidget):
         sent: (text) the user wants an answer. stopped: Stop. recalled: the last prompt is wanted back.
         files_wanted: files are to be chosen. attached: (Attachment) one has been, and its tokens are to be counted.
         changed: there is another text or another file.
+        active_opened, active_removed: (kind) what acts on the chat is to be changed, or to end.
     """
 
     sent = Signal(str)
@@ -131,6 +153,8 @@ class Composer(QWidget):
     files_wanted = Signal()
     attached = Signal(object)
     changed = Signal()
+    active_opened = Signal(str)
+    active_removed = Signal(str)
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,6 +167,8 @@ class Composer(QWidget):
         self.edit = PromptEdit()
         self.frame.watch(self.edit)
         self.frame.setCursor(Qt.CursorShape.IBeamCursor)
+        self.active_chips: list[ActiveChip] = []
+        self._active = named(wrapping(6), words="In force in this chat")
         self.chips: list[Chip] = []
         self._chips = wrapping(6)
         self.clip = named(
@@ -168,6 +194,7 @@ class Composer(QWidget):
         self._chips.setObjectName("panelBody")
         in_column(
             self.edit_note,
+            self._active,
             self.chip_area,
             self.edit,
             in_row(self.clip, (self.hint, 1), self.context, self.send, self.stop, spacing=12),
@@ -177,6 +204,7 @@ class Composer(QWidget):
         )
         self.margins = in_row(self.frame, margins=(44, 6, 44, 16), parent=self)
         self.chip_area.hide()
+        self._active.hide()
         self.set_running(False)
         self.set_editing("")
 
@@ -224,6 +252,32 @@ class Composer(QWidget):
             layout.addWidget(chip)
             self.attached.emit(attachment)
         self._show_chips()
+
+    def show_active(self, active: Sequence[Active]) -> None:
+        """Shows what acts on the chat, each with a chip."""
+        if list(active) == [chip.active for chip in self.active_chips]:
+            return
+        focused = QApplication.focusWidget()
+        had_focus = focused is not None and any(chip.isAncestorOf(focused) for chip in self.active_chips)
+        layout = self._active.layout()
+        assert layout is not None
+        for chip in self.active_chips:
+            chip.hide()
+            layout.removeWidget(chip)
+            chip.deleteLater()
+        self.active_chips = [
+            ActiveChip(each, partial(self.active_opened.emit, each.kind), partial(self.active_removed.emit, each.kind))
+            for each in active
+        ]
+        for chip in self.active_chips:
+            layout.addWidget(chip)
+            chip.show()  # a hidden one would have no place when the field is measured
+            if self._theme is not None:
+                tint(chip.remove, self._theme, self._scale)
+        self._active.setVisible(bool(active))
+        self.set_room(self._room)
+        if had_focus:
+            self.edit.setFocus()
 
     def show_tokens(self, attachment: Attachment, tokens: int | None) -> None:
         """Says on its chip how many tokens a file has."""
@@ -313,7 +367,7 @@ class Composer(QWidget):
         self.set_room(self._room)
         self._theme, self._scale = theme, scale
         self._refresh()
-        for tool in (self.clip, *(chip.remove for chip in self.chips)):
+        for tool in (self.clip, *(chip.remove for chip in self.chips), *(chip.remove for chip in self.active_chips)):
             tint(tool, theme, scale)
         for button in (self.send, self.stop):
             button.setIconSize(QSize(round(15 * scale), round(15 * scale)))

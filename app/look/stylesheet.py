@@ -96,6 +96,13 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #contextUse[warns="true"] {{ color: {theme.rejected}; font-weight: 600; }}
     #attachmentChip {{ background: {theme.raised}; border: 1px solid {theme.line}; border-radius: 8px; }}
     #attachmentChip QLabel {{ color: {theme.text}; font-size: {px(12)}; }}
+    #activeChip {{ background: transparent; border: 1px solid {theme.line}; border-radius: 8px; }}
+    QPushButton#activeOpen {{
+        background: transparent; border: 2px solid transparent; border-radius: 7px; color: {theme.dim}; padding: 0 {px(6)};
+        min-height: {px(20)}; font-size: {px(12)}; text-align: left; }}
+    QPushButton#activeOpen:hover {{ color: {theme.text}; }}
+    QPushButton#activeOpen:focus {{ border-color: {theme.accent}; }}
+    #activeChip QToolButton#iconButton {{ padding: 1px; }}
     #editNote {{ color: {theme.dim}; font-size: {px(12)}; }}
     QPushButton#sendButton, QPushButton#stopButton {{
         border-radius: 9px; padding: 0 {px(14)}; min-height: {px(30)}; font-weight: 600; border: 2px solid transparent; }}

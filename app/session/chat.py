@@ -17,7 +17,7 @@ from app.session.chat_keeper import ChatKeeper
 from app.session.engine_link import EngineLink
 from app.session.machines import number_of_machines
 from app.session.plain_baseline import FEWEST_TOKENS, Baselines, plain_request
-from app.session.presets import preset_of, with_preset, without
+from app.session.presets import PRESET_SETTINGS, preset_of, with_preset, without
 from app.session.session import Answer, Session, Turn
 from app.session.session import Path as Way
 from app.session.settings import Settings
@@ -26,6 +26,7 @@ from app.session.unsent import Unsent
 from engine.chats import ChatStore, Conversation, Figures
 from engine.drafter_kinds import NO_DRAFTER, default_drafter, may_fit
 from engine.errors import DraftlightError
+from engine.files.adapter_base import base_target
 from engine.files.paths import traces_folder
 from engine.files.recommended_sampling import Sampling
 from engine.files.whole_file import NotWritten
@@ -66,6 +67,8 @@ class Chat(QObject):
 
     Attributes:
         session: what the views show. settings: what is in force from the next answer on.
+        usual: what new chats begin with, and what is written down. A chat has some settings of its own (`settings.OWN`), and one
+            out of the store all that it was held under.
         keeper: writes the conversation down as it goes; None where that is not wanted.
         kept: what the store knows of the conversation.
         unsent: what is written and not sent.
@@ -82,7 +85,7 @@ class Chat(QObject):
         finished: (words) the newest answer has ended.
         opened: another conversation is shown, or none.
         stored: the store has other content than before.
-        replaced_settings: (words, the values before by name) several settings were replaced, which a user may want to take back.
+        replaced_settings: (words, names, what takes it back) several settings were replaced.
     """
 
     received = Signal(list)
@@ -93,7 +96,7 @@ class Chat(QObject):
     finished = Signal(str)
     opened = Signal()
     stored = Signal()
-    replaced_settings = Signal(str, object)
+    replaced_settings = Signal(str, object, object)
 
     def __init__(
         self,
@@ -104,10 +107,9 @@ class Chat(QObject):
         store: Callable[[], ChatStore] | None = None,
     ) -> None:
         super().__init__(parent)
-        self.settings = settings
+        self.settings = self.usual = settings
         self._settings_path = settings_path
         self._written = {} if settings_path is None else stored.table_of(settings_path)
-        self._usual: Settings | None = None  # of new chats, while one out of the store has its own
         self._own_target = ""
         self._there: tuple[str, str] | None = None  # models that were asked for, while others are in force
         self._put_aside: str | None = None  # the drafter the user wishes for, while another has to stand in
@@ -129,6 +131,10 @@ class Chat(QObject):
         self.session.drafter = settings.drafter
         self.session.machines = number_of_machines() if settings.split else 1
         self.session.loading = settings.target  # the window asks for it as soon as it stands
+        if settings.new_chat:
+            self.settings = replace(settings, **dict(settings.new_chat))
+        else:
+            self._use_tied_preset()
         self.link = EngineLink(engine, self)
         self.link.received.connect(self._received)
 
@@ -251,6 +257,7 @@ class Chat(QObject):
             answer.state, answer.message = "failed", str(error)
             self._keep_end(answer)
             self.unanswered.emit(str(error))
+        self._remember_own()
         self.changed.emit()
 
     def _request(self, messages: tuple[Message, ...], dropped: int) -> Request:
@@ -361,12 +368,11 @@ class Chat(QObject):
 
     def _begin_own_settings(self, models: bool) -> None:
         """What the chat was held under is in force; the settings of new chats stay as they are and are what is written down."""
-        usual = self._usual if self._usual is not None else self.settings
+        usual = self.usual
         there = self._there or (self.settings.target, self.settings.drafter)
         own = stored_chat.settings_of(self.kept)
         if not models:
             own = {name: value for name, value in own.items() if name not in ("target", "drafter")}
-        self._usual = usual
         self.settings = replace(usual, **own)
         self._own_target = self.settings.target
         self._there = None if there == (self.settings.target, self.settings.drafter) else there
@@ -379,16 +385,35 @@ class Chat(QObject):
             )
 
     def _end_own_settings(self) -> None:
-        """The settings of new chats are in force again, the user's changes among them."""
-        if self._usual is None:
-            return
+        """The settings of new chats are in force again, the user's changes among them, and the preset of the model."""
         there = self._there or (self.settings.target, self.settings.drafter)
-        self.settings, self._usual, self._there = self._usual, None, None
         model = self.session.model
-        if model is not None and self.session.target == self.settings.target and model.sampling is not None:
-            self.settings = replace(self.settings, **self.settings.recommendations(model.sampling))
+        if model is not None and self.session.target == self.usual.target and model.sampling is not None:
+            self.usual = replace(self.usual, **self.usual.recommendations(model.sampling))
+        self.settings, self._there, self._own_target = self.usual, None, ""
+        self._use_tied_preset()
+        self._remember_own()
         if there != (self.settings.target, self.settings.drafter):
             self.load_models()
+
+    def _use_tied_preset(self) -> None:
+        """Begins a chat with the preset of its model, if it has one."""
+        if (preset := self.settings.preset_for(self.settings.target)) is not None:
+            self.settings = replace(self.settings, **preset.values(), preset=preset.name)
+
+    def _keep_own(self, **changes: object) -> None:
+        """Puts settings in force for this chat alone."""
+        self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
+        self._change_own_settings("system_prompt")
+        self._remember_own()
+        self.changed.emit()
+
+    def _remember_own(self) -> None:
+        """Writes down what a chat that is not begun yet has of its own; later its own settings do."""
+        names = () if self.kept.begun else stored.OWN
+        own = tuple((name, mine) for name in names if (mine := getattr(self.settings, name)) != getattr(self.usual, name))
+        if own != self.usual.new_chat:
+            self.keep(new_chat=own)
 
     @property
     def waits_for_models(self) -> bool:
@@ -493,9 +518,11 @@ class Chat(QObject):
 
     @Slot(str, object)
     def change(self, name: str, value: object) -> None:
-        """Takes in a setting from a control; what can act in the middle of an answer does."""
+        """Takes in a setting from a control, for this chat and for new ones; what can act in the middle of an answer does."""
         wished_again = name == "drafter" and self._put_aside is not None
         if getattr(self.settings, name) == value and not wished_again:
+            if name not in ("target", "drafter") and getattr(self.usual, name) != value:
+                self.keep(**{name: value})
             failed = self.session.model is None and not self.link.busy  # whatever was in the way may be gone
             if name == "target" and (failed or self.waits_for_models):
                 self.load_models()
@@ -507,6 +534,8 @@ class Chat(QObject):
             changes["drafter"] = self._drafter_for(str(value))
             self._preset_due = str(value)
         self.keep(**changes)
+        if name in stored.OWN:
+            self._remember_own()
         if name in ELSEWHERE:
             self._exchange_engine()
         self._change_own_settings(name)
@@ -515,13 +544,28 @@ class Chat(QObject):
         elif name in ("target", "drafter"):
             self.load_models()
 
+    @Slot(str, object)
+    def change_here(self, name: str, value: object) -> None:
+        """The same from a control that is about this chat: the system prompt is its own, whatever it is in new chats."""
+        if name != "system_prompt":
+            self.change(name, value)
+        elif self.settings.system_prompt != value:
+            self._keep_own(system_prompt=value)
+
     def replace(self, values: Mapping[str, object], words: str = "") -> None:
-        """Takes in several settings; with words that say so if it can be taken back."""
-        before = {name: getattr(self.settings, name) for name in values}
+        """Takes in several settings, for this chat and for new ones; with words that say so if it can be taken back."""
+        before = [{name: getattr(settings, name) for name in values} for settings in (self.settings, self.usual)]
         for name, value in values.items():
             self.change(name, value)
-        if words and before != values:
-            self.replaced_settings.emit(words, before)
+        if words and before != [values, values]:
+            self.replaced_settings.emit(words, tuple(values), partial(self._take_back, *before))
+
+    def _take_back(self, here: Mapping[str, object], usual: Mapping[str, object]) -> None:
+        for name, value in here.items():
+            self.change(name, value)
+        self.usual = replace(self.usual, **usual)  # type: ignore[arg-type]
+        self.keep()
+        self._remember_own()
 
     def _exchange_engine(self) -> None:
         """Models run where the settings say; those that were loaded are loaded there."""
@@ -553,12 +597,50 @@ class Chat(QObject):
 
     def use_preset(self, name: str) -> None:
         """Sets what a preset stands for."""
-        prompts = {each.name: each.system_prompt for each in self.settings.presets}
-        lost = self.settings.system_prompt.strip() and self.settings.system_prompt not in prompts.values()
         preset = next((each for each in self.settings.presets if each.name == name), None)
-        words = f"The preset “{name}” has replaced your system prompt." if lost else ""
-        self.replace({} if preset is None else preset.values(), words)
-        self.keep(preset=name)
+        if preset is None:
+            return
+        prompts = [each.system_prompt for each in self.settings.presets]
+        lost = self.settings.system_prompt.strip() and self.settings.system_prompt not in prompts
+        before = {each: getattr(self.settings, each) for each in stored.OWN}
+        self._keep_own(**preset.values(), preset=name)
+        if lost and before["system_prompt"] != preset.system_prompt:
+            words = f"The preset “{name}” has replaced your system prompt."
+            self.replaced_settings.emit(words, stored.OWN, partial(self._keep_own, **before))
+
+    @Slot(str)
+    def remove_active(self, kind: str) -> None:
+        """Ends what acts on this chat (`app.session.active`): its system prompt, its preset, or the adapter on its model."""
+        if kind == "adapter":
+            if (base := base_target(self.settings.target)) is not None:
+                self.change("target", base)
+            return
+        before = [{each: getattr(settings, each) for each in stored.OWN} for settings in (self.settings, self.usual)]
+        if kind == "system_prompt":
+            words = "The system prompt has been removed from this chat."
+            if self.usual.system_prompt.strip():
+                words += " New chats still begin with that of the settings."
+            self._keep_own(system_prompt="")
+        else:
+            preset = self.settings.preset_in_force
+            words = "" if preset is None else f"The preset “{preset.name}” is no longer used."
+            self._leave_preset()
+        self.replaced_settings.emit(words, stored.OWN, partial(self._take_back_own, *before))
+
+    def _leave_preset(self) -> None:
+        """Samples as new chats do or, if they do so as the preset has it, by the defaults; its system prompt goes as well."""
+        preset, usual = self.settings.preset_in_force, {name: getattr(self.usual, name) for name in PRESET_SETTINGS}
+        if preset is not None and usual == preset.values():
+            self.keep(preset="", **{name: self.usual.default(name) for name in PRESET_SETTINGS})
+            self._change_own_settings("system_prompt")
+            self._remember_own()
+        else:
+            self._keep_own(**usual, preset="")
+
+    def _take_back_own(self, here: dict[str, object], usual: dict[str, object]) -> None:
+        self.usual = replace(self.usual, **usual)  # type: ignore[arg-type]
+        self._keep_own(**here)
+        self.keep()
 
     def save_preset(self, name: str) -> None:
         """Keeps system prompt and sampling as they are under a name, in place of what has it."""
@@ -594,10 +676,9 @@ class Chat(QObject):
         """Puts settings in force and writes them down; a drafter that only stands in is not written down, nor is what only a
         chat out of the store is held under."""
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
-        if self._usual is not None:
-            self._usual = replace(self._usual, **changes)  # type: ignore[arg-type]
+        self.usual = replace(self.usual, **changes)  # type: ignore[arg-type]
         if self._settings_path is not None:
-            lasting = self.settings if self._usual is None else self._usual
+            lasting = self.usual
             if self._put_aside is not None and may_fit(self._put_aside, lasting.target):
                 lasting = replace(lasting, drafter=self._put_aside)
             try:
@@ -730,17 +811,14 @@ class Chat(QObject):
 
     def _take_recommended(self, sampling: Sampling) -> None:
         """What the publisher of the target recommends; a chat out of the store with this target keeps its own."""
-        target, usual, prompt = self.session.target, self._usual, self.settings.system_prompt
-        if usual is None:
-            self.keep(**self.settings.recommendations(sampling))
-        else:
-            if usual.target == target:
-                self._usual = replace(usual, **usual.recommendations(sampling))
-            if self.settings.target == target:
-                own = target == self._own_target
-                changes = {"recommended": sampling} if own else self.settings.recommendations(sampling)
-                self.settings = replace(self.settings, **changes)
-            self.keep()
+        target, prompt = self.session.target, self.settings.system_prompt
+        own = target == self._own_target
+        if self.usual.target == target:
+            self.usual = replace(self.usual, **self.usual.recommendations(sampling))
+        if self.settings.target == target:
+            changes = {"recommended": sampling} if own else self.settings.recommendations(sampling)
+            self.settings = replace(self.settings, **changes)
+        self.keep()
         if self.settings.system_prompt not in ("", prompt):
             words = shortened(self.settings.system_prompt)
             self.said.emit(f"{target_title(target)} comes with a system prompt: “{words}” The options have it.", "note")

@@ -245,7 +245,7 @@ REMEMBERED = (
     *("target", "drafter", "recommended", "conversation"),  # chosen in the header and the list of chats
     "recent_models",  # the same for models
     "split",  # with the machines
-    *("presets", "preset", "model_presets"),  # with the sampling options
+    *("presets", "preset", "model_presets", "new_chat"),  # with the sampling options
     *("panel_page", "charts", "geometry", "export_folder", "export_kind"),  # as they were left
 )
 """Settings that nobody looks for in a list: the window remembers them."""

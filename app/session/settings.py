@@ -8,12 +8,12 @@ import json
 import os
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from app.look.theme import APPEARANCES, Appearance
-from app.session.presets import Preset, read_presets
+from app.session.presets import PRESET_SETTINGS, Preset, read_presets
 from engine.drafter_kinds import AUTO
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.foreign import content_of, json_of, sound_part
@@ -31,6 +31,8 @@ PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table", "rules")
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 """Settings that a publisher may recommend."""
+OWN = (*PRESET_SETTINGS, "preset")
+"""Settings that a chat may have of its own, which end with it: a system prompt, and a preset with what it sets."""
 OPEN_CHARTS = tuple(name for name, kind in CHARTS.items() if kind.open)
 
 
@@ -58,6 +60,7 @@ class Settings:
         recent_models: targets that were used last, the latest first.
         preset: name of the preset that was used or saved last, which tells presets of equal values apart; it may be gone.
         model_presets: (target, name of a preset) what is used as soon as a target is chosen.
+        new_chat: (name, value) what the chat that is not begun yet has of its own, which ends with it.
         export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
     """
 
@@ -96,6 +99,7 @@ class Settings:
     presets: tuple[Preset, ...] = ()
     preset: str = ""
     model_presets: tuple[tuple[str, str], ...] = ()
+    new_chat: tuple[tuple[str, Any], ...] = ()
     export_folder: str = ""
     export_kind: str = "html"
 
@@ -103,7 +107,7 @@ class Settings:
         for name in ("geometry", "stop", "charts", "recent_models"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
-        for name in ("recommended", "model_presets"):
+        for name in ("recommended", "model_presets", "new_chat"):
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(map(_firm, getattr(self, name))))
         object.__setattr__(self, "presets", read_presets(self.presets))
@@ -134,6 +138,9 @@ class Settings:
         _check(self.panel_page in PANEL_PAGES, "panel_page", self.panel_page)
         for pair in self.recommended:
             _check(len(pair) == 2 and _is_recommendation(*pair), "recommended", self.recommended)
+        _check(all(len(pair) == 2 and pair[0] in OWN for pair in self.new_chat), "new_chat", self.new_chat)
+        if self.new_chat:
+            replace(self, new_chat=(), **dict(self.new_chat))
         self.options()
 
     def recommendations(self, sampling: Sampling) -> dict[str, Any]:

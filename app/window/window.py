@@ -41,6 +41,7 @@ from app.look.wording import GHOST_TITLES, raw_note, target_title
 from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.panel.picture_menu import PictureMenu
+from app.session.active import active_in
 from app.session.attachments import Attachment
 from app.session.chat import Chat
 from app.session.context_meter import ContextMeter
@@ -260,13 +261,15 @@ class Window(QMainWindow):
             (self.pages.turned, self._page_turned),
             (self.pages.changed, self._refresh),
             (self.pages.exported, lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind)),
-            (self.options.changed, chat.change),
+            (self.options.changed, chat.change_here),
             (self.options.reset, partial(chat.replace, words="The sampling options have been reset.")),
             (chat.replaced_settings, self._offer_settings_back),
             (presets.used, chat.use_preset),
             (presets.saved, chat.save_preset),
             (presets.tied, chat.tie_preset),
             (presets.deleted, self._delete_preset),
+            (self.composer.active_opened, self._open_active),
+            (self.composer.active_removed, chat.remove_active),
             (self.composer.sent, self.send),
             (self.composer.changed, self.context.touch),
             (self.composer.changed, chat.unsent.touch),
@@ -533,6 +536,7 @@ class Window(QMainWindow):
         waiting = session.model is None and session.loading is not None
         raw = raw_note(self.settings.raw, session.answers_messages)
         self.composer.set_raw(bool(raw))
+        self.composer.show_active(active_in(self.settings, self.chat.usual, reads_system=not raw))
         self.options.show_model(session.model)
         self.welcome.set_raw(bool(raw))
         self.composer.show_hint("You can type while the model loads." if waiting else raw if answer is None else "")
@@ -772,14 +776,24 @@ class Window(QMainWindow):
         self.banner.show_message(f"The preset “{name}” is deleted.", "note")
         self.banner.offer("Undo", partial(self.take_back, undo))
 
-    @Slot(str, object)
-    def _offer_settings_back(self, words: str, before: dict[str, Any]) -> None:
+    @Slot(str, object, object)
+    def _offer_settings_back(self, words: str, names: Sequence[str], undo: Callable[[], None]) -> None:
         """For as long as none of these settings was changed again."""
-        after = {name: getattr(self.settings, name) for name in before}
+        after = {name: getattr(self.settings, name) for name in names}
         self.banner.show_message(
             words, "note", lambda: all(getattr(self.settings, name) == value for name, value in after.items())
         )
-        self.banner.offer("Undo", partial(self.take_back, partial(self.chat.replace, before)))
+        self.banner.offer("Undo", partial(self.take_back, undo))
+
+    @Slot(str)
+    def _open_active(self, kind: str) -> None:
+        """Opens what is to be changed where it is changed."""
+        if kind == "adapter":
+            self.models.choose("target", "library")
+        else:
+            self.options.open_below(self.header.options)
+            at = self.options.presets.box if kind == "preset" else self.options.fields[kind].widget
+            at.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def open_palette(self) -> None:
         """Opens the command palette, with models and chats as soon as they are known."""
@@ -797,7 +811,7 @@ class Window(QMainWindow):
     def open_settings(self) -> None:
         """Opens the window with every setting; it stays open beside this one."""
         if self.settings_window is None:
-            self.settings_window = SettingsWindow(lambda: self.settings, self)
+            self.settings_window = SettingsWindow(lambda: self.chat.usual, self)
             self.settings_window.changed.connect(self.set_setting)
         self.settings_window.open_beside(self.settings.text_scale)
 

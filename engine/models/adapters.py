@@ -18,21 +18,21 @@ from mlx_lm.tuner.lora import LoRALinear
 from mlx_lm.tuner.utils import load_adapters
 
 from engine.errors import DraftlightError, reason_of
+from engine.files.adapter_base import CONFIG, FILES, base_in
 from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.models.tokenizer_files import read_json
 
-_CONFIG, _OF_MLX_LM, _OF_PEFT = "adapter_config.json", "adapters.safetensors", "adapter_model.safetensors"
+_OF_MLX_LM, _OF_PEFT = FILES
 _UNSUPPORTED = ("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "layer_replication", "trainable_token_indices")
 """Features of PEFT by their entries; anything but nothing is refused."""
 
 
 def base_of(folder: Path) -> str | None:
     """The name or path of the model that the adapter in the folder changes; None for a folder without an adapter of its own."""
-    if (folder / "config.json").is_file() or not (folder / _CONFIG).is_file():
+    if (folder / "config.json").is_file() or not (folder / CONFIG).is_file():
         return None
-    config = read_json(folder / _CONFIG)
-    base = config.get("model") or config.get("base_model_name_or_path")
-    return base if isinstance(base, str) and adapter_files(folder) else None
+    base = base_in(read_json(folder / CONFIG))
+    return base if adapter_files(folder) else None
 
 
 def adapter_files(folder: Path) -> tuple[Path, ...]:
@@ -44,7 +44,7 @@ def put_on(model: nn.Module, folder: Path) -> None:
     """Puts the adapter on its base model. DraftlightError where it does not fit or is of a kind that is not supported."""
     (file,) = adapter_files(folder)
     require_scales(file, [check_safetensors(file)])
-    config = read_json(folder / _CONFIG)
+    config = read_json(folder / CONFIG)
     try:
         if file.name == _OF_MLX_LM:
             load_adapters(model, folder.as_posix())

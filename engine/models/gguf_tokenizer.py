@@ -57,7 +57,8 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
     different = len(set(tokens) - {""})
     if len(types) != len(tokens) or len(tokens) > width or 2 * different <= len(tokens):
         raise DraftlightError(
-            f"The file's tokenizer is damaged: {different} {noun(different, 'different token')} of {len(tokens)}, {len(types)} token types, "
+            f"The file's tokenizer is damaged: {different} {noun(different, 'different token')} of {len(tokens)}, "
+            f"{len(types)} token types, "
             f"{width} embeddings. Download the file again."
         )
     ids = {key: metadata.get(f"tokenizer.ggml.{key}_token_id") for key in (*NAMED.values(), *_ENDS)}

@@ -25,6 +25,7 @@ from mlx_lm.models import ministral3
 from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError, NotEnoughMemory, is_whole, reason_of
 from engine.files import builtin, ollama, recommended_sampling
+from engine.files.adapter_base import places_of
 from engine.files.cached_models import repository_folder, snapshots
 from engine.files.download import Download
 from engine.files.foreign import object_in, table
@@ -227,8 +228,8 @@ def _require_expanded(model: nn.Module, tables: Sequence[Table], folder: Path) -
 
 def _base_folder(adapter: Path, base: str, report: Progress, make_room: MakeRoom) -> Path:
     """The folder of an adapter's base model: beside it, elsewhere on this machine, or from the Hub."""
-    for path in (Path(base).expanduser(), adapter.parent / base, adapter.parent / Path(base).name):
-        if path.is_dir() and path != adapter:
+    for path in places_of(adapter, base):
+        if path.is_dir():
             return path
     try:
         if HUB_ID.fullmatch(base):

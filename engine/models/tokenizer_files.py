@@ -16,6 +16,7 @@ from engine.models import bare_tokenizers
 from engine.models.gguf_tokenizer import NAMED
 from engine.models.pieces import SPACE, byte_fallback, byte_level
 from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
+from engine.wording import noun
 
 
 def from_folder(folder: Path, width: int, adapter: Path | None = None) -> Tokenizer:

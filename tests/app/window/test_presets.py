@@ -86,7 +86,7 @@ def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, o
 
     press(row, "Use “Warm” for SmolLM2 135M")
     assert window.settings.model_presets == (("builtin", "Warm"),) and row.box.currentText() == "Warm (for this model)"
-    assert stored.load(path)[0] == window.settings
+    assert stored.load(path)[0] == window.chat.usual, "what the preset set is this chat's alone"
 
     window.chat.change("target", "/models/other")
     window.options._reset()
@@ -143,7 +143,7 @@ def test_of_presets_of_equal_values_the_one_that_was_chosen_is_shown(qtbot: QtBo
         assert f"Delete “{name}”" in [action.text() for action in row.menu.actions()]
     window.chat.use_preset("C")
     assert row.box.currentText() == "C", "from the palette, too"
-    assert stored.load(path)[0].preset_in_force == twins[2]
+    assert window.settings.preset_in_force == twins[2] and stored.load(path)[0].preset_in_force is None
     press(row, "Delete “C”")
     assert window.settings.presets == twins[:2] and row.box.currentText() == "A"
     window.chat.save_preset("D")

@@ -1,0 +1,75 @@
+"""What of the settings acts unseen on the chat that is shown: its system prompt, its preset, the adapter on its model. No Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from app.look.wording import target_title
+from app.session.settings import Settings
+from engine.files.adapter_base import base_target
+
+Kind = Literal["system_prompt", "preset", "adapter"]
+SHORTEST, EXCERPT = 16, 60
+"""Characters of a name that are shown, so that all chips have one row in a window of 1,024 pixels; and of a system prompt for
+screen readers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """One thing in force.
+
+    Attributes:
+        label: what is shown of it. name: the same at greater length, for screen readers. tip: all of it.
+        removal: what ending it does.
+    """
+
+    kind: Kind
+    label: str
+    name: str
+    tip: str
+    removal: str
+
+
+def active_in(settings: Settings, usual: Settings, reads_system: bool = True) -> tuple[Active, ...]:
+    """Returns what is in force.
+
+    Args:
+        settings: of the chat. usual: of new chats.
+        reads_system: whether the system prompt is read, which raw text leaves out.
+    """
+    found = []
+    system = settings.system_prompt
+    if system.strip() and reads_system:
+        whole = system if len(system) <= 600 else f"{system[:600]}…"
+        origin = "From the settings, for every new chat." if system == usual.system_prompt else "Of this chat."
+        name, removal = f"System prompt: {_short(system, EXCERPT)}", "Remove the system prompt from this chat"
+        found.append(Active("system_prompt", "System prompt", name, f"{whole}\n\n{origin}", removal))
+    if (preset := preset_used(settings, usual)) is not None:
+        tip, removal = f"The preset “{preset}” is in force.", f"Stop using the preset “{preset}”"
+        found.append(Active("preset", f"Preset: {_short(preset)}", f"Preset: {preset}", tip, removal))
+    if (base := _base(settings.target)) is not None:
+        name, of = target_title(settings.target), target_title(base)
+        tip, removal = f"The adapter {name} changes {of}.", f"Use {of} without the adapter {name}"
+        found.append(Active("adapter", f"Adapter: {_short(name)}", f"Adapter: {name}", tip, removal))
+    return tuple(found)
+
+
+def preset_used(settings: Settings, usual: Settings) -> str | None:
+    """Returns the name of the preset in force. One that is as new chats are anyway counts only where it was chosen."""
+    preset = settings.preset_in_force
+    if preset is None:
+        return None
+    differs = any(getattr(usual, name) != value for name, value in preset.values().items())
+    return preset.name if differs or settings.preset == preset.name else None
+
+
+@lru_cache(maxsize=8)
+def _base(target: str) -> str | None:
+    return None if target == "builtin" else base_target(target)
+
+
+def _short(text: str, longest: int = SHORTEST) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
