@@ -87,7 +87,7 @@ def test_a_plant_is_named_and_its_fate_told(plant: str, backend: ProvingBackend,
     assert "was NOT detected" in printed
     backend.found.append(Finding("tokens", "block", "T 1", 1000, BROKEN))
     assert main(["prove", "--plant", plant]) == 1
-    assert "The planted defect was detected by 1 checks" in capsys.readouterr().out
+    assert "The planted defect was detected by 1 check" in capsys.readouterr().out
 
 
 def test_json_holds_every_check(backend: ProvingBackend, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -167,7 +167,7 @@ def test_a_damaged_file_is_rebuilt_with_it(tmp_path: Path, earlier: bool, caplog
         file.write(b"\xa5" * 16)
     with ChatStore(tmp_path) as store:
         (note,) = store.notes
-        assert "1 conversations with 1 messages could be read. The damaged file" in note
+        assert "1 conversation with 1 message could be read. The damaged file" in note
         assert unsent(store, number) == ([] if earlier else [(prompt, "said otherwise")])
         assert unsent(store, None) == ([] if earlier else [(None, "new")])
     caplog.clear()

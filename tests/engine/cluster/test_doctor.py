@@ -66,7 +66,7 @@ def test_heads_and_layers_that_the_ranks_cannot_share_are_named(monkeypatch: pyt
     pipeline = of_this_machine(2, "pipeline")
     assert all(finding.state == "good" for finding in found(monkeypatch, says(need=6e9), says(need=6e9), cluster=pipeline))
     short = says(config={**CONFIG, "num_hidden_layers": 1})
-    assert "has 1 layers, too few" in found(monkeypatch, short, short, cluster=pipeline)[-1].words
+    assert "has 1 layer, too few" in found(monkeypatch, short, short, cluster=pipeline)[-1].words
 
 
 @pytest.mark.parametrize(

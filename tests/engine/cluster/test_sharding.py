@@ -44,7 +44,7 @@ def test_a_part_is_what_mlx_lm_leaves_of_it() -> None:
     tokens = mx.array([[1, 2, 3]])
     assert np.allclose(np.array(model(tokens)), np.array(whole(tokens)), atol=1e-5)
     model.shard = lambda group: (_ for _ in ()).throw(ValueError("Cannot shard the output of size 96 across 5 devices."))
-    with pytest.raises(DraftlightError, match="tiny cannot be split over 1 ranks: Cannot shard the output of size 96"):
+    with pytest.raises(DraftlightError, match="tiny cannot be split over 1 rank: Cannot shard the output of size 96"):
         split(model, "tiny", mx.distributed.init(), "tensor")
 
 

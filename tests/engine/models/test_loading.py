@@ -441,7 +441,7 @@ def test_the_first_differing_token_is_named(tiny: LoadedModel) -> None:
 
 def test_a_differing_control_token_is_called_one(tiny: LoadedModel) -> None:
     report = check_pair(tiny, other(tiny, vocabulary=with_token(tiny, 2, b"</s>")))
-    assert report.reasons[0].startswith("The vocabularies differ in 1 entries, first at control token 2: '<|im_end|>'")
+    assert report.reasons[0].startswith("The vocabularies differ in 1 entry, first at control token 2: '<|im_end|>'")
 
 
 @pytest.mark.parametrize(
