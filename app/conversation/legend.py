@@ -12,6 +12,7 @@ from app.conversation.blocks import paint_marks
 from app.conversation.chunks import Box
 from app.conversation.letter_looks import Style
 from app.look import theme as themes
+from app.look.command import native_keys
 from app.look.flow_layout import FlowLayout
 from app.look.marks import rounded, smooth_painter, write_in
 from app.look.theme import DARK, Theme
@@ -43,7 +44,7 @@ class LegendButton(QPushButton):
     def set_left_out(self, left_out: bool) -> None:
         """Pale while the text leaves these tokens out, unless they are lit up, which shows them in any case."""
         self._left_out = left_out
-        now = " Not shown now (F2)." if left_out else ""
+        now = f" Not shown now ({native_keys('Ctrl+G')})." if left_out else ""
         self.setAccessibleDescription(f"{self.kind}: {LEGEND[self.kind]}.{now}")
         self.setToolTip(
             f"<p><b>{self.kind}</b>: {LEGEND[self.kind]}.{now} Click to {'show and ' if left_out else ''}highlight these tokens; "

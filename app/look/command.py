@@ -100,10 +100,15 @@ def make_menus(commands: Iterable[Command], actions: dict[str, QAction], parent:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Keys that belong to what has the keyboard and therefore are no commands: its own `keyPressEvent` takes them."""
+    """Keys that belong to what has the keyboard and therefore are no commands: its own `keyPressEvent` takes them.
+
+    Attributes:
+        command: id of the window's command that has the same key, because it does the same thing elsewhere.
+    """
 
     title: str
     keys: tuple[str, ...]
+    command: str = ""
 
 
 ELSEWHERE: dict[str, tuple[Keys, ...]] = {
@@ -127,8 +132,10 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
     ),
     "While finding in a chat": (Keys("Next or previous", ("Return", "Shift+Return")),),
     "In the list of chats": (
-        Keys("Open, rename, delete", ("Return", "F2", "Del", "Backspace")),
-        Keys("Pin or unpin a chat", ("P",)),
+        Keys("Open", ("Return",)),
+        Keys("Rename", ("F2",), "renameAction"),
+        Keys("Delete", ("Del", "Backspace")),
+        Keys("Pin or unpin", ("P",)),
         Keys("From the search to what was found", ("Down",)),
     ),
     "In the window of models": (
@@ -259,6 +266,12 @@ class ShortcutSheet(PassingDialog):
             row = grid.rowCount()
             grid.addWidget(QLabel(title), row, 0)
             grid.addWidget(QLabel(keys), row, 1)
+
+
+def title_with_key(title: str, place: str, entry: str) -> str:
+    """Returns the title of a menu's entry with the first key that `ELSEWHERE` lists for it, which the menu shows at its right."""
+    keys = next(each.keys for each in ELSEWHERE[place] if each.title == entry)
+    return f"{title}\t{native_keys(keys[0])}"
 
 
 def native_keys(keys: str) -> str:

@@ -213,9 +213,9 @@ class ChatList(QListView):
     # Qt
 
     def event(self, event: QEvent) -> bool:
-        """Keeps F2 for renaming, which means something else in the rest of the window."""
+        """Keeps F2 for the chat with the keyboard; in the rest of the window it renames the chat that is shown."""
         if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_F2:
-            event.accept()  # here it renames
+            event.accept()
             return True
         return super().event(event)
 

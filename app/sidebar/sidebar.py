@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QAction, QKeyEvent
 from PySide6.QtWidgets import QInputDialog, QLabel, QLineEdit, QMenu, QStackedLayout, QWidget
 
-from app.look.command import native_keys
+from app.look.command import native_keys, title_with_key
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named, push_button, tint
 from app.session.chat import Chat
@@ -236,12 +236,30 @@ class Sidebar(QWidget):
 
     def _ask_for_folder(self, number: int) -> None:
         """Lets the user name a folder for a chat."""
+        self._ask("New folder", "Name of the folder:", "", partial(self._move_to_named, number))
+
+    def _ask(self, title: str, label: str, text: str, answered: Callable[[str], None]) -> None:
         question = QInputDialog(self)
         question.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        question.setWindowTitle("New folder")
-        question.setLabelText("Name of the folder:")
-        question.textValueSelected.connect(partial(self._move_to_named, number))
+        question.setWindowTitle(title)
+        question.setLabelText(label)
+        question.setTextValue(text)
+        question.textValueSelected.connect(answered)
         question.open()
+
+    def rename_shown(self) -> None:
+        """Asks for another title of the chat that is shown, which the list need not contain: it may be hidden or filtered."""
+        number, keeper = self._chat.kept.number, self._chat.keeper
+        if number is None or keeper is None:
+            self._chat.said.emit("This chat has no title, because it is not saved.", "note")
+            return
+
+        def title(store: ChatStore) -> str:
+            """Returns the title in the store, which may have changed since the list was read."""
+            return next((about.title for about in store.conversations() if about.id == number), "")
+
+        label = "Title of the chat; empty for its first message:"
+        keeper.read(title, lambda now: self._ask("Rename chat", label, now, partial(self._rename, number)))
 
     def _move_to_named(self, number: int, folder: str) -> None:
         if folder.strip():
@@ -277,15 +295,15 @@ class Sidebar(QWidget):
     def _fill(self, menu: QMenu, number: int | None, row: Row) -> None:
         """What can be done with a chat or a folder."""
         if row.folder:
-            menu.addAction("Open", partial(self.show_folder, row.folder))
-            menu.addAction("Rename\tF2", self.list.rename)
+            _add(menu, "Open", partial(self.show_folder, row.folder))
+            _add(menu, "Rename", self.list.rename)
             menu.addSeparator()
-            menu.addAction("Remove folder, keep its chats\tDel", partial(self._empty_folder, row.folder))
+            _add(menu, "Remove folder, keep its chats", partial(self._empty_folder, row.folder), "Delete")
         if number is None or row.about is None:
             return
-        menu.addAction("Open", partial(self.chosen.emit, number, row.message))
-        menu.addAction("Rename\tF2", self.list.rename)
-        menu.addAction("Unpin\tP" if row.about.pinned else "Pin\tP", partial(self._turn_pin, number))
+        _add(menu, "Open", partial(self.chosen.emit, number, row.message))
+        _add(menu, "Rename", self.list.rename)
+        _add(menu, "Unpin" if row.about.pinned else "Pin", partial(self._turn_pin, number), "Pin or unpin")
         menu.addAction("Duplicate", partial(self.duplicated.emit, number))
         menu.addAction("Export…", partial(self.exported.emit, number))
         folders = menu.addMenu("Move to folder")
@@ -297,7 +315,7 @@ class Sidebar(QWidget):
         folders.addAction("New folder…", partial(self._ask_for_folder, number))
         folders.addAction("No folder", partial(self._move, number, "")).setEnabled(bool(row.about.folder))
         menu.addSeparator()
-        menu.addAction("Delete\tDel", partial(self.deleted.emit, number))
+        _add(menu, "Delete", partial(self.deleted.emit, number))
         menu.addAction("Deleted chats…", self.deleted_wanted.emit)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -326,6 +344,11 @@ class Sidebar(QWidget):
             self.chosen.emit(row.about.id, row.message)
         else:
             self.list.setFocus(Qt.FocusReason.TabFocusReason)
+
+
+def _add(menu: QMenu, title: str, run: Callable[[], object], entry: str = "") -> QAction:
+    """Adds an entry to the menu of the list, with the key that the list takes for it."""
+    return menu.addAction(title_with_key(title, "In the list of chats", entry or title), run)
 
 
 def _chats_and_size(store: ChatStore) -> tuple[Sequence[Listed], int]:

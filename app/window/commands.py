@@ -49,6 +49,9 @@ class Commanded(Protocol):
     def new_chat(self) -> None:
         """An empty conversation."""
 
+    def rename_chat(self) -> None:
+        """Asks for another title of the chat that is shown."""
+
     def stop(self) -> None:
         """Stops the answer, or the comparison that is shown."""
 
@@ -150,6 +153,7 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
     return [
         Command("escapeAction", ESCAPE, "", window.escape, ("Esc",)),
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",), group="chat"),
+        Command("renameAction", "Rename chat…", "Chat", window.rename_chat, ("F2",), group="chat"),
         Command("duplicateAction", "Duplicate chat", "Chat", window.chats.duplicate, group="chat"),
         Command("regenerateAction", "Regenerate", "Chat", messages.regenerate, ("Ctrl+R",), group="message"),
         Command(
@@ -188,12 +192,10 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("saveChartsAction", "Save charts as images…", "Chat", window.picture_menu.save_charts, group="files"),
         Command("shareCardAction", "Share card…", "Chat", window.picture_menu.save_card, ("Ctrl+Shift+S",), group="files"),
         Command("undoDeleteAction", "Undo delete", "Chat", messages.undo_delete, group="files"),
-        Command("deletedAction", "Deleted chats…", "Chat", window.chats.show_deleted, group="files"),
-        Command("tracesAction", "Traces…", "Chat", window.chats.show_traces, group="files"),
         Command("settingsAction", "Settings…", "Chat", window.open_settings, ("Ctrl+,",), group="program"),
         Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",), group="program"),
         *(edit_commands() if menu_bar else ()),
-        Command("ghostsAction", "Show more or fewer ghosts", "View", window.toggle_ghosts, ("F2", "Ctrl+G")),
+        Command("ghostsAction", "Cycle ghosts", "View", window.toggle_ghosts, ("Ctrl+G",)),
         *ghosts,
         Command("readingAction", "Reading view", "View", window.toggle_reading, ("F6",), checked=settings.reading),
         Command("sidebarAction", "Chats", "View", window.toggle_sidebar, ("Ctrl+B",), checked=settings.sidebar),
@@ -213,6 +215,8 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("chartsAction", "Go to the charts", "Go", partial(window.open_page, "charts"), ("Ctrl+2",)),
         Command("tableAction", "Go to the table", "Go", partial(window.open_page, "table"), ("Ctrl+3",)),
         Command("rulesAction", "Judge again under another rule", "Go", partial(window.open_page, "rules"), ("Ctrl+4",)),
+        Command("deletedAction", "Deleted chats…", "Go", window.chats.show_deleted, group="chats"),
+        Command("tracesAction", "Traces…", "Go", window.chats.show_traces, group="chats"),
         Command("modelsAction", "Models…", "Go", window.models.open, ("Ctrl+Shift+M",), group="models"),
         Command("benchAction", "Find the fastest drafter…", "Go", window.models.find_drafter, group="models"),
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+;",), group="models"),
@@ -259,6 +263,8 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
         alone = ""
         export = "" if comparing.may_export else "There is no comparison to export yet."
         stop = "" if comparing.running else "No comparison is running."
+    untitled = "" if session.turns else "A chat has a title once its first message is sent."
+    reasons["renameAction"] = elsewhere or replay or untitled
     reasons["duplicateAction"] = whole
     reasons["exportChatAction"] = elsewhere or none_yet
     reasons["findAction"] = "" if session.turns else "There is nothing to find yet."

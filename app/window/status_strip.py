@@ -6,6 +6,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QSizePolicy, QToolButton, QWidget
 
 from app.look import theme as themes
+from app.look.command import native_keys
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, in_row, named
 from app.look.wording import GHOST_TITLES, drafter_title
@@ -46,7 +47,7 @@ class StatusStrip(QWidget):
         self.ghosts.setText(_ghosts_label(shown))
         self.ghosts.setAccessibleName(_ghosts_label(shown))
         self.ghosts.setAccessibleDescription(f"{GHOST_TITLES[shown]} in the text. Press for: {after}.")
-        self.ghosts.setToolTip(f"<p>{GHOST_TITLES[shown]} in the text. Click for: {after} (F2)</p>")
+        self.ghosts.setToolTip(f"<p>{GHOST_TITLES[shown]} in the text. Click for: {after} ({native_keys('Ctrl+G')})</p>")
         self.ghosts.setIcon(themes.icon("ghosts-hidden" if shown == "none" else "ghosts", self._theme.dim))
 
     def show_session(self, session: Session, instead: str = "") -> None:

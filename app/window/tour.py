@@ -60,7 +60,7 @@ def stops_of(window: Host) -> tuple[Stop, ...]:
         Stop(
             "The lens",
             "Every token of an answer shows what became of it. Rest the pointer on one for the reason; click it to choose "
-            "another and branch off there. F2 shows fewer marks, F6 none.",
+            f"another and branch off there. {native_keys('Ctrl+G')} shows fewer marks, F6 none.",
             lambda: window.stack,
             marks=True,
         ),

@@ -461,6 +461,10 @@ class Window(QMainWindow):
         self._show_settings()
         self._refresh()
 
+    def rename_chat(self) -> None:
+        """Asks for another title of the chat that is shown."""
+        self.sidebar.rename_shown()
+
     @Slot()
     def stop(self) -> None:
         """Stops what is shown: the answer, or the comparison."""

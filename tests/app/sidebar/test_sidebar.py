@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QRect, Qt
-from PySide6.QtGui import QAction, QDrag, QImage, QKeyEvent, QPainter
+from PySide6.QtGui import QAction, QDrag, QImage, QKeyEvent, QKeySequence, QPainter
 from PySide6.QtWidgets import QApplication, QInputDialog, QLineEdit, QMenu, QStyleOptionViewItem
 from pytestqt.qtbot import QtBot
 
@@ -75,7 +75,78 @@ def test_a_click_on_a_chat_leaves_the_keyboard_to_the_message(qtbot: QtBot, wind
     assert window.composer.text == "P" and window.focusWidget() is window.composer.edit
 
 
-def test_f2_renames_in_place_and_the_window_keeps_its_own_f2(qtbot: QtBot, window: Window, home: Path) -> None:
+def open_menu(window: Window) -> QMenu:
+    """The menu of the chat or folder with the keyboard."""
+    window.sidebar.list.menu_wanted.emit(QPoint())
+    menu = window.sidebar.findChild(QMenu, options=Qt.FindChildOption.FindDirectChildrenOnly)
+    assert isinstance(menu, QMenu)
+    return menu
+
+
+@pytest.mark.parametrize("row", ["Dinner", "Recipes"])
+def test_the_keys_that_a_menu_of_the_list_shows_do_what_its_entries_do(
+    row: str, qtbot: QtBot, window: Window, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compared by what arrives: each entry is triggered, then its key is pressed."""
+    sidebar = window.sidebar
+    with ChatStore(home) as store:
+        store.move(next(about.id for about in store.conversations() if about.title == "Lighthouses"), "Recipes")
+    sidebar.read()
+    qtbot.waitUntil(lambda: "Recipes" in titles(window))
+    done: list[str] = []
+    for signal in ("chosen", "deleted", "folder_chosen", "folder_deleted", "pinned"):
+        getattr(sidebar.list, signal).disconnect()
+    for target, name in (
+        *((sidebar, name) for name in ("show_folder", "_empty_folder", "_turn_pin")),
+        (sidebar.list, "rename"),
+    ):
+        monkeypatch.setattr(target, name, lambda *_, name=name: done.append(name))
+    for signal, same in (
+        ("chosen", "chosen"),
+        ("deleted", "deleted"),
+        ("folder_chosen", "show_folder"),
+        ("folder_deleted", "_empty_folder"),
+        ("pinned", "_turn_pin"),
+    ):
+        getattr(sidebar.list, signal).connect(lambda *_, same=same: done.append(same))
+    for signal in ("chosen", "deleted"):
+        getattr(sidebar, signal).disconnect()
+        getattr(sidebar, signal).connect(lambda *_, signal=signal: done.append(signal))
+    go_to(window, row)
+    menu = open_menu(window)
+    shown = [(action, action.text().partition("\t")[2]) for action in menu.actions()]
+    assert sum(bool(keys) for _, keys in shown) == (4 if row == "Dinner" else 3)
+    for action, keys in shown:
+        if keys:
+            done.clear()
+            action.trigger()
+            assert len(done) == 1, action.text()
+            pressed: Any = QKeySequence(keys.replace("Enter", "Return"))[0]
+            qtbot.keyClick(sidebar.list, pressed.key(), pressed.keyboardModifiers())
+            assert done == done[:1] * 2, action.text()
+    menu.close()
+
+
+def test_f2_renames_the_chat_that_is_shown_wherever_the_keyboard_is(qtbot: QtBot, window: Window) -> None:
+    window.composer.edit.setFocus()
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_F2)
+    assert window.banner.words.text() == "A chat has a title once its first message is sent."
+    go_to(window, "Dinner")
+    qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: bool(window.session.turns))
+    window.chat.keep(sidebar=False)
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_F2)
+    qtbot.waitUntil(lambda: window.sidebar.findChild(QInputDialog) is not None)
+    question = window.sidebar.findChild(QInputDialog)
+    assert isinstance(question, QInputDialog) and question.textValue() == "Dinner"
+    question.setTextValue("Supper")
+    question.accept()
+    window.chat.keep(sidebar=True)
+    qtbot.waitUntil(lambda: "Supper" in titles(window))
+    assert window.ghosts == "all", "the ghosts have a key of their own"
+
+
+def test_f2_in_the_list_renames_in_place_the_chat_with_the_keyboard(qtbot: QtBot, window: Window, home: Path) -> None:
     go_to(window, "Dinner")
     override = QKeyEvent(QEvent.Type.ShortcutOverride, Qt.Key.Key_F2, Qt.KeyboardModifier.NoModifier)
     override.ignore()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt, QTimer
@@ -13,8 +14,9 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QMenu, QWid
 from pytestqt.qtbot import QtBot
 
 import app.look.command
-from app.look.command import ELSEWHERE, ESCAPE
+from app.look.command import EDIT_MENU, ELSEWHERE, ESCAPE
 from app.session.cursor import Place
+from app.window.commands import window_commands
 from app.window.palette import command_entries
 from app.window.tour import stops_of
 from app.window.window import Window
@@ -92,6 +94,54 @@ def test_every_shortcut_of_the_window_is_a_command(qtbot: QtBot, open_window: Op
     assert theirs == ours, "a shortcut that was set elsewhere is not in the list of commands"
     everything = [keys for command in window.commands for keys in command.shortcuts]
     assert len(everything) == len(set(everything))
+
+
+@pytest.mark.parametrize("menu_bar", [False, True])
+def test_no_key_of_a_view_is_that_of_another_command(menu_bar: bool, open_window: Open) -> None:
+    """In a view, Qt asks the view first, so a menu would show a key that does something else there."""
+    window, _ = open_window()
+    commands = window_commands(window, menu_bar)
+    of_command: dict[str, str] = {}
+    for command in commands:
+        for keys in command.shortcuts:
+            assert of_command.setdefault(portable(keys), command.id) == command.id, keys
+    passed_on = {command.id for command in commands if command.menu == EDIT_MENU}  # to whatever has the keyboard
+    for place, entries in ELSEWHERE.items():
+        taken = [portable(keys) for entry in entries for keys in entry.keys]
+        assert len(taken) == len(set(taken)), place
+        for entry in entries:
+            of_window = {of_command[portable(keys)] for keys in entry.keys if portable(keys) in of_command}
+            assert of_window - passed_on == ({entry.command} if entry.command else set()), (place, entry.title)
+
+
+def test_every_key_of_the_menus_runs_its_command_wherever_the_keyboard_is(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    ran: list[str] = []
+    for name, action in window.actions_by_id.items():
+        action.triggered.disconnect()
+        action.triggered.connect(lambda *_, name=name: ran.append(name))
+    window.panel.charts.set_open(("throughput",))
+    views: dict[str, list[QWidget]] = {
+        "rounds": [window.composer.edit, window.transcript, window.header.compare, window.panel.rounds.lanes],
+        "table": [window.panel.table.table],
+        "charts": [window.panel.charts.sections["throughput"].chart],
+    }
+    pressed = 0
+    for page, widgets in views.items():
+        window.open_page(page)  # type: ignore[arg-type]
+        for widget in widgets:
+            widget.setFocus()
+            for command in window.commands:
+                for keys in command.shortcuts:
+                    ran.clear()
+                    combination: Any = QKeySequence(keys)[0]
+                    qtbot.keyClick(widget, combination.key(), combination.keyboardModifiers())
+                    expected = [command.id] if window.actions_by_id[command.id].isEnabled() else []
+                    assert ran == expected, (keys, widget.objectName())
+                    pressed += bool(expected)
+    assert pressed > 200
 
 
 def test_a_shortcut_set_elsewhere_would_be_noticed(qtbot: QtBot, open_window: Open) -> None:
