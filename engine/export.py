@@ -11,13 +11,13 @@ What JSON, CSV and Parquet say is what the traces say: `read_export` gives round
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from engine.errors import DraftlightError
 from engine.exports.charts import chart_svg
 from engine.exports.csv_files import csv_texts
-from engine.exports.formats import FORMATS, ExportFormat, Wanted
+from engine.exports.formats import FORMATS, ExportFormat, Wanted, named_as
 from engine.exports.json_file import to_json, total
 from engine.exports.report import to_html
 from engine.files.whole_file import write_together
@@ -53,12 +53,16 @@ def write(
     theme: str = "light",
     ghosts: Ghosts | None = None,
     compared: bool = False,
+    may_replace: Callable[[list[Path]], bool] = lambda existing: True,
 ) -> tuple[Path, ...]:
-    """Write an export; returns the files that are there now, `path` first.
+    """Write an export; returns the files that are there now, that of `path` first.
+
+    A single file has the name of `path`. Several files that belong together have the format's ending, and `path` gets it, too.
 
     Args:
         form: one of `FORMATS` or its name.
         chart, theme, ghosts, compared: see `engine.exports.formats.Wanted`.
+        may_replace: called with the files that are there already, if there are any; where it returns False, nothing is written.
 
     Raises:
         DraftlightError: it cannot be written, and nothing has changed; or Parquet is not available.
@@ -66,8 +70,13 @@ def write(
     known = FORMATS[form] if isinstance(form, str) else form
     made = known.maker()(traces, Wanted(chart, theme, ghosts, path.suffix.lower(), compared))
     first, *others = made
-    ending = path.suffix or next(iter(known.endings))
+    ending = path.suffix if path.suffix.lower() in known.endings else next(iter(known.endings))
+    if others:
+        path = named_as(path, ending)
     files = {path: made[first], **{path.with_name(f"{path.stem}-{part}{ending}"): made[part] for part in others}}
+    existing = [file for file in files if os.path.isfile(file)]
+    if existing and not may_replace(existing):
+        return ()
     write_together(files)
     return tuple(files)
 

@@ -70,11 +70,24 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.buffer.write(text if isinstance(text, bytes) else text.encode("utf-8", errors="backslashreplace"))
         return 0
     path = output / f"{traces[0].path.stem}{next(iter(form.endings))}" if os.path.isdir(output) else output
-    if any(os.path.realpath(path) == os.path.realpath(trace.path) for trace in traces):
-        raise DraftlightError(f"{path} is one of the traces to export and would be overwritten. Choose another name.")
-    for written in export.write(traces, form, path, arguments.chart, arguments.theme):
-        print(written)
-    return 0
+    exported = {os.path.realpath(trace.path) for trace in traces}
+
+    def may_replace(existing: list[Path]) -> bool:
+        """Asks a person at a terminal; says what is replaced where there is nobody to ask."""
+        for file in existing:
+            if os.path.realpath(file) in exported:
+                raise DraftlightError(f"{file} is one of the traces to export and would be overwritten. Choose another name.")
+        names = " and ".join(map(str, existing))
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            print(f"draftlight: replace {names}? [y/N] ", end="", file=sys.stderr, flush=True)
+            return sys.stdin.readline().strip().lower() in ("y", "yes")
+        print(f"draftlight: replacing {names}", file=sys.stderr)
+        return True
+
+    written = export.write(traces, form, path, arguments.chart, arguments.theme, may_replace=may_replace)
+    for file in written:
+        print(file)
+    return 0 if written else 1
 
 
 def trace_files(paths: Sequence[Path]) -> list[Path]:

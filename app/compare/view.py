@@ -23,14 +23,15 @@ from app.compare.presets import PRESETS, Preset
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, write_samples
 from app.conversation.legend import Legend
-from app.export.dialog import ask, documents, show_folder, theme_of, waiting
-from app.export.kinds import ExportKind, export_session, kind_named
+from app.export.dialog import ask, asking, documents, show_folder, theme_of, waiting
+from app.export.kinds import ExportKind, export_session, free_name, kind_named
 from app.look.banner import Banner
 from app.look.theme import Theme
 from app.look.widgets import in_column, in_row, named, scrolling
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
 from engine.errors import DraftlightError
+from engine.exports.formats import named_as
 from engine.lens.pieces import Ghosts, Kind
 from engine.requests.compare import CompareRequest, SampleRequest
 from engine.types import SEED_LIMIT, Event, SampleTaken, SamplingFinished, TaskFailed
@@ -383,7 +384,8 @@ class CompareView(QWidget):
             start = Path(settings.export_folder) if settings.export_folder else documents()
             name, _ = QFileDialog.getSaveFileName(self, "Export", str(start / "draftlight-samples.json"), "JSON (*.json)")
             if name:
-                self.write_samples(Path(name))
+                path = Path(name)
+                self.write_samples(path if path.suffix.lower() == ".json" else free_name(named_as(path, ".json")))
         elif self.comparison is not None and self.comparison.traces:
             chosen = ask(self, settings.export_folder, kind_named(settings.export_kind), "comparison")
             if chosen is not None:
@@ -400,7 +402,10 @@ class CompareView(QWidget):
             return
         settings = self.settings()
         theme, plain, ghosts = theme_of(settings), comparison.plain_runs, settings.compare_ghosts
-        if self._written(lambda: export_session(comparison.traces, path, kind, theme, plain, ghosts, compared=True)):
+        may_replace = asking(self)
+        if self._written(
+            lambda: export_session(comparison.traces, path, kind, theme, plain, ghosts, compared=True, may_replace=may_replace)
+        ):
             self.exported.emit(str(path.parent), kind.id)
 
     def _written(self, write: Callable[[], tuple[Path, ...]]) -> bool:
@@ -409,6 +414,8 @@ class CompareView(QWidget):
                 written = write()
         except DraftlightError as error:
             self._say(str(error), "error")
+            return False
+        if not written:
             return False
         self._say(f"Comparison saved to {' and '.join(str(name) for name in written)}.", "note")
         self.banner.offer("Show in folder", partial(show_folder, written[0].parent))

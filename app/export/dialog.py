@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QStandardPaths, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from app.export.kinds import ExportKind, Theme, export_session, filters, kind_chosen, kind_named
 from app.look import theme as themes
 from app.look.banner import Banner
+from app.look.widgets import Question
 from app.session.chat import Chat
 from app.session.settings import Settings
 from engine.errors import DraftlightError
@@ -30,9 +31,13 @@ def export_answers(parent: QWidget, chat: Chat, banner: Banner) -> None:
     kind, path = chosen
     try:
         with waiting():
-            written = export_session(paths, path, kind, theme_of(settings), chat.session.plain_runs, settings.ghosts)
+            written = export_session(
+                paths, path, kind, theme_of(settings), chat.session.plain_runs, settings.ghosts, may_replace=asking(parent)
+            )
     except DraftlightError as error:
         chat.said.emit(str(error), "error")
+        return
+    if not written:
         return
     others = f" and {' and '.join(name.name for name in written[1:])} in the same folder" if written[1:] else ""
     chat.said.emit(f"Exported to {written[0]}{others}.", "note")
@@ -46,6 +51,41 @@ def ask(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[Expo
     offered = start / f"draftlight-{name}{kind.ending}"
     chosen, chosen_filter = QFileDialog.getSaveFileName(parent, "Export", str(offered), filters(), kind.filter)
     return kind_chosen(Path(chosen), chosen_filter, kind) if chosen else None
+
+
+class ReplaceQuestion(Question):
+    """Asks whether files may be replaced that the save dialog has not named.
+
+    Attributes:
+        replaces: the button that allows it.
+    """
+
+    def __init__(self, parent: QWidget, existing: Sequence[Path]) -> None:
+        names = "\n".join(file.name for file in existing[:8]) + ("\n…" if existing[8:] else "")
+        what = "This file exists" if len(existing) == 1 else f"These {len(existing)} files exist"
+        super().__init__(
+            parent, "replaceQuestion", f"{what} already and would be replaced:", f"{names}\n\nin {existing[0].parent}"
+        )
+        self.replaces = self.addButton("Replace", QMessageBox.ButtonRole.DestructiveRole)
+        cancel = self.addButton(QMessageBox.StandardButton.Cancel)
+        self.setDefaultButton(cancel)
+        self.setEscapeButton(cancel)
+
+
+def asking(parent: QWidget) -> Callable[[list[Path]], bool]:
+    """Returns a function that asks whether files may be replaced; nothing is written while it does."""
+
+    def may_replace(existing: list[Path]) -> bool:
+        """The pointer may show that something takes a while; it does not while the question is there."""
+        question = ReplaceQuestion(parent, existing)
+        QGuiApplication.setOverrideCursor(Qt.CursorShape.ArrowCursor)
+        try:
+            question.exec()
+            return question.clickedButton() is question.replaces
+        finally:
+            QGuiApplication.restoreOverrideCursor()
+
+    return may_replace
 
 
 def theme_of(settings: Settings) -> Theme:

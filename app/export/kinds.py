@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from engine.exports.formats import FORMATS, ExportFormat
+from engine.exports.formats import FORMATS, ExportFormat, named_as
 from engine.lens.pieces import Ghosts
 from engine.trace import PlainRun
 
@@ -81,15 +81,15 @@ def kind_named(name: str) -> ExportKind:
 def kind_chosen(path: Path, chosen_filter: str, offered: ExportKind) -> tuple[ExportKind, Path]:
     """What the user means by a name and a filter: the filter where it was changed, else the name's ending if we know it.
 
-    Some dialogs leave the ending as it was when another filter is chosen. The right one is put in its place then, with a number
-    where that name is taken, since the dialog has not asked about it.
+    Some dialogs leave the ending as it was when another filter is chosen. The right one is put in its place then, as in place of
+    the ending of any other kind of file, with a number where that name is taken, since the dialog has not asked about it.
     """
     by_filter = next((kind for kind in kinds() if kind.filter == chosen_filter), offered)
     by_name = next((kind for kind in kinds() if kind.ending == path.suffix.lower()), None)
     if by_name is not None and (by_name == by_filter or by_filter == offered):
         return by_name, path
-    bare = path.stem if by_name is not None else path.name
-    return by_filter, free_name(path.with_name(bare + by_filter.ending))
+    bare = path if by_name is None else path.with_name(path.stem)
+    return by_filter, free_name(named_as(bare, by_filter.ending))
 
 
 def free_name(path: Path) -> Path:
@@ -110,6 +110,7 @@ def export_session(
     plain: Mapping[str, PlainRun] = MappingProxyType({}),
     ghosts: Ghosts = "all",
     compared: bool = False,
+    may_replace: Callable[[list[Path]], bool] = lambda existing: True,
 ) -> tuple[Path, ...]:
     """Writes these answers, or a share card of the latest or of all compared ones; returns what was written, `path` first.
 
@@ -118,6 +119,7 @@ def export_session(
         ghosts: how many of them a report opens with, and a card shows.
         compared: whether they stand side by side.
         plain: measured plain runs by the path of the trace that each is compared with.
+        may_replace: called with the files beside `path` that are there already; where it returns False, nothing is written.
 
     Raises:
         DraftlightError: a trace cannot be read or the file not be written; then nothing has changed.
@@ -126,4 +128,10 @@ def export_session(
 
     paths = tuple(traces)
     read = [replace(trace, plain=plain.get(name)) for name, trace in zip(paths, export.read_traces(paths), strict=True)]
-    return export.write(read, kind.form, path, theme=theme, ghosts=ghosts, compared=compared)
+
+    def may_replace_others(existing: list[Path]) -> bool:
+        """The dialog has asked about `path` itself."""
+        others = [file for file in existing if file != path]
+        return not others or may_replace(others)
+
+    return export.write(read, kind.form, path, theme=theme, ghosts=ghosts, compared=compared, may_replace=may_replace_others)

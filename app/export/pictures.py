@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.session.session import Answer, Turn
@@ -53,13 +54,25 @@ def content(svg: str, ending: str) -> bytes:
     return svg.encode("utf-8", errors="backslashreplace")
 
 
-def save_charts(trace: Trace, folder: Path, theme: str = "light") -> tuple[Path, ...]:
-    """Writes every chart of an answer as SVG and as PNG, all or none; returns the files. Raises DraftlightError."""
+def save_charts(
+    trace: Trace, folder: Path, theme: str = "light", may_replace: Callable[[list[Path]], bool] = lambda existing: True
+) -> tuple[Path, ...]:
+    """Writes every chart of an answer as SVG and as PNG, all or none; returns the files.
+
+    Args:
+        may_replace: called with the files that are there already, if there are any; where it returns False, nothing is written.
+
+    Raises:
+        DraftlightError: they cannot be written; then nothing has changed.
+    """
     files: dict[Path, bytes] = {}
     for name in export.CHARTS:
         svg = chart_svg(trace, name, theme)
         for ending in ENDINGS:
             files[folder / f"{trace.path.stem}-{name}{ending}"] = content(svg, ending)
+    existing = [file for file in files if os.path.isfile(file)]
+    if existing and not may_replace(existing):
+        return ()
     write_together(files)
     return tuple(files)
 

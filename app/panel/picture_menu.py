@@ -11,8 +11,8 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMenu
 
 from app.export import pictures
-from app.export.dialog import documents, show_folder, waiting
-from app.export.kinds import PICTURES
+from app.export.dialog import asking, documents, show_folder, waiting
+from app.export.kinds import PICTURES, free_name
 from app.export.raster import to_image
 from app.look.banner import Banner
 from app.look.command import show_use
@@ -24,6 +24,7 @@ from app.session.chat import Chat
 from app.session.session import Answer
 from engine import export
 from engine.errors import DraftlightError
+from engine.exports.formats import named_as
 from engine.lens.chart_kinds import CHARTS, ChartName
 from engine.trace import Trace
 
@@ -91,7 +92,8 @@ class PictureMenu(QObject):
         chosen = QFileDialog.getExistingDirectory(self.panel.window(), "Choose a folder for the images", str(self._folder()))
         if chosen:
             folder = Path(chosen)
-            self._write(partial(pictures.save_charts, trace, folder, self._theme), folder / "charts")
+            write = partial(pictures.save_charts, trace, folder, self._theme, asking(self.panel.window()))
+            self._write(write, folder / "charts")
 
     @Slot()
     def save_card(self) -> None:
@@ -131,12 +133,13 @@ class PictureMenu(QObject):
         path = Path(chosen)
         if path.suffix.lower() in KINDS:
             return path
-        return path.with_name(path.name + next((known for known, words in KINDS.items() if words == kind), ending))
+        return free_name(named_as(path, next((known for known, words in KINDS.items() if words == kind), ending)))
 
     def _write(self, write: Callable[[], object], path: Path) -> None:
         try:
             with waiting():
-                write()
+                if not write():
+                    return
         except DraftlightError as error:
             self.chat.said.emit(str(error), "error")
             return

@@ -16,6 +16,7 @@ from app.look.dragged import local_files
 from app.session.chat import Chat
 from engine.chats import ChatStore, TakenIn, may_hold_chats, take_in, to_json, to_markdown
 from engine.errors import DraftlightError
+from engine.exports.formats import named_as
 from engine.files.logs import explain
 from engine.files.whole_file import write_whole
 from engine.wording import amount
@@ -122,10 +123,7 @@ def chosen_path(name: str, kind: str) -> Path:
     """The file that a name and a filter of the dialog mean. A name without the right ending gets it, and a number if that one is
     taken: the dialog has asked about the name as it was."""
     path, ending = Path(name), ".json" if kind == JSON else ".md"
-    known = path.suffix.lower()
-    if known in (ending, ".json"):
-        return path
-    return free_name(path.with_name((path.stem if known == ".md" else path.name) + ending))
+    return path if path.suffix.lower() in (ending, ".json") else free_name(named_as(path, ending))
 
 
 def file_name(title: str) -> str:

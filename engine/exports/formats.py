@@ -35,6 +35,33 @@ class Wanted:
     compared: bool = False
 
 
+OTHER_ENDINGS = frozenset(
+    f".{ending}"
+    for ending in (
+        *(
+            "arrow",
+            "bmp",
+            "csv",
+            "doc",
+            "docx",
+            "gif",
+            "gz",
+            "htm",
+            "html",
+            "jpeg",
+            "jpg",
+            "json",
+            "jsonl",
+            "log",
+            "md",
+            "ods",
+            "odt",
+        ),
+        *("parquet", "pdf", "png", "rtf", "svg", "tar", "tex", "tsv", "txt", "webp", "xls", "xlsx", "xml", "yaml", "yml", "zip"),
+    )
+)
+"""Endings that say what is in a file, so one that says something else is replaced. Other words after a dot belong to the name."""
+
 Make = Callable[[Sequence[Trace], Wanted], Mapping[str, str | bytes]]
 """The parts of an export by name. The first one is the file itself; others lie beside it as NAME-part.ending."""
 Read = Callable[[Path], dict[str, tuple[RoundCounts, ...]]]
@@ -70,6 +97,14 @@ class ExportFormat:
     def reader(self) -> Read:
         """The function that `read` names."""
         return cast(Read, resolve_name(self.read))
+
+
+def named_as(path: Path, ending: str) -> Path:
+    """Returns the path with this ending: "report" and "report.txt" become "report.csv", "report.v2" becomes "report.v2.csv"."""
+    name = path.name.rstrip(".")
+    while (found := Path(name).suffix.lower()) in OTHER_ENDINGS and found != ending:
+        name = name[: -len(found)].rstrip(".")
+    return path.with_name(name if found == ending else (name or "export") + ending)
 
 
 FORMATS: dict[str, ExportFormat] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -135,6 +136,44 @@ def test_pictures_are_written_without_a_display(traces: list[Path], tmp_path: Pa
     for output in outputs:
         content = output.read_bytes()
         assert content.startswith(b"\x89PNG") if output.suffix == ".png" else b"<svg" in content
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize(("typed", "stem"), [("out.txt", "out"), ("report.v2", "report.v2"), ("out", "out")])
+def test_files_that_belong_together_have_the_ending_of_their_format(
+    form: str, typed: str, stem: str, traces: list[Path], tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["export", str(traces[0]), "--format", form, "--output", str(tmp_path / typed)]) == 0
+    names = [f"{stem}.{form}", *(f"{stem}-{table}.{form}" for table in ("proposals", "answers", "stretches"))]
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / name) for name in names]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == sorted(names)
+
+
+@pytest.mark.parametrize("form", ["json", "html", "svg"])
+def test_a_single_file_has_the_name_that_was_given(form: str, traces: list[Path], tmp_path: Path) -> None:
+    assert main(["export", str(traces[0]), "--format", form, "--output", str(tmp_path / "report.v2")]) == 0
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["report.v2"]
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_what_would_be_replaced_is_told_first(
+    form: str, traces: list[Path], tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["export", str(traces[0]), "--output", str(tmp_path / f"out.{form}")]
+    there = tmp_path / ("out.json" if form == "json" else "out-answers.csv")
+    there.write_text("mine")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for answer, status in (("n", 1), ("", 1), ("y", 0)):
+        assert there.read_text() == "mine"
+        terminal = io.StringIO(answer)
+        terminal.isatty = lambda: True  # type: ignore[method-assign]
+        monkeypatch.setattr(sys, "stdin", terminal)
+        assert main(command) == status
+        printed = capsys.readouterr()
+        assert f"replace {there}?" in printed.err and bool(printed.out) == (status == 0)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert main(command) == 0
+    assert f"replacing {tmp_path / 'out'}" in capsys.readouterr().err
 
 
 def test_a_trace_is_never_overwritten_by_its_export(traces: list[Path], capsys: Capture) -> None:

@@ -15,7 +15,9 @@ from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
-from app.export.kinds import ExportKind, filters, free_name, kind_chosen, kind_named, kinds
+from app.export.dialog import ReplaceQuestion
+from app.export.kinds import ExportKind, export_session, filters, free_name, kind_chosen, kind_named, kinds
+from app.export.pictures import save_charts
 from app.look import colours
 from app.session.settings import Settings, load
 from app.window.window import Window
@@ -39,6 +41,13 @@ HTML, JSON, CSV = (kind_named(name) for name in ("html", "json", "csv"))
         ("a.html", CSV, CSV, "a.csv"),  # another kind was chosen, and the dialog left the ending
         ("a.csv", CSV, CSV, "a.csv"),
         ("A.JSON", HTML, JSON, "A.JSON"),
+        ("report.txt", HTML, HTML, "report.html"),
+        ("report.v2", HTML, HTML, "report.v2.html"),
+        ("report.v2.txt", CSV, CSV, "report.v2.csv"),
+        ("report.tar.gz", CSV, CSV, "report.csv"),
+        ("report.", CSV, CSV, "report.csv"),
+        ("report.csv.txt", CSV, CSV, "report.csv"),
+        ("2026.11.27", CSV, CSV, "2026.11.27.csv"),
     ],
 )
 def test_a_name_and_a_kind_make_one_file(name: str, chosen: ExportKind, kind: ExportKind, written: str, tmp_path: Path) -> None:
@@ -51,6 +60,20 @@ def test_a_name_that_the_dialog_did_not_ask_about_is_not_overwritten(tmp_path: P
     assert kind_chosen(tmp_path / "a.csv", CSV.filter, CSV)[1] == tmp_path / "a.csv", "about this one it has asked"
     (tmp_path / "a (2).csv").touch()
     assert free_name(tmp_path / "a.csv") == tmp_path / "a (3).csv"
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.id)
+@pytest.mark.parametrize(("typed", "stem"), [("report.txt", "report"), ("report.v2", "report.v2")])
+def test_every_file_of_an_export_has_the_ending_of_its_kind(
+    qapp: Any, kind: ExportKind, typed: str, stem: str, tmp_path: Path
+) -> None:
+    trace = str(write_trace(tmp_path / "story.jsonl", story_rounds()))
+    chosen, path = kind_chosen(tmp_path / "out" / typed, kind.filter, kind)
+    written = export_session([trace], path, chosen)
+    assert sorted(written) == sorted((tmp_path / "out").iterdir())
+    assert {file.suffix for file in written} == {kind.ending}
+    assert written[0].name == stem + kind.ending
+    assert all(file.name.startswith(f"{stem}-") for file in written[1:])
 
 
 def test_kinds_have_names_and_endings_of_their_own() -> None:
@@ -196,3 +219,32 @@ def test_a_replay_exports_the_trace_it_shows(window: Window, tmp_path: Path, mon
     choose(monkeypatch, tmp_path / "out.json", JSON)
     window.actions_by_id["exportAction"].trigger()
     assert list(read_export(tmp_path / "out.json")) == ["replayed"]
+
+
+@pytest.mark.parametrize("replaces", [True, False])
+def test_files_beside_the_chosen_one_are_replaced_only_if_the_user_says_so(
+    replaces: bool, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "out-answers.csv"
+    mine.write_text("mine")
+    asked: list[str] = []
+
+    def answer(question: ReplaceQuestion) -> int:
+        asked.append(question.informativeText())
+        (question.replaces if replaces else question.escapeButton()).click()
+        return 0
+
+    monkeypatch.setattr(ReplaceQuestion, "exec", answer)
+    choose(monkeypatch, tmp_path / "out.csv", CSV)
+    window.actions_by_id["exportAction"].trigger()
+    assert len(asked) == 1 and "out-answers.csv" in asked[0] and "out.csv" not in asked[0]
+    assert (mine.read_text() != "mine") == replaces and (tmp_path / "out.csv").exists() == replaces
+    assert window.banner.isVisible() == replaces, "nothing was written, nothing is said"
+
+
+def test_all_charts_replace_no_picture_without_a_question(qapp: Any, tmp_path: Path) -> None:
+    trace = read_traces([write_trace(tmp_path / "story.jsonl", story_rounds())])[0]
+    mine, asked = tmp_path / "story-tau.svg", []
+    mine.write_text("mine")
+    assert save_charts(trace, tmp_path, may_replace=lambda existing: bool(asked.append(existing))) == ()
+    assert asked == [[mine]] and mine.read_text() == "mine" and not (tmp_path / "story-tau.png").exists()

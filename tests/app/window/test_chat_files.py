@@ -105,7 +105,7 @@ def test_one_chat_or_all_are_exported_and_come_back(
     ("typed", "kind", "written"),
     [
         ("notes", MARKDOWN, "notes (2).md"),
-        ("notes.txt", MARKDOWN, "notes.txt.md"),
+        ("notes.txt", MARKDOWN, "notes (2).md"),
         ("plan v1.2", MARKDOWN, "plan v1.2.md"),
         ("notes.md", JSON, "notes (2).json"),
         ("notes.md", MARKDOWN, "notes.md"),
