@@ -162,7 +162,7 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Copy the selected rows, or all", ("Ctrl+C",)),
     ),
     "In a replay": (
-        Keys("Play or pause", ("Space",)),
+        Keys("Play or pause, wherever the keyboard is, except in a text field", ("Space",), "playAction"),
         Keys("Previous or next round", (",", ".")),
         Keys("Go to start or end, on the bar", ("Home", "End")),
     ),

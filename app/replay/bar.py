@@ -71,7 +71,7 @@ class ScrubSlider(QSlider):
 class ReplayBar(QWidget):
     """Buttons, a slider over the rounds, speed and timing. `show_player` brings it to the player's state.
 
-    Keys, wherever in the bar the focus is: Space, comma and full stop, Home and End.
+    Keys, wherever in the bar the focus is: comma and full stop, Home and End. Space is a command of the window.
 
     Signals:
         toggled: play or pause. stepped: (rounds) forward or back. moved: (rounds shown) to a place.
@@ -199,8 +199,6 @@ class ReplayBar(QWidget):
         if event.modifiers() & ~(Qt.KeyboardModifier.KeypadModifier | Qt.KeyboardModifier.ShiftModifier):
             return False
         match Qt.Key(event.key()):
-            case Qt.Key.Key_Space:
-                self.toggled.emit()
             case Qt.Key.Key_Comma:
                 self.stepped.emit(-1)
             case Qt.Key.Key_Period:

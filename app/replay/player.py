@@ -61,7 +61,7 @@ class Player:
             "even": [EVEN_SECONDS * (index + 1) for index in range(len(rounds))],
         }
         self.count = len(rounds)
-        self.shown = self.count
+        self.shown = 0
         self.playing = False
         self.speed = 1.0
         self.timing: Timing = "recorded"

@@ -217,6 +217,7 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("rulesAction", "Judge again under another rule", "Go", partial(window.open_page, "rules"), ("Ctrl+4",)),
         Command("deletedAction", "Deleted chats…", "Go", window.chats.show_deleted, group="chats"),
         Command("tracesAction", "Traces…", "Go", window.chats.show_traces, group="chats"),
+        Command("playAction", "Play or pause the replay", "Go", window.replay_controller.toggle, ("Space",), group="replay"),
         Command("modelsAction", "Models…", "Go", window.models.open, ("Ctrl+Shift+M",), group="models"),
         Command("benchAction", "Find the fastest drafter…", "Go", window.models.find_drafter, group="models"),
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+;",), group="models"),
@@ -265,6 +266,8 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
         stop = "" if comparing.running else "No comparison is running."
     untitled = "" if session.turns else "A chat has a title once its first message is sent."
     reasons["renameAction"] = elsewhere or replay or untitled
+    # Elsewhere Space belongs to what has the keyboard. Text fields keep it in a replay, too: Qt asks them first.
+    reasons["playAction"] = elsewhere or ("" if session.replaying else "Open a trace first (Ctrl+O).")
     reasons["duplicateAction"] = whole
     reasons["exportChatAction"] = elsewhere or none_yet
     reasons["findAction"] = "" if session.turns else "There is nothing to find yet."

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Slot
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent
-from PySide6.QtWidgets import QAbstractButton, QApplication, QFileDialog, QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 
 from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
@@ -30,6 +29,8 @@ from engine.trace import ENDING, PACKED, Trace, read
 
 TICK_MS = 33
 TRACE_KINDS = f"Traces (*{ENDING} *{ENDING}{PACKED});;All files (*)"
+BEGINS = "The replay is paused at its beginning. Space plays it, End shows the whole answer."
+NO_ROUNDS = "The trace has no rounds, so there is nothing to play."
 REPLAY_NOTE = "Replay: its own settings are shown above its text. The settings here apply to your next answer."
 
 
@@ -41,7 +42,6 @@ class Host(Protocol):
     cursor_place: Cursor
     banner: Banner
     composer: Composer
-    stack: QStackedWidget
     transcript: Transcript
     pages: Pages
 
@@ -52,7 +52,7 @@ class Host(Protocol):
 class ReplayController(QObject):
     """Shows traces in a window's own views, and the conversation again afterwards.
 
-    Nothing moves until Play is asked for: a trace opens at its end, as its answer was left.
+    A trace opens before its first round, paused, and says so. Nothing moves until Play is asked for.
 
     Attributes:
         bar: the controls, shown in place of the message field while a replay is.
@@ -113,7 +113,7 @@ class ReplayController(QObject):
             QApplication.restoreOverrideCursor()
 
     def show(self, trace: Trace) -> None:
-        """Shows a trace that was read, at its end."""
+        """Shows a trace that was read, before its first round."""
         window, session = self._window, self._window.session
         self._pause()
         window.pages.leave_comparison()
@@ -121,26 +121,16 @@ class ReplayController(QObject):
         self.replay, self.player = Replay(session, trace), Player(trace.rounds)
         session.show_replay(self.replay.turns)
         self.bar.show_trace(trace.path.name, trace.missing or "", self.player)
-        with without_collecting(settle=True), self._laid_out_once():
+        with without_collecting(settle=True):
             self._show()
         window.banner.hide()
         window.composer.hide()
         self.bar.show()
         window.transcript.follow()
         self.bar.setFocus(Qt.FocusReason.OtherFocusReason)
-        if trace.missing:
-            window.banner.show_message(f"{trace.path.name}: {trace.missing}", "note")
-
-    @contextmanager
-    def _laid_out_once(self) -> Iterator[None]:
-        """A long text is laid out for the width it has beside its scroll bar at once, and not again when that appears."""
-        transcript = self._window.transcript
-        self._window.stack.setCurrentWidget(transcript)
-        transcript.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
-        try:
-            yield
-        finally:
-            transcript.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        missing = f"{trace.path.name}: {trace.missing} " if trace.missing else ""
+        window.banner.show_message(f"{missing}{BEGINS if trace.rounds else NO_ROUNDS}", "note")
+        self._announce(BEGINS if trace.rounds else NO_ROUNDS)
 
     @Slot()
     def leave(self) -> None:
@@ -251,9 +241,7 @@ class ReplayController(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent) and self.replay is not None:
             key = Qt.Key(event.key())
-            own = key in (Qt.Key.Key_Home, Qt.Key.Key_End)  # they scroll
-            own = own or (key == Qt.Key.Key_Space and isinstance(QApplication.focusWidget(), QAbstractButton))
-            return not own and self.bar.take_key(event)
+            return key not in (Qt.Key.Key_Home, Qt.Key.Key_End) and self.bar.take_key(event)  # those two scroll
         return False
 
 

@@ -136,6 +136,7 @@ class Window(QMainWindow):
         self._build()
         self.commands = window_commands(self, has_menu_bar())
         self.actions_by_id = make_actions(self.commands, self)
+        self.actions_by_id["playAction"].setAutoRepeat(False)  # a key that is held would play and pause in turn
         self._build_menus()
         self._connect()
         self._apply_look()
@@ -915,7 +916,7 @@ class Window(QMainWindow):
                 self.tour.end()
             edit.setFocus()
             QApplication.sendEvent(edit, event)
-        elif (action := next(idle, None)) is not None:
+        elif not letters.isspace() and (action := next(idle, None)) is not None:
             (self.banner if comparing is None else comparing.banner).show_message(action.toolTip(), "note")
         else:
             super().keyPressEvent(event)

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QFileDialog, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QFileDialog,
+    QLineEdit,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
 from pytestqt.qtbot import QtBot
 
 import app.window.launch
@@ -55,16 +65,20 @@ def place(window: Window) -> str:
     return window.replay_controller.bar.place.accessibleDescription()
 
 
-def test_a_trace_opens_at_its_end_without_a_model(window: Window, trace: Path) -> None:
+def test_a_trace_opens_paused_at_its_beginning_without_a_model(window: Window, trace: Path) -> None:
     window.replay_controller.open(trace)
     rounds = len(story_rounds())
-    assert STORY in window.transcript.plain_text()
-    assert f"Round {rounds} of {rounds}" in place(window)
-    assert f"Replay, round {rounds} of {rounds}" in window.status.line.text()
+    player = window.replay_controller.player
+    assert player is not None and not player.playing
+    assert window.session.answer is not None and window.session.answer.rounds == []
+    assert window.session.turns[-1].prompt in window.transcript.plain_text(), "the prompt stands there already"
+    assert f"Round 0 of {rounds}" in place(window)
+    assert f"Replay, round 0 of {rounds}" in window.status.line.text()
+    assert "paused at its beginning" in window.banner.words.text() and window.banner.isVisible()
     assert window.replay_controller.bar.isVisible() and not window.composer.isVisible()
     assert "next answer" in window.header.note.text(), "the controls above are not the trace's"
     assert "story.jsonl" in window.replay_controller.bar.name.text()
-    assert engine_of(window).loads == [] and not window.banner.isVisible()
+    assert engine_of(window).loads == []
     assert not window.transcript.buttons.regenerate.isVisible()
     assert not window.actions_by_id["regenerateAction"].isEnabled()
     assert window.actions_by_id["exportAction"].isEnabled()
@@ -119,7 +133,7 @@ def test_a_file_that_cannot_be_read_leaves_everything_as_it_is(window: Window, t
     window.replay_controller.open(trace)
     window.replay_controller.open(tmp_path / "missing.jsonl")
     assert "missing.jsonl cannot be read" in window.banner.words.text()
-    assert STORY in window.transcript.plain_text(), "the trace before stays"
+    assert window.session.replaying and "story.jsonl" in window.replay_controller.bar.name.text(), "the trace before stays"
 
 
 def test_a_cut_trace_opens_as_far_as_it_goes_and_says_so(window: Window, trace: Path) -> None:
@@ -127,7 +141,8 @@ def test_a_cut_trace_opens_as_far_as_it_goes_and_says_so(window: Window, trace: 
     window.replay_controller.open(trace)
     rounds = len(read(trace).rounds)
     assert 0 < rounds < len(story_rounds())
-    assert "cut off" in window.banner.words.text() and "cut off" in window.replay_controller.bar.name.text()
+    assert "cut off" in window.banner.words.text() and "paused" in window.banner.words.text()
+    assert "cut off" in window.replay_controller.bar.name.text()
     assert f"of {rounds}" in place(window)
 
 
@@ -177,6 +192,7 @@ def test_playing_needs_no_hand(qtbot: QtBot, window: Window, trace: Path) -> Non
 def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path, where: str) -> None:
     window.replay_controller.open(trace)
     rounds = len(story_rounds())
+    window.replay_controller.go(rounds)
     target = window.replay_controller.bar if where == "bar" else window.transcript
     target.setFocus()
     qtbot.keyClick(target, Key.Key_Comma)
@@ -190,6 +206,57 @@ def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path, where: st
     assert not window.replay_controller.player.playing
     qtbot.keyClick(target, Key.Key_Escape)
     assert not window.session.replaying
+
+
+@pytest.mark.parametrize("page", ["rounds", "charts", "table", "rules"])
+def test_space_plays_and_pauses_wherever_the_keyboard_is(qtbot: QtBot, window: Window, trace: Path, page: str) -> None:
+    window.chat.keep(panel_page=page)
+    window.replay_controller.open(trace)
+    player = window.replay_controller.player
+    assert player is not None
+    window.replay_controller.go(3)
+    QApplication.processEvents()
+    parts = [each for each in window.findChildren(QWidget) if each.isVisible() and each.focusPolicy() & Qt.FocusPolicy.TabFocus]
+    writes = (QLineEdit, QPlainTextEdit, QTextEdit)
+    pressed: list[str] = []
+    for button in window.findChildren(QAbstractButton):
+        button.clicked.connect(lambda *_, button=button: pressed.append(button.accessibleName()))
+    for part in parts:
+        focused = part.focusProxy() or part
+        focused.setFocus()
+        if QApplication.focusWidget() is not focused or isinstance(focused, writes):
+            continue
+        qtbot.keyClick(focused, Key.Key_Space)
+        assert player.playing != isinstance(focused, QAbstractSpinBox), focused
+        window.replay_controller._pause()
+    assert len(parts) > 20 and pressed == []
+    assert player.shown == 3
+
+
+def test_space_in_a_text_field_and_in_a_list_of_a_choice_is_theirs(qtbot: QtBot, window: Window, trace: Path) -> None:
+    window.replay_controller.open(trace)
+    player = window.replay_controller.player
+    assert player is not None
+    window.find_in_chat()
+    qtbot.keyClicks(window.find_bar.field, "a b")
+    assert window.find_bar.field.text() == "a b" and not player.playing
+    window.replay_controller.bar.speed.showPopup()
+    popup = QApplication.activePopupWidget()
+    assert popup is not None
+    qtbot.keyClick(window.replay_controller.bar.speed.view(), Key.Key_Space)
+    assert not player.playing
+    window.replay_controller.bar.speed.hidePopup()
+    window.replay_controller.leave()
+    window.header.panel.setFocus()
+    qtbot.keyClick(window.header.panel, Key.Key_Space)
+    assert not window.settings.side_panel, "outside a replay Space presses the button"
+
+
+def test_a_key_that_is_held_plays_once(qtbot: QtBot, window: Window, trace: Path) -> None:
+    window.replay_controller.open(trace)
+    assert not window.actions_by_id["playAction"].autoRepeat()
+    window.pages.toggle()
+    assert window.actions_by_id["playAction"].toolTip() == "Go back to the chat first (F4)."
 
 
 def test_escape_lets_go_of_a_token_before_it_leaves_the_replay(qtbot: QtBot, window: Window, trace: Path) -> None:
@@ -272,6 +339,7 @@ def test_the_slider_scrubs_and_goes_where_it_is_clicked(qtbot: QtBot, window: Wi
 
 def test_the_side_panel_shows_the_same_as_live(window: Window, trace: Path) -> None:
     window.replay_controller.open(trace)
+    window.replay_controller.go(len(story_rounds()))
     answer = window.session.answer
     assert answer is not None
     summary = answer.tally.summary
@@ -344,6 +412,7 @@ def test_the_bar_has_room_in_small_and_large_windows(qtbot: QtBot, window: Windo
     window._apply_look()
     window.resize(width, 900)
     window.replay_controller.open(trace)
+    window.replay_controller.go(len(story_rounds()))
     QApplication.sendPostedEvents()
     QApplication.processEvents()
     bar = window.replay_controller.bar
@@ -369,6 +438,7 @@ def test_the_command_opens_a_window_without_starting_an_engine(
 
     def look(*_: object) -> int:
         (window,) = [widget for widget in QApplication.topLevelWidgets() if isinstance(widget, Window)]
+        window.replay_controller.go(len(story_rounds()))
         shown.append(window.transcript.plain_text())
         window.close()
         window.deleteLater()

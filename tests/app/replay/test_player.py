@@ -52,7 +52,8 @@ def timed(*ends: float) -> list[Round]:
 
 def test_rounds_come_when_they_came() -> None:
     player = Player(timed(1.0, 1.5, 4.0))
-    assert (player.shown, player.playing) == (3, False), "a trace opens at its end, and waits"
+    assert (player.shown, player.playing) == (0, False), "a trace opens at its beginning, and waits"
+    player.go(3)
     player.play()
     assert player.shown == 0, "play at the end starts over"
     assert not player.advance(0.9)

@@ -163,6 +163,7 @@ def test_a_replay_shows_its_own_bars_and_offers_nothing(qtbot: QtBot, open_windo
     rounds = [replace(round_, rule="gumbel" if round_.index < 9 else "rejection") for round_ in alike(story_rounds(STORY * 2))]
     path = write_trace(tmp_path / "switched.jsonl", rounds, options={"rule": "gumbel", "temperature": 0.1})
     window.replay_controller.show(read(path))
+    window.replay_controller.go(len(rounds))
     strip = window.header.strip
     assert strip.bars.bars[2].in_force and "hardly any difference" in strip.told.text().lower()
     assert not strip.remedy.isVisible()
