@@ -28,6 +28,10 @@ class Attaching(QObject):
         chosen, _ = QFileDialog.getOpenFileNames(self._window, "Attach text or code files")
         self.take([Path(path) for path in chosen])
 
+    def attach(self, texts: list[Attachment]) -> None:
+        """Attaches what was read already."""
+        self._composer.attach(texts)
+
     @Slot(list)
     def take(self, paths: list[Path]) -> None:
         """Attaches what can be, and says why the rest cannot."""
@@ -38,7 +42,7 @@ class Attaching(QObject):
                 taken.append(read_attachment(path))
             except DraftlightError as error:
                 problems.append(str(error))
-        self._composer.attach(taken)
+        self.attach(taken)
         changed = [each.name for each in taken if each.normalised]
         notes = [f"Line endings changed to those of Unix: {', '.join(changed)}."] if changed else []
         if problems or notes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,8 @@ from app.window.bench_dialog import BenchDialog
 from app.window.header import model_path
 from engine.errors import DraftlightError
 from engine.files.gguf_header import is_gguf
-from engine.files.library import only_drafts
+from engine.files.library import is_model_folder, only_drafts
+from engine.files.paths import hub_cache, models_folder
 
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 
@@ -151,17 +153,26 @@ class ModelsController(QObject):
         self.downloads.stop()
         self.background.close()
 
+    def list_folders(self, folders: Sequence[Path]) -> None:
+        """Shows the dialog with the models of these folders, too."""
+        self.open()
+        if self.dialog is not None:
+            self.dialog.tabs.setCurrentIndex(0)
+            for folder in folders:
+                if folder.resolve() not in (hub_cache().resolve(), models_folder().resolve()):
+                    self.dialog.machine.add_folder(str(folder.resolve()))
+
     def use_dropped(self, path: Path) -> None:
         """Answers with a model that was dropped, or drafts with it."""
         self._use("drafter" if only_drafts(path) else "target", str(path.resolve()))
 
 
 def dropped_model(data: QMimeData) -> Path | None:
-    """The model among what is dragged; None unless it is one local folder with a config.json, or one GGUF file."""
+    """The model among what is dragged; None unless it is one local folder of a model or an adapter, or one GGUF file."""
     paths = local_files(data)
     if len(paths) != 1:
         return None
     path = paths[0]
     if path.is_dir():
-        return path if any((path / name).is_file() for name in ("config.json", "adapter_config.json")) else None
+        return path if is_model_folder(path) else None
     return path if path.suffix.lower() == ".gguf" or (path.is_file() and is_gguf(path)) else None

@@ -54,6 +54,7 @@ from app.window.attaching import Attaching
 from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
+from app.window.dropped_folders import DroppedFolders, dropped_anything
 from app.window.dropping import Dropping
 from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header
@@ -201,12 +202,16 @@ class Window(QMainWindow):
         self.attaching = Attaching(self.composer, self.banner, self)
         self.replay_controller.watch()
         self.unsaved = UnsavedGuard(self.chat.keeper, self)
+        self.dropped_folders = DroppedFolders(
+            self.models, self.chat_files, self.attaching, self.replay_controller.open, self.banner, self
+        )
         self.dropping = Dropping(
             self,
             (dropped_trace, self.replay_controller.open),
             (self.chat_files.dropped, self.chat_files.take_in),
             (dropped_model, self.models.use_dropped),
             (dropped_files, self.attaching.take),
+            (dropped_anything, self.dropped_folders.take),
         )
         self.dropping.watch(self, self.composer.edit.viewport(), self.transcript)
         self.splitter = PanelSplitter(self.column, self.panel)

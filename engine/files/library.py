@@ -208,11 +208,46 @@ def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
                 yield from _below(Path(entry.path), levels - 1)
 
 
+def is_model_folder(folder: Path) -> bool:
+    """Whether a folder is that of a model, a drafter or an adapter: other programs have a config.json, too."""
+    if (folder / "adapter_config.json").is_file():
+        return True
+    try:
+        config = table(json_of(content_of(folder / "config.json")))
+    except (OSError, ValueError):
+        return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    return "model_type" in config or "architectures" in config or any(folder.glob("*.safetensors"))
+
+
+def models_in(folder: Path, levels: int = 2) -> list[Path]:
+    """Models, drafters and adapters in a folder and `levels` below it; of a repository in the Hub's cache, the state in use.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    if is_model_folder(folder):
+        return [folder]
+    os.scandir(folder).close()
+    repositories = [folder] if (folder / "snapshots").is_dir() else sorted(folder.glob("models--*--*"))
+    found = [path for repository in repositories for path in _in_use(repository)]
+    return found or list(_below(folder, levels))
+
+
+def _in_use(repository: Path) -> Iterator[Path]:
+    """Yields the models of a repository in the Hub's cache, in the state that its main branch had."""
+    for snapshot in snapshots(repository)[:1]:
+        if (snapshot / "adapter_config.json").is_file():
+            yield snapshot
+        else:
+            yield from _below(snapshot)
+
+
 def _of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
     for repository in sorted(cache.glob("models--*--*")):
         name = repository.name.removeprefix("models--").replace("--", "/", 1)
-        for path in (path for snapshot in snapshots(repository)[:1] for path in _below(snapshot)):
-            yield path, f"{name}: {path.name}" if path.suffix == ".gguf" else name, HUB
+        for path in _in_use(repository):
+            if not (path / "adapter_config.json").is_file():
+                yield path, f"{name}: {path.name}" if path.suffix == ".gguf" else name, HUB
 
 
 def _of_a_folder(folder: Path, source: str) -> Iterator[tuple[Path, str, str]]:
