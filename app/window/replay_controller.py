@@ -129,8 +129,8 @@ class ReplayController(QObject):
         window.transcript.follow()
         self.bar.setFocus(Qt.FocusReason.OtherFocusReason)
         missing = f"{trace.path.name}: {trace.missing} " if trace.missing else ""
-        window.banner.show_message(f"{missing}{BEGINS if trace.rounds else NO_ROUNDS}", "note")
-        self._announce(BEGINS if trace.rounds else NO_ROUNDS)
+        words, player = BEGINS if trace.rounds else NO_ROUNDS, self.player
+        window.banner.show_message(f"{missing}{words}", "note", lambda: self.player is player and player.shown == 0)
 
     @Slot()
     def leave(self) -> None:

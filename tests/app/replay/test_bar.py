@@ -79,6 +79,8 @@ def test_a_trace_opens_paused_at_its_beginning_without_a_model(window: Window, t
     assert "next answer" in window.header.note.text(), "the controls above are not the trace's"
     assert "story.jsonl" in window.replay_controller.bar.name.text()
     assert engine_of(window).loads == []
+    window.replay_controller.step(1)
+    assert not window.banner.isVisible(), "it goes once the replay has moved"
     assert not window.transcript.buttons.regenerate.isVisible()
     assert not window.actions_by_id["regenerateAction"].isEnabled()
     assert window.actions_by_id["exportAction"].isEnabled()
