@@ -169,8 +169,9 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
 }
 """By what has the keyboard."""
 ESCAPE = (
-    "Esc does the first of these that applies: restores a number being typed; closes a menu, a list, a dialog or the tour; "
-    "unpins a token or round; cancels editing; stops the answer or the comparison; closes the replay; dismisses the message."
+    "Esc does the first of these that applies: restores a number being typed; closes a menu, a list, a dialog, the tour or the "
+    "list of chats over the conversation; unpins a token or round; cancels editing; stops the answer or the comparison; closes "
+    "the replay; dismisses the message."
 )
 
 

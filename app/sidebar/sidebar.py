@@ -206,6 +206,16 @@ class Sidebar(QWidget):
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
+    def go_to_list(self) -> None:
+        """The keyboard goes to the chat that is shown, or to the search where there is no chat."""
+        if self.list.isHidden() or not self.model.rowCount():
+            self.go_to_search()
+            return
+        row = None if self._chat.kept.number is None else self.model.row_of(self._chat.kept.number)
+        if row is not None:
+            self.list.setCurrentIndex(self.model.index(row))
+        self._enter_list(choose=False)
+
     @Slot(str)
     def show_folder(self, folder: str) -> None:
         """Lists the chats of a folder alone, or all of them if the name is empty; the keyboard goes to the first row."""

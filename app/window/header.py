@@ -133,7 +133,6 @@ class Header(QWidget):
         self.temperature.show_value(settings.temperature)
         self.seed.show_seed(settings.seed)
         self.pin.setChecked(settings.seed is not None)
-        self.sidebar.setChecked(settings.sidebar)
         self.panel.setChecked(settings.side_panel)
         del blockers
 

@@ -48,6 +48,7 @@ from app.session.context_meter import ContextMeter
 from app.session.cursor import Cursor
 from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
+from app.sidebar.drawer import Drawer
 from app.sidebar.sidebar import Sidebar
 from app.window.about import About
 from app.window.attaching import Attaching
@@ -80,7 +81,7 @@ from engine.types import Event, RoundFinished, RunFailed, RunFinished
 NARROW = 900
 """Below this width the panel makes room for the conversation."""
 SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
-"""Below these widths the list of chats makes room, without and with the panel."""
+"""Below these widths the list of chats stands over the conversation when it is opened, without and with the panel."""
 TEXT_PACE = 0.02, 0.033, 0.2
 REST_PACE = 0.015, 0.08, 0.8
 """While an answer grows: the share of a processor that frames may take, and the least and the most seconds between two; those of
@@ -219,6 +220,7 @@ class Window(QMainWindow):
         self.header.sidebar.setVisible(self.chat.keeper is not None)
         below = QWidget()
         in_row(self.sidebar, (self.splitter, 1), parent=below)
+        self.drawer = Drawer(self.sidebar, below, self.header.sidebar)
         conversation = QWidget()
         in_column(self.header, (below, 1), parent=conversation)
         self.pages = Pages(conversation, self.chat.link, lambda: self.settings, lambda: self.session.newest_prompt)
@@ -254,6 +256,7 @@ class Window(QMainWindow):
             (self.header.options.clicked, self.open_options),
             (self.header.panel.clicked, self.toggle_panel),
             (self.header.sidebar.clicked, self.toggle_sidebar),
+            (self.drawer.turned, self._show_settings),
             (self.sidebar.new_wanted, self.new_chat),
             (self.sidebar.chosen, self._open_chat),
             (self.sidebar.list.clicked, self._chat_clicked),
@@ -393,6 +396,7 @@ class Window(QMainWindow):
 
     def new_chat(self) -> None:
         """An empty conversation. What is written for the one before waits there."""
+        self._close_drawer()
         self.messages.forget()
         self.banner.hide()
         self.pages.open_conversation()
@@ -481,6 +485,9 @@ class Window(QMainWindow):
         comparing, chat = self.pages.comparing, self.chat
         if self.tour.isVisible():
             self.tour.end()
+            return
+        if self.drawer.is_open:
+            self._close_drawer()
             return
         if self._let_go() if comparing is None else comparing.let_go():
             return
@@ -600,7 +607,6 @@ class Window(QMainWindow):
         self.panel.show_page(settings.panel_page)
         self.actions_by_id[f"{self.ghosts}GhostsAction"].setChecked(True)
         self.actions_by_id["readingAction"].setChecked(settings.reading)
-        self.actions_by_id["sidebarAction"].setChecked(settings.sidebar)
         self.actions_by_id["panelAction"].setChecked(settings.side_panel)
         self.actions_by_id[f"{settings.appearance}ThemeAction"].setChecked(True)
         self._show_note()
@@ -676,21 +682,36 @@ class Window(QMainWindow):
 
     @Slot()
     def toggle_sidebar(self) -> None:
-        """Keeps the other choice for the list of chats, which the window follows as far as its width allows."""
-        self.chat.keep(sidebar=not self.settings.sidebar)
-        self._say_too_narrow(self.sidebar.isHidden() and self.settings.sidebar)
+        """Keeps the other choice for the list of chats. In a narrow window, opens or closes it over the conversation instead."""
+        if self._has_room_for_chats():
+            self.chat.keep(sidebar=not self.settings.sidebar)
+        elif self.drawer.is_open:
+            self._close_drawer()
+        else:
+            self._open_drawer()
 
     def search_chats(self) -> None:
         """The keyboard goes to the search in all chats."""
         self.pages.leave_comparison()
-        self.chat.keep(sidebar=True)
-        self._say_too_narrow(self.sidebar.isHidden())
-        self.sidebar.go_to_search()
+        if self._has_room_for_chats():
+            self.chat.keep(sidebar=True)
+            self.sidebar.go_to_search()
+        else:
+            self._open_drawer(search=True)
 
-    def _say_too_narrow(self, hidden: bool) -> None:
-        if hidden and self.chat.keeper is not None:
-            words = "The window is too narrow for the list of chats. Make it wider, the text smaller, or hide the panel (F3)."
-            self.banner.show_message(words, "note", self.sidebar.isHidden)
+    def _has_room_for_chats(self) -> bool:
+        least = SIDEBAR_BESIDE_PANEL if self.settings.side_panel else SIDEBAR_ALONE
+        return self.width() >= least * self.settings.text_scale
+
+    def _open_drawer(self, search: bool = False) -> None:
+        self.pages.leave_comparison()
+        if self.chat.keeper is not None:
+            self.drawer.open(search)
+
+    def _close_drawer(self) -> None:
+        if self.drawer.is_open:
+            self.drawer.close()
+            self.composer.edit.setFocus()
 
     def find_in_chat(self) -> None:
         """Opens the bar that finds words in the chat that is shown."""
@@ -700,6 +721,7 @@ class Window(QMainWindow):
     @Slot(int, object)
     def _open_chat(self, number: int, message: int | None) -> None:
         """Shows a chat, at a message if one is named; an answer that is under way is stopped and kept."""
+        self._close_drawer()
         if self.session.replaying:
             self.replay_controller.leave()
         self.banner.hide()
@@ -761,11 +783,15 @@ class Window(QMainWindow):
         """Leaves out what a narrow window has no place for."""
         width, scale = self.width(), self.settings.text_scale
         self.panel.setVisible(self.settings.side_panel and width >= NARROW * scale)
-        least = SIDEBAR_BESIDE_PANEL if self.settings.side_panel else SIDEBAR_ALONE
-        there = self.settings.sidebar and self.chat.keeper is not None and width >= least * scale
-        if there == self.sidebar.isHidden():
-            self.sidebar.setVisible(there)
+        has_room = self._has_room_for_chats()
+        there = self.settings.sidebar and self.chat.keeper is not None and has_room
+        is_beside = not self.drawer.is_open and not self.sidebar.isHidden()
+        if there != is_beside or (has_room and self.drawer.is_open):
+            self.drawer.put_beside(there)
             self._divide()
+        lists_chats = self.settings.sidebar if has_room else self.drawer.is_open
+        self.actions_by_id["sidebarAction"].setChecked(lists_chats)
+        self.header.sidebar.setChecked(lists_chats)
         self.banner.check()
         self.header.set_room(width, self.height(), scale)
         self._align()
@@ -879,7 +905,7 @@ class Window(QMainWindow):
     # Qt
 
     def _divide(self) -> None:
-        beside = 0 if self.sidebar.isHidden() else self.sidebar.width()
+        beside = 0 if self.sidebar.isHidden() or self.drawer.is_open else self.sidebar.width()
         self.splitter.divide(self.width() - beside, self.settings.text_scale)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -413,6 +413,84 @@ def test_the_list_hides_itself_in_a_narrow_window_and_is_remembered(qtbot: QtBot
     assert not window.settings.sidebar
 
 
+@pytest.fixture
+def narrow(window: Window) -> Window:
+    """A window that has no room for list, conversation and panel side by side."""
+    window.resize(1024, 700)
+    assert not window.sidebar.isVisible() and window.panel.isVisible()
+    return window
+
+
+@pytest.mark.parametrize("by", ["button", "key", "search", "menu"])
+def test_in_a_narrow_window_the_list_opens_over_the_conversation(by: str, qtbot: QtBot, narrow: Window) -> None:
+    before = narrow.splitter.geometry()
+    if by == "button":
+        narrow.header.sidebar.click()
+    elif by == "menu":
+        narrow.actions_by_id["sidebarAction"].trigger()
+    else:
+        modifiers = Qt.KeyboardModifier.ControlModifier
+        if by == "search":
+            modifiers |= Qt.KeyboardModifier.ShiftModifier
+        qtbot.keyClick(narrow.composer.edit, Qt.Key.Key_B if by == "key" else Qt.Key.Key_F, modifiers)
+    assert narrow.sidebar.isVisible() and narrow.drawer.is_open and narrow.settings.sidebar
+    assert QApplication.focusWidget() is (narrow.sidebar.search if by == "search" else narrow.sidebar.list)
+    assert narrow.header.sidebar.isChecked() and narrow.actions_by_id["sidebarAction"].isChecked()
+    assert narrow.splitter.geometry() == before, "nothing makes room for it"
+    top = narrow.sidebar.mapTo(narrow, narrow.sidebar.rect().center())
+    assert narrow.sidebar.isAncestorOf(narrow.childAt(top)), "it is in front"
+    assert narrow.sidebar.height() == narrow.splitter.height()
+    qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Escape)
+    assert not narrow.sidebar.isVisible() and not narrow.header.sidebar.isChecked()
+    assert QApplication.focusWidget() is narrow.composer.edit
+    assert narrow.settings.sidebar, "Escape closes it until it is opened again, in this window alone"
+
+
+@pytest.mark.parametrize("way", ["click", "button", "key", "focus", "chat", "new", "enter"])
+def test_the_list_over_the_conversation_closes(way: str, qtbot: QtBot, narrow: Window) -> None:
+    narrow.toggle_sidebar()
+    list_, left = narrow.sidebar.list, Qt.MouseButton.LeftButton
+    if way == "click":
+        qtbot.mouseClick(narrow.panel, left, pos=QPoint(5, 5))
+    elif way == "button":
+        qtbot.mouseClick(narrow.header.sidebar, left)
+    elif way == "key":
+        qtbot.keyClick(list_, Qt.Key.Key_B, Qt.KeyboardModifier.ControlModifier)
+    elif way == "focus":
+        qtbot.keyClick(list_, Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
+    elif way == "chat":
+        where = list_.visualRect(narrow.sidebar.model.index(titles(narrow).index("Dinner"))).center()
+        qtbot.mouseClick(list_.viewport(), left, pos=where)
+    elif way == "new":
+        qtbot.mouseClick(narrow.sidebar.new, left)
+    else:
+        go_to(narrow, "Dinner")
+        qtbot.keyClick(list_, Qt.Key.Key_Return)
+    assert not narrow.sidebar.isVisible() and not narrow.drawer.is_open
+    assert QApplication.focusWidget() is narrow.composer.edit or way in ("click", "button")
+    if way in ("chat", "enter"):
+        qtbot.waitUntil(lambda: narrow.session.newest_prompt == "Dinner")
+    narrow.resize(1400, 800)
+    assert narrow.sidebar.isVisible() and narrow.sidebar.geometry().right() < narrow.splitter.geometry().left()
+
+
+def test_the_list_over_the_conversation_stays_for_its_own_menus_and_a_wider_window(qtbot: QtBot, narrow: Window) -> None:
+    narrow.toggle_sidebar()
+    go_to(narrow, "Dinner")
+    qtbot.mouseClick(narrow.sidebar.list.viewport(), Qt.MouseButton.RightButton, pos=QPoint(30, 60))
+    narrow.sidebar.list.rename()
+    assert narrow.drawer.is_open
+    editor = narrow.sidebar.list.findChild(QLineEdit, "chatTitle")
+    assert isinstance(editor, QLineEdit)
+    qtbot.keyClick(editor, Qt.Key.Key_Escape)
+    assert narrow.drawer.is_open, "Escape ends the editing of the title first"
+    narrow.resize(1024, 640)
+    assert narrow.sidebar.height() == narrow.splitter.height()
+    narrow.resize(1400, 800)
+    assert not narrow.drawer.is_open and narrow.sidebar.isVisible()
+    assert narrow.splitter.geometry().left() == narrow.sidebar.width()
+
+
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_every_row_is_painted(qtbot: QtBot, window: Window, theme: Any) -> None:
     window.set_appearance(theme)
