@@ -54,9 +54,7 @@ class ModelsDialog(QDialog):
     @Slot(int)
     def _turn(self, at: int) -> None:
         self.pages.setCurrentIndex(at)
-        if self.pages.currentWidget() is self.hub and self.hub.is_unread:
-            self.hub.read()
-        elif self.pages.currentWidget() is self.hosts:
+        if self.pages.currentWidget() is self.hosts:
             self.hosts.read()
 
     @Slot(str)

@@ -32,12 +32,14 @@ from engine.files.hub import HubModel, Offer
 from engine.files.memory import available_memory
 from engine.wording import size
 
+IDLE = "Type a name to search. It is sent to the Hugging Face Hub; nothing was sent so far."
+POPULAR = "Show the most downloaded"
 TYPED_MS, MOVED_MS = 400, 200
 """Until a search begins after a key, and until a row that is passed is looked up."""
 
 
 class HubPage(QWidget):
-    """What a search found, below what is being downloaded.
+    """What a search found, below what is being downloaded. Nothing is sent to the Hub before the user searches.
 
     Args:
         here: repositories of which something is on this machine.
@@ -55,7 +57,7 @@ class HubPage(QWidget):
             "Models on the Hugging Face Hub", "Enter downloads the model, or resumes its download; Delete discards it."
         )
         self.search = SearchField("Search the Hugging Face Hub", self.list)
-        self.again = dialog_button("Try again", self.read)
+        self.again = dialog_button(POPULAR, self.read, "Asks the Hugging Face Hub for the models that are downloaded most")
         self.title = named(ElidedLabel(), "entryTitle")
         self.state, self.about = text_label("entryAbout"), text_label("entryAbout")
         self.form = named(choice_box(), "offers", "Version to download")
@@ -72,7 +74,7 @@ class HubPage(QWidget):
         self.sign_in = dialog_button("Sign in", self._sign_in)
         self._signing_in = QWidget()
         self._typed = QTimer(self, singleShot=True, interval=TYPED_MS)
-        self._typed.timeout.connect(self.read)
+        self._typed.timeout.connect(self._search)
         self._moved = QTimer(self, singleShot=True, interval=MOVED_MS)
         self._moved.timeout.connect(self._look_up)
         self._arrange()
@@ -84,6 +86,7 @@ class HubPage(QWidget):
         self.token.returnPressed.connect(self._sign_in)
         downloads.changed.connect(self.refresh)
         self.refresh()
+        self._show_state()
 
     def _arrange(self) -> None:
         self.about.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -104,14 +107,19 @@ class HubPage(QWidget):
 
     # Searching
 
-    @property
-    def is_unread(self) -> bool:
-        """Whether nothing was found so far, nor is being looked for."""
-        return not self._found and not self._seeking
+    @Slot()
+    def _search(self) -> None:
+        if self.search.text().strip():
+            self.read()
+        else:
+            self._asked += 1  # what is still on its way answers another search
+            self._seeking, self._failure, self._found = False, "", []
+            self.refresh()
+            self._show_state()
 
     @Slot()
     def read(self) -> None:
-        """Searches for what stands in the field."""
+        """Searches for what stands in the field; without words, for the most downloaded models."""
         self._asked += 1
         self._seeking, self._failure = True, ""
         asked, words = self._asked, self.search.text().strip()
@@ -152,10 +160,11 @@ class HubPage(QWidget):
         elif words:
             told = f"No model has “{words}” in its name." if not self._found else ""
         else:
-            told = "The most downloaded models. What you type above is sent to the Hugging Face Hub."
+            told = "The most downloaded models." if self._found else IDLE
         self.state.setText(told)
         self.state.setVisible(bool(told))
-        self.again.setVisible(bool(self._failure))
+        self.again.setText("Try again" if self._failure else POPULAR)
+        self.again.setVisible(bool(self._failure) or told == IDLE)
 
     @Slot()
     def refresh(self) -> None:

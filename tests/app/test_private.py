@@ -8,13 +8,16 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractItemView, QApplication
 from pytestqt.qtbot import QtBot
 
 from app.cli import entry
-from app.session.settings import Settings
+from app.library.hub_page import TYPED_MS
+from app.session.settings import PanelPage, Settings
 from app.window.window import Window
 from engine.chats import ChatStore
 from engine.files.hub import is_here
@@ -43,6 +46,8 @@ def _stays(address: Any) -> bool:
 def reached(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What Python code tried to reach outside this machine, names asked for included; each attempt fails."""
     tried: list[str] = []
+    # Tests keep huggingface_hub offline, which would hide what it is asked for from this guard.
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
 
     def guarded(name: str) -> None:
         real: Callable[..., Any] = getattr(socket.socket, name)
@@ -86,6 +91,54 @@ def test_the_guard_catches_what_would_leave_the_machine(reached: list[str]) -> N
         pass  # what stays on this machine may be
 
 
+def open_every_page(qtbot: QtBot, window: Window) -> None:
+    """Everything that a user can look at without asking for something of another machine."""
+    for page in get_args(PanelPage):
+        window.open_page(page)
+    window.models.open()
+    dialog = window.models.dialog
+    assert dialog is not None and dialog.tabs.count() == 3
+    for tab in range(dialog.tabs.count()):
+        dialog.tabs.setCurrentIndex(tab)
+        QTest.qWait(2 * TYPED_MS)  # timers that would ask the Hub for what is shown
+        for list_ in dialog.findChildren(QAbstractItemView):
+            for row in range(list_.model().rowCount()):
+                list_.setCurrentIndex(list_.model().index(row, 0))
+    dialog.hub.search.setText("a")
+    dialog.hub.search.clear()
+    QTest.qWait(2 * TYPED_MS)
+    qtbot.waitUntil(lambda: not window.models.background._waiting)
+    window.open_settings()
+    window.open_options()
+    window.open_palette()
+    window.show_shortcuts()
+    window.show_about()
+    window.chats.show_traces()
+    window.chats.show_deleted()
+    window.models.find_drafter()
+    window.pages.open_compare()
+    window.tour.begin()
+    QTest.qWait(50)
+    for top in QApplication.topLevelWidgets():
+        if top is not window and top.isVisible():
+            top.close()
+
+
+def test_opening_the_hub_asks_nobody_and_a_search_does(
+    qtbot: QtBot, home: Path, reached: list[str], open_window: Callable[..., Any]
+) -> None:
+    """The guard sees what the page sends once words are typed, so it would have seen anything before."""
+    window, _ = open_window()
+    window.models.open()
+    dialog = window.models.dialog
+    dialog.tabs.setCurrentIndex(1)
+    QTest.qWait(2 * TYPED_MS)
+    assert reached == []
+    dialog.hub.search.setText("llama")
+    qtbot.waitUntil(lambda: dialog.hub.again.text() == "Try again")
+    assert any("huggingface.co" in each for each in reached)
+
+
 def test_window_engine_store_and_command_line_reach_nobody(
     qtbot: QtBot, home: Path, tmp_path: Path, reached: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +158,7 @@ def test_window_engine_store_and_command_line_reach_nobody(
         wait_for_answer(qtbot, window)
         qtbot.waitUntil(lambda window=window: window.settings.conversation is not None)  # type: ignore[misc]
         number = window.settings.conversation
+        open_every_page(qtbot, window)
         window.close()
         assert engine.close(PATIENCE)
     with ChatStore(home) as store:

@@ -232,7 +232,9 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     page, downloads = dialog.hub, window.models.downloads
     served.status = 503
     dialog.tabs.setCurrentIndex(1)
-    qtbot.waitUntil(page.again.isVisible)
+    assert page.again.text() == "Show the most downloaded" and page.list.model().rowCount() == 0
+    qtbot.mouseClick(page.again, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: page.again.text() == "Try again" and page.again.isVisible())
     assert "Try again later" in page.state.text()
     served.status = 200
     qtbot.mouseClick(page.again, Qt.MouseButton.LeftButton)
@@ -341,6 +343,7 @@ def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtB
     qtbot.addWidget(parent)
     dialog = ModelsDialog(later, downloads, Settings, parent)
     dialog.tabs.setCurrentIndex(1)
+    dialog.hub.read()
     qtbot.waitUntil(lambda: titles(dialog.hub.list) == ["org/tiny", "org/other"])
     dialog.hub.list.go_to("org/tiny")
     qtbot.keyClick(dialog.hub.list, Qt.Key.Key_Delete)
