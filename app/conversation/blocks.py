@@ -14,7 +14,7 @@ from app.conversation.letter_looks import Style
 from app.conversation.markdown_source import Code, shown
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import Flow
-from app.look.marks import faded, rounded, write
+from app.look.marks import faded, fragment, rounded, write
 from app.look.theme import Theme, sized
 from app.look.wording import RULE_TITLES, drafter_title
 from app.session.attachments import in_short
@@ -451,7 +451,11 @@ def _tint(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(theme.accepted_tint))
     for box in boxes:
-        painter.drawRoundedRect(box.rect.adjusted(0.5, -1, -0.5, 1), 3, 3)
+        area = box.rect.adjusted(0.5, -1, -0.5, 1)
+        if box.open_left or box.open_right:
+            painter.drawRect(area)
+        else:
+            painter.drawRoundedRect(area, 3, 3)
 
 
 def _underline(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
@@ -479,7 +483,7 @@ def _dashes(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
     painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for box in boxes:
-        painter.drawRoundedRect(box.rect.adjusted(0, 0.5, 0, -0.5), 3, 3)
+        painter.drawPath(fragment(box.rect.adjusted(0, 0.5, 0, -0.5), 3, box.open_left, box.open_right))
 
 
 def _chosen(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
@@ -488,7 +492,7 @@ def _chosen(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
     painter.setPen(QPen(QColor(theme.accent), 1))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for box in boxes:
-        painter.drawRoundedRect(box.rect.adjusted(0, 0.5, 0, -0.5), 3, 3)
+        painter.drawPath(fragment(box.rect.adjusted(0, 0.5, 0, -0.5), 3, box.open_left, box.open_right))
         painter.fillRect(QRectF(box.rect.left() + 1, box.rect.bottom() - 2.5, box.rect.width() - 2, 2), QColor(theme.accent))
 
 

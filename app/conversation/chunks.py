@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -15,6 +16,8 @@ from engine.lens.pieces import GHOSTS, NOWHERE, Kind, Spot
 
 NEWLINE = 6.0
 """Width of a newline's mark in pixels. It stands behind the last letter even where the line is full, outside the flow's width."""
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+"""Hebrew, Arabic and other scripts that are written from right to left."""
 HANGING = 3.0
 """Pixels that a token takes whose blanks hang over the end of a full line; at most twice as much is taken by all."""
 
@@ -24,7 +27,8 @@ class PieceRun:
     """One piece inside a chunk: its place in the chunk's text, in UTF-16 units.
 
     Attributes:
-        blanks: blanks before its letters, which its mark leaves out; 0 where it is all blank.
+        blanks: blanks before its letters, which its mark leaves out unless it is a tint; 0 where it is all blank.
+        goes_on, began: whether the piece has letters in the chunk behind and in the one before.
     """
 
     start: int
@@ -32,6 +36,8 @@ class PieceRun:
     kind: Kind
     spot: Spot = NOWHERE
     blanks: int = 0
+    goes_on: bool = False
+    began: bool = False
 
     @property
     def end(self) -> int:
@@ -40,12 +46,25 @@ class PieceRun:
 
 
 class Box(NamedTuple):
-    """Where one run stands on one line, relative to the chunk."""
+    """Where one run stands on one line, relative to the chunk.
+
+    Attributes:
+        open_left, open_right: its letters go on at another line, from that end.
+        is_blank: it has no letters, and the run has some elsewhere.
+    """
 
     rect: QRectF
     baseline: float
     kind: Kind
     spot: Spot = NOWHERE
+    open_left: bool = False
+    open_right: bool = False
+    is_blank: bool = False
+
+    def united(self, other: Box) -> Box:
+        """This box and one beside it on the same line as one."""
+        left, right = (self, other) if self.rect.left() <= other.rect.left() else (other, self)
+        return self._replace(rect=left.rect.united(right.rect), open_left=left.open_left, open_right=right.open_right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +176,10 @@ def cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
         while start < end:
             while start >= edges[part + 1]:
                 part += 1
-            stop = min(end, edges[part + 1])
-            parts[part].runs.append(PieceRun(start - edges[part], stop - start, run.kind, run.spot, min(blanks, stop - start)))
+            stop, letters = min(end, edges[part + 1]), run.start + run.blanks
+            goes_on, began = run.goes_on or letters < stop < end, run.began or start > letters
+            blanks = min(blanks, stop - start)
+            parts[part].runs.append(PieceRun(start - edges[part], stop - start, run.kind, run.spot, blanks, goes_on, began))
             start, blanks = stop, 0
     into = chunk.into
     for piece in parts:
@@ -177,7 +198,7 @@ def joined_chunk(chunks: list[Chunk]) -> Chunk:
         for run in chunk.runs:
             before = whole.runs[-1] if whole.runs else None
             if before is not None and not run.start and (before.kind, before.spot) == (run.kind, run.spot):
-                whole.runs[-1] = replace(before, length=before.length + run.length)
+                whole.runs[-1] = replace(before, length=before.length + run.length, goes_on=run.goes_on)
             else:
                 whole.runs.append(replace(run, start=shift + run.start))
         whole.text += chunk.text
@@ -215,6 +236,7 @@ def line_at(lines: list[QTextLine], point: QPointF, reach: float) -> QTextLine |
 def boxes_on(chunk: Chunk, with_blanks: bool = False, from_line: int = 0) -> Iterator[Box]:
     """One box per run and line; marks leave out the blanks before a word and those that hang over the end of a line."""
     lines = lines_of(chunk)
+    mixed = _RIGHT_TO_LEFT.search(chunk.text) is not None
     first, last = 0, 0.0
     for line in lines[from_line:]:
         start, end = line.textStart(), line.textStart() + line.textLength()
@@ -227,15 +249,29 @@ def boxes_on(chunk: Chunk, with_blanks: bool = False, from_line: int = 0) -> Ite
             if run.start + run.length <= start:
                 first = index
                 continue
-            begin = max(start, run.start + (0 if with_blanks else run.blanks))
-            left, right = _span(line, begin, max(begin, min(end, run.start + run.length)))
+            begin, stop = max(start, run.start + (0 if with_blanks or run.kind == "accepted" else run.blanks)), min(end, run.end)
+            letters_begin = run.start + run.blanks
+            has_letters = max(start, letters_begin) < stop
+            at_start = has_letters and (run.began or letters_begin < start)
+            at_end = has_letters and (run.goes_on or end < run.end)
+            if has_letters and mixed:  # blanks between two directions stand apart from the letters
+                for left, right, backwards in _spans(line, max(begin, letters_begin), stop):
+                    opens = (at_end, at_start) if backwards else (at_start, at_end)
+                    rect = QRectF(left, line.y(), right - left, line.height())
+                    yield Box(rect, line.y() + line.ascent(), run.kind, run.spot, *opens)
+                continue
+            is_blank = not has_letters and run.blanks > 0
+            if is_blank and (mixed or not with_blanks):
+                continue
+            left, right = _span(line, begin, max(begin, stop))
             if left > letters - 0.5:  # Qt gives blanks only the room that is left on the line, which may be none
                 left = max(left, last)
                 last = right = min(max(right, left + HANGING), margin)
             if not with_blanks:
                 left, right = min(left, letters), min(right, letters)
             if right - left > 0.5:
-                yield Box(QRectF(left, line.y(), right - left, line.height()), line.y() + line.ascent(), run.kind, run.spot)
+                rect = QRectF(left, line.y(), right - left, line.height())
+                yield Box(rect, line.y() + line.ascent(), run.kind, run.spot, at_start, at_end, is_blank)
     if chunk.newline is not None and lines:
         line = lines[-1]
         height = min(line.height(), chunk.height - line.y())
@@ -249,7 +285,7 @@ def joined_boxes(boxes: Iterable[Box]) -> list[Box]:
     for box in boxes:
         before = joined[-1] if joined else None
         if before is not None and before.kind == box.kind == "unjudged" and before.baseline == box.baseline:
-            joined[-1] = Box(before.rect.united(box.rect), before.baseline, before.kind, before.spot)
+            joined[-1] = before.united(box)
         else:
             joined.append(box)
     return joined
@@ -258,6 +294,20 @@ def joined_boxes(boxes: Iterable[Box]) -> list[Box]:
 def _span(line: QTextLine, start: int, end: int) -> tuple[float, float]:
     first, last = x_of(line, start), x_of(line, end)
     return (first, last) if first <= last else (last, first)
+
+
+def _spans(line: QTextLine, start: int, end: int) -> list[tuple[float, float, bool]]:
+    """Where letters stand on a line with right-to-left text, as (left, right, backwards); several where other text is between."""
+    spans: list[tuple[float, float, bool]] = []
+    for run in line.glyphRuns(start, end - start):  # `cursorToX` knows one of two places where directions meet
+        advances = run.rawFont().advancesForGlyphIndexes(run.glyphIndexes())
+        edges = [(at.x(), at.x() + advance.x()) for at, advance in zip(run.positions(), advances, strict=True)]
+        left, right = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
+        if spans and left <= spans[-1][1] + 0.5 and right >= spans[-1][0] - 0.5:
+            spans[-1] = (min(left, spans[-1][0]), max(right, spans[-1][1]), run.isRightToLeft())
+        else:
+            spans.append((left, right, run.isRightToLeft()))
+    return spans
 
 
 def x_of(line: QTextLine, offset: int) -> float:

@@ -136,7 +136,7 @@ class Flow:
             return
         text = shown(text)
         chunk = self.chunks[-1]
-        blanks = len(text) - len(text.lstrip(" ")) if piece.kind != "accepted" and text.strip() else 0
+        blanks = len(text) - len(text.lstrip(" ")) if text.strip() else 0
         chunk.runs.append(PieceRun(units(chunk.text), units(text), piece.kind, piece.spot, blanks))
         chunk.text += text
         if not piece.ghost:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QTextLine
 
-from app.conversation.chunks import Chunk, line_at, lines_of
+from app.conversation.chunks import Box, Chunk, line_at, lines_of
 from app.conversation.text_flow import END, Flow
 from engine.lens.pieces import NOWHERE, Spot
 
@@ -54,22 +54,35 @@ def spot_before(flow: Flow, y: float) -> Spot | None:
 
 
 def boxes_of(flow: Flow, first: Spot, last: Spot) -> list[QRectF]:
-    """Where the tokens from `first` to `last` stand, one box per line and token, relative to the flow."""
-    found: list[QRectF] = []
+    """The areas of `fragments_of`."""
+    return [box.rect for box in fragments_of(flow, first, last)]
+
+
+def fragments_of(flow: Flow, first: Spot, last: Spot) -> list[Box]:
+    """Where the tokens from `first` to `last` stand, one box per line and token, relative to the flow.
+
+    A blank at the end of a line is left out where the letters of its word stand on the next.
+    """
+    found: list[Box] = []
     for chunk in flow.chunks[_chunk_of(flow.chunks, first) :]:
         start = chunk.first_spot
         if start is not None and start > last:
             break
-        found += [box.rect.translated(0, chunk.top) for box in flow.whole_boxes(chunk, last) if first <= box.spot <= last]
-    return found
+        found += [
+            box._replace(rect=box.rect.translated(0, chunk.top))
+            for box in flow.whole_boxes(chunk, last)
+            if first <= box.spot <= last
+        ]
+    with_letters = {box.spot for box in found if not box.is_blank}
+    return [box for box in found if not box.is_blank or box.spot not in with_letters]
 
 
-def gap_before(flow: Flow, spot: Spot) -> QRectF:
+def gap_before(flow: Flow, spot: Spot) -> Box:
     """A narrow box where a token without letters stands: behind the last letter before it."""
     chunk = flow.chunks[_chunk_of(flow.chunks, spot)]
     before = [box for box in flow.whole_boxes(chunk) if box.spot < spot]
     rect = before[-1].rect if before else QRectF(0, 0, 0, chunk.height)
-    return QRectF(rect.right(), rect.top() + chunk.top, 4, rect.height())
+    return Box(QRectF(rect.right(), rect.top() + chunk.top, 4, rect.height()), rect.bottom() + chunk.top, "plain", spot)
 
 
 def _chunk_of(chunks: Sequence[Chunk], spot: Spot) -> int:

@@ -10,8 +10,9 @@ from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPen
 from PySide6.QtWidgets import QScrollBar, QWidget
 
 from app.conversation.blocks import AnswerBlock
-from app.conversation.token_boxes import boxes_of, gap_before, spot_at, spot_before, spot_from
-from app.look.marks import bracket_over
+from app.conversation.chunks import Box
+from app.conversation.token_boxes import fragments_of, gap_before, spot_at, spot_before, spot_from
+from app.look.marks import bracket_over, fragment
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
@@ -91,25 +92,28 @@ class TokenPointer(QObject):
 
     def boxes(self, place: Place | None) -> list[QRectF]:
         """Where the tokens of a place stand in the viewport, visible or not; one box per line for a whole round."""
+        return [box.rect for box in self._fragments(place)]
+
+    def _fragments(self, place: Place | None) -> list[Box]:
         if place is None or (block := self.view.answer_block(place.turn)) is None or not block.shown:
             return []
         if place.whole_round:
-            found = _lines_of(boxes_of(block.flow, Spot(place.round, False, 0), Spot(place.round, True, LAST)))
+            found = _lines_of(fragments_of(block.flow, Spot(place.round, False, 0), Spot(place.round, True, LAST)))
         elif (spot := spot_of(place, block.answer)) is None:
             return []
-        elif not (found := boxes_of(block.flow, spot, spot)) and block.answer.text.place_of(spot) is not None:
+        elif not (found := fragments_of(block.flow, spot, spot)) and block.answer.text.place_of(spot) is not None:
             found = self._without_letters(block, spot)
         shift = QPointF(self.view.column.left(), block.top - self.view.verticalScrollBar().value()) + block.origin
-        return [box.translated(shift) for box in found]
+        return [box._replace(rect=box.rect.translated(shift)) for box in found]
 
-    def _without_letters(self, block: AnswerBlock, spot: Spot) -> list[QRectF]:
+    def _without_letters(self, block: AnswerBlock, spot: Spot) -> list[Box]:
         """Where a token is shown that has no letters of its own in the text, relative to the flow: in a fold or in a gap."""
         round_ = block.answer.rounds[spot.round]
         kind = kind_of(round_, spot)
         if kind in self._hidden(block):
             return []
         fold = fold_of(round_) if kind == "unjudged" else spot
-        return boxes_of(block.flow, fold, fold) or [gap_before(block.flow, spot)]
+        return fragments_of(block.flow, fold, fold) or [gap_before(block.flow, spot)]
 
     def _hidden(self, block: AnswerBlock | None) -> frozenset[Kind]:
         """What is left out of an answer's text; of one that is read, everything that is not the answer."""
@@ -238,7 +242,7 @@ class TokenPointer(QObject):
     def _letters(self, place: Place) -> bool:
         block = self.view.answer_block(place.turn)
         spot = None if block is None else spot_of(place, block.answer)
-        return block is not None and spot is not None and bool(boxes_of(block.flow, spot, spot))
+        return block is not None and spot is not None and bool(fragments_of(block.flow, spot, spot))
 
     def show(self, place: Place) -> None:
         """Scrolls just as far as is needed to see a place, at once."""
@@ -270,9 +274,9 @@ class TokenPointer(QObject):
                 bracket_over(painter, box, theme)
         pinned, place = self.cursor.pin_place, self.cursor.place
         if pinned is not None and pinned != place:
-            _outline(painter, self.boxes(pinned), QPen(QColor(theme.accent), 2))
+            _outline(painter, self._fragments(pinned), QPen(QColor(theme.accent), 2))
         if place is not None:
-            _outline(painter, self.boxes(place), QPen(QColor(theme.text), 2 if place == pinned else 1.4))
+            _outline(painter, self._fragments(place), QPen(QColor(theme.text), 2 if place == pinned else 1.4))
 
     def _marks_in_view(self) -> Iterator[Place]:
         """The marked places of the rounds that are in view, however many there are elsewhere."""
@@ -320,22 +324,24 @@ class TokenPointer(QObject):
         self._painted = area
 
 
-def _lines_of(boxes: Iterable[QRectF]) -> list[QRectF]:
-    """Boxes side by side become one."""
-    lines: list[QRectF] = []
+def _lines_of(boxes: Iterable[Box]) -> list[Box]:
+    """Boxes side by side become one; a round that goes on in another line is open there, as a token is."""
+    lines: list[Box] = []
     for box in boxes:
-        if lines and abs(lines[-1].center().y() - box.center().y()) < box.height() / 2:
+        if lines and abs(lines[-1].rect.center().y() - box.rect.center().y()) < box.rect.height() / 2:
             lines[-1] = lines[-1].united(box)
         else:
-            lines.append(QRectF(box))
+            if lines:
+                lines[-1], box = lines[-1]._replace(open_right=True), box._replace(open_left=True)
+            lines.append(box)
     return lines
 
 
-def _outline(painter: QPainter, boxes: list[QRectF], pen: QPen) -> None:
+def _outline(painter: QPainter, boxes: list[Box], pen: QPen) -> None:
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for box in boxes:
-        painter.drawRoundedRect(box.adjusted(-1, -2, 1, 2), 4, 4)
+        painter.drawPath(fragment(box.rect.adjusted(-1, -2, 1, 2), 4, box.open_left, box.open_right))
     painter.restore()

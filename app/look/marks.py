@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QColor, QPaintDevice, QPainter, QPen
+from PySide6.QtGui import QColor, QPaintDevice, QPainter, QPainterPath, QPen
 
 from app.look.theme import Theme
 
@@ -46,6 +46,32 @@ def rounded(painter: QPainter, box: QRect | QRectF, radius: float, filling: Fill
     painter.setPen(edge)
     painter.setBrush(Qt.BrushStyle.NoBrush if filling is None else filling)
     painter.drawRoundedRect(box, radius, radius)
+
+
+def fragment(box: QRectF, radius: float, open_left: bool, open_right: bool) -> QPainterPath:
+    """The edge of a box with round corners, without the side at which what it frames goes on in another line."""
+    path = QPainterPath()
+    if not (open_left or open_right):
+        path.addRoundedRect(box, radius, radius)
+        return path
+    left, right, top, bottom, across = box.left(), box.right(), box.top(), box.bottom(), 2 * radius
+    path.moveTo(right if open_right else right - radius, top)
+    if open_left:
+        path.lineTo(left, top)
+        path.moveTo(left, bottom)
+    else:
+        path.lineTo(left + radius, top)
+        path.arcTo(QRectF(left, top, across, across), 90, 90)
+        path.lineTo(left, bottom - radius)
+        path.arcTo(QRectF(left, bottom - across, across, across), 180, 90)
+    if open_right:
+        path.lineTo(right, bottom)
+        return path
+    path.lineTo(right - radius, bottom)
+    path.arcTo(QRectF(right - across, bottom - across, across, across), 270, 90)
+    path.lineTo(right, top + radius)
+    path.arcTo(QRectF(right - across, top, across, across), 0, 90)
+    return path
 
 
 def bracket_over(painter: QPainter, box: QRectF, theme: Theme) -> None:

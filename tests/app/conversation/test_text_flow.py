@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPointF
-from PySide6.QtGui import QFont, QTextCharFormat
+from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTextLayout
 from pytestqt.qtbot import QtBot
 
 from app.conversation.letter_looks import Style
 from app.conversation.line_looks import units
 from app.conversation.markdown_source import shown
 from app.conversation.text_flow import MAX_LINES, Flow
-from app.conversation.token_boxes import boxes_of, spot_at
+from app.conversation.token_boxes import boxes_of, fragments_of, spot_at
 from app.look import theme as themes
 from app.session.answer_pieces import AnswerPieces
 from engine.lens.pieces import Kind, Piece, Spot
@@ -68,6 +68,76 @@ def test_growing_gives_the_same_lines_as_all_at_once(qtbot: QtBot, text: str) ->
     assert places(grown) == places(together)
     assert grown.height == together.height
     assert grown.text_between(0, grown.length) == together.text_between(0, together.length)
+
+
+def tokens_in(words: list[str]) -> list[Piece]:
+    """One piece for each of these, accepted."""
+    return [Piece(word, "accepted", Spot(index, True, 0)) for index, word in enumerate(words)]
+
+
+@pytest.mark.parametrize("width", [230, 300, 420])
+def test_a_token_that_wraps_has_one_frame_that_is_open_at_the_break(qtbot: QtBot, width: float) -> None:
+    """A word that moves to the next line leaves no frame around its blank behind."""
+    words = [
+        "The",
+        " keeper",
+        " climbed",
+        " two-hundred-and-eleven-steps-every-evening-without-complaint",
+        " and",
+        " lit",
+        " it",
+    ] * 9
+    laid_out = flow(width)
+    laid_out.append(tokens_in(words))
+    torn = 0
+    for index, word in enumerate(words):
+        spot = Spot(index, True, 0)
+        boxes = fragments_of(laid_out, spot, spot)
+        edges = [(box.open_left, box.open_right) for box in boxes]
+        expected = [(at > 0, at < len(boxes) - 1) for at in range(len(boxes))]
+        assert edges == expected, word
+        assert len(boxes) == 1 or len(word) > 20, f"{word!r} fits a line"
+        assert all(box.rect.width() > 8 for box in boxes)
+        torn += len(boxes) > 1
+    assert torn > 5 and len(laid_out.chunks) > 1, "also across chunks"
+
+
+RIGHT_TO_LEFT = "كان حارس המגדלור المنارة يصعد كل ليلة الدرج الحلزوني الطويل ليضيء"
+
+
+@pytest.mark.parametrize("width", [150, 260, 420])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_boxes_of_right_to_left_text_are_where_qt_paints_its_selection(qtbot: QtBot, width: float, mixed: bool) -> None:
+    words = [" " + word for word in RIGHT_TO_LEFT.split()]
+    if mixed:
+        words = [part for pair in zip(words, [" the", " keeper", " went", " 12"] * 3, strict=False) for part in pair]
+    words += [" ليضيء-المصباح-ويرشد-السفن-عبر-الضباب-الكثيف-إلى-الميناء-الآمن"]
+    laid_out = flow(width)
+    laid_out.append(tokens_in(words))
+    seen = 0
+    for chunk in laid_out.chunks:
+        assert chunk.layout is not None
+        for run in chunk.runs:
+            image = QImage(round(width) + 40, round(chunk.height) + 8, QImage.Format.Format_RGB32)
+            image.fill(0)
+            selected = QTextLayout.FormatRange()
+            selected.start, selected.length = run.start + run.blanks, run.length - run.blanks
+            look = QTextCharFormat()
+            look.setBackground(QColor("red"))
+            look.setForeground(QColor("red"))
+            selected.format = look
+            painter = QPainter(image)
+            chunk.layout.draw(painter, QPointF(0, 0), [selected])
+            painter.end()
+            boxes = [box.rect for box in laid_out.whole_boxes(chunk) if box.spot == run.spot]
+            for index in range(chunk.layout.lineCount()):
+                line = chunk.layout.lineAt(index)
+                y = round(line.y()) + 1
+                red = {x for x in range(image.width()) if image.pixelColor(x, y) == QColor("red")}
+                ours = {x for box in boxes if abs(box.top() - line.y()) < 1 for x in range(round(box.left()), round(box.right()))}
+                assert len(red ^ ours) <= 4 * max(1, len(boxes)), (words[run.spot.round], index)
+                seen += bool(red)
+    assert seen >= len(words)
 
 
 def test_a_chunk_never_grows_tall_so_a_round_costs_the_same_at_the_end(qtbot: QtBot) -> None:

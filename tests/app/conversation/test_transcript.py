@@ -29,7 +29,7 @@ def test_one_key_shows_no_ghosts_then_rejected_ones_then_all(qtbot: QtBot, open_
         return window.settings.ghosts, kinds & {"rejected", "unjudged"}, f"{window.status.ghosts.text()}, {checked}"
 
     assert shown() == ("all", {"rejected", "unjudged"}, "Ghosts: all, all")
-    qtbot.keyClick(window, Qt.Key.Key_F2)
+    qtbot.keyClick(window, Qt.Key.Key_G, Qt.KeyboardModifier.ControlModifier)
     assert shown() == ("none", set(), "Ghosts: none, none")
     assert window.transcript.session.turns[0].answer.text.text == STORY
     width = window.status.ghosts.width()
