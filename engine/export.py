@@ -54,6 +54,7 @@ def write(
     ghosts: Ghosts | None = None,
     compared: bool = False,
     may_replace: Callable[[list[Path]], bool] = lambda existing: True,
+    verdict: tuple[str, ...] = (),
 ) -> tuple[Path, ...]:
     """Write an export; returns the files that are there now, that of `path` first.
 
@@ -61,14 +62,14 @@ def write(
 
     Args:
         form: one of `FORMATS` or its name.
-        chart, theme, ghosts, compared: see `engine.exports.formats.Wanted`.
+        chart, theme, ghosts, compared, verdict: see `engine.exports.formats.Wanted`.
         may_replace: called with the files that are there already, if there are any; where it returns False, nothing is written.
 
     Raises:
         DraftlightError: it cannot be written, and nothing has changed; or Parquet is not available.
     """
     known = FORMATS[form] if isinstance(form, str) else form
-    made = known.maker()(traces, Wanted(chart, theme, ghosts, path.suffix.lower(), compared))
+    made = known.maker()(traces, Wanted(chart, theme, ghosts, path.suffix.lower(), compared, verdict))
     first, *others = made
     ending = path.suffix if path.suffix.lower() in known.endings else next(iter(known.endings))
     if others:

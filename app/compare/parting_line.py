@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel
 
 from app.compare.comparison import LETTERS, Comparison
-from app.compare.finding import CONTRARY
+from app.compare.finding import CONTRARY, agreeing, closing, rule_findings
 from app.look.widgets import named, push_button
 from engine import near_ties
 from engine.lens.pieces import visible
@@ -102,3 +102,14 @@ def parting_words(comparison: Comparison) -> str:
         known += [] if token.border is None else [f"border {token.border:.3g}"]
         parts.append(f"{letter} “{shown}”" + (f" ({', '.join(known)})" if known else ""))
     return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."
+
+
+def verdict_of(comparison: Comparison) -> tuple[str, ...]:
+    """What a comparison has found, a sentence or two each, as its page says it."""
+    findings = rule_findings(comparison)
+    if findings:
+        return tuple(filter(None, (*(finding.words for finding in findings), *closing(comparison))))
+    relations = (comparison.relation(index) for index in range(len(comparison.columns)))
+    parted = parting_words(comparison)
+    whys = dict.fromkeys(relation.words for relation in relations if parted and relation is not None and relation.words)
+    return tuple(filter(None, (parted or agreeing(comparison), *whys)))

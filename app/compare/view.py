@@ -18,7 +18,7 @@ from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare.controls import CompareBar
 from app.compare.finding import agreeing, closing, rule_findings, waiting_for
 from app.compare.linked_columns import LinkedColumns
-from app.compare.parting_line import LONGEST, PartingLine, parting_words
+from app.compare.parting_line import LONGEST, PartingLine, parting_words, verdict_of
 from app.compare.presets import PRESETS, Preset
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, write_samples
@@ -404,7 +404,17 @@ class CompareView(QWidget):
         theme, plain, ghosts = theme_of(settings), comparison.plain_runs, settings.compare_ghosts
         may_replace = asking(self)
         if self._written(
-            lambda: export_session(comparison.traces, path, kind, theme, plain, ghosts, compared=True, may_replace=may_replace)
+            lambda: export_session(
+                comparison.traces,
+                path,
+                kind,
+                theme,
+                plain,
+                ghosts,
+                compared=True,
+                may_replace=may_replace,
+                verdict=verdict_of(comparison),
+            )
         ):
             self.exported.emit(str(path.parent), kind.id)
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 Measure = Callable[[str, float], float]
 """Width in pixels of a text in a size."""
 
+CODE = 0.9
+"""Size of code relative to the text around it."""
 _NARROW = "ijl'|!.,:;`"
 _WIDTHS = {
     " ": 0.278, "f": 0.29, "t": 0.29, "r": 0.345, "I": 0.29, "-": 0.345, "(": 0.345, ")": 0.345, "[": 0.3, "]": 0.3, "/": 0.3,
@@ -19,6 +21,14 @@ _WIDTHS = {
 def estimated(text: str, size: float) -> float:
     """Width of a text in a common sans-serif font, where none can be asked; wide enough for most of them."""
     return 1.1 * size * sum(map(_width, text))
+
+
+def code_width(text: str, size: float) -> float:
+    """Width of a text in a fixed-width font of `CODE` times the size, two cells for each wide letter."""
+    cells = sum(
+        2 if unicodedata.east_asian_width(letter) in "WF" else 0 if unicodedata.combining(letter) else 1 for letter in text
+    )
+    return 0.6 * CODE * size * cells
 
 
 def _width(letter: str) -> float:
@@ -39,6 +49,7 @@ class TextRun:
 
     Attributes:
         left, width: in pixels, the blanks before the text included. indent: width of these blanks. line: counted from 0.
+        code: whether it is set in a fixed-width font.
     """
 
     text: str
@@ -47,6 +58,7 @@ class TextRun:
     width: float
     indent: float
     line: int
+    code: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,50 +67,62 @@ class _Part:
     state: str
     blank: str
     new_line: bool
+    code: bool = False
 
 
 def lay_out(
-    tokens: Iterable[tuple[str, str]], width: float, most: int, size: float, measure: Measure
+    tokens: Iterable[tuple[str, str] | tuple[str, str, bool]], width: float, most: int, size: float, measure: Measure
 ) -> tuple[list[TextRun], bool]:
     """Lines of at most `width` pixels.
 
     Args:
-        tokens: (text, state) in reading order. most: lines; what is left over is replaced by "…".
+        tokens: (text, state) in reading order, of code with a True. most: lines; what is left over is replaced by "…".
 
     Returns the runs, and whether everything found room.
     """
     runs: list[TextRun] = []
+
+    def wide(text: str, code: bool) -> float:
+        """Width of a text in its font."""
+        return code_width(text, size) if code else measure(text, size)
+
     x, line = 0.0, 0
-    breaks = False
+    breaks, begins, before = False, True, ""  # before: blanks of tokens that are nothing else
     for word in _words(tokens):
         breaks = breaks or (word[0].new_line and bool(runs))
+        begins = begins or word[0].new_line
+        before = "" if word[0].new_line else before
         if not any(part.text for part in word):
+            before += "".join(part.blank for part in word)
             continue  # empty lines are left out
+        word[0], before = replace(word[0], blank=before + word[0].blank), ""
         if breaks:
             x, line, breaks = 0.0, line + 1, False
-        needed = sum(measure(part.blank + part.text, size) for part in word)
+        needed = sum(wide(part.blank + part.text, part.code) for part in word)
         if x > 0 and x + needed > width:
             x, line = 0.0, line + 1
         if line >= most:
             return _ended(runs, most, width, size, measure), False
         for part in word:
-            for piece in _fitting(part, x, width, size, measure):
-                if runs and runs[-1].line == line and x > 0 and x + measure(piece.blank + piece.text, size) > width:
+            for piece in _fitting(part, width, wide):
+                if runs and runs[-1].line == line and x > 0 and x + wide(piece.blank + piece.text, piece.code) > width:
                     x, line = 0.0, line + 1
                     if line >= most:
                         return _ended(runs, most, width, size, measure), False
-                blank = "" if x == 0 and not part.new_line else piece.blank
-                indent = measure(blank, size) if blank else 0.0
-                taken = indent + measure(piece.text, size)
-                runs.append(TextRun(piece.text, piece.state, x, taken, indent, line))
+                blank = "" if x == 0 and not begins else piece.blank
+                begins = False
+                indent = wide(blank, piece.code) if blank else 0.0
+                taken = indent + wide(piece.text, piece.code)
+                runs.append(TextRun(piece.text, piece.state, x, taken, indent, line, piece.code))
                 x += taken
     return runs, True
 
 
-def _words(tokens: Iterable[tuple[str, str]]) -> Iterator[list[_Part]]:
+def _words(tokens: Iterable[tuple[str, str] | tuple[str, str, bool]]) -> Iterator[list[_Part]]:
     """Parts that belong to one word; a word begins at a blank or a line."""
     word: list[_Part] = []
-    for text, state in tokens:
+    for text, state, *more in tokens:
+        code = bool(more and more[0])
         for index, segment in enumerate(text.replace("\r\n", "\n").replace("\t", "    ").split("\n")):
             shown = _clean(segment)
             blank = shown[: len(shown) - len(shown.lstrip(" "))]
@@ -109,9 +133,9 @@ def _words(tokens: Iterable[tuple[str, str]]) -> Iterator[list[_Part]]:
             if shown.strip(" ") or starts or blank:
                 before = word[-1] if word else None
                 if before is not None and not before.text and not starts:
-                    word[-1] = _Part(shown[len(blank) :], state, before.blank + blank, before.new_line)
+                    word[-1] = _Part(shown[len(blank) :], state, before.blank + blank, before.new_line, code)
                 else:
-                    word.append(_Part(shown[len(blank) :], state, blank, starts))
+                    word.append(_Part(shown[len(blank) :], state, blank, starts, code))
     if word:
         yield word
 
@@ -121,11 +145,11 @@ def _clean(text: str) -> str:
     return "".join(letter for letter in text if letter in " \u200d" or not unicodedata.category(letter).startswith(("C", "Z")))
 
 
-def _fitting(part: _Part, x: float, width: float, size: float, measure: Measure) -> Iterator[_Part]:
+def _fitting(part: _Part, width: float, wide: Callable[[str, bool], float]) -> Iterator[_Part]:
     """A part in pieces no wider than a line."""
     rest = part
-    while rest.text and measure(rest.text, size) > width:
-        end = max(1, int(len(rest.text) * width / measure(rest.text, size)) - 1)
+    while rest.text and wide(rest.text, rest.code) > width:
+        end = max(1, int(len(rest.text) * width / wide(rest.text, rest.code)) - 1)
         yield replace(rest, text=rest.text[:end])
         rest = replace(rest, text=rest.text[end:], blank="", new_line=False)
     yield rest

@@ -111,13 +111,14 @@ def export_session(
     ghosts: Ghosts = "all",
     compared: bool = False,
     may_replace: Callable[[list[Path]], bool] = lambda existing: True,
+    verdict: tuple[str, ...] = (),
 ) -> tuple[Path, ...]:
     """Writes these answers, or a share card of the latest or of all compared ones; returns what was written, `path` first.
 
     Args:
         theme: of a share card. A report follows the system of whoever reads it.
         ghosts: how many of them a report opens with, and a card shows.
-        compared: whether they stand side by side.
+        compared: whether they stand side by side. verdict: what their comparison has found, a sentence each.
         plain: measured plain runs by the path of the trace that each is compared with.
         may_replace: called with the files beside `path` that are there already; where it returns False, nothing is written.
 
@@ -134,4 +135,6 @@ def export_session(
         others = [file for file in existing if file != path]
         return not others or may_replace(others)
 
-    return export.write(read, kind.form, path, theme=theme, ghosts=ghosts, compared=compared, may_replace=may_replace_others)
+    return export.write(
+        read, kind.form, path, theme=theme, ghosts=ghosts, compared=compared, may_replace=may_replace_others, verdict=verdict
+    )

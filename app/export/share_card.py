@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import ascii_uppercase
 
 import numpy as np
 
-from app.export.card_text import Measure, TextRun, estimated, lay_out
+from app.export.card_text import CODE, Measure, TextRun, estimated, lay_out
 from app.export.pictures import content
 from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
@@ -21,6 +22,7 @@ from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.formats import Wanted
 from engine.exports.tables import compared, dividers_of, last_question, options_of, throughput
 from engine.lens.bins import proposals_shown
+from engine.lens.code_places import CodePlaces
 from engine.lens.dividers import Divider
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
 from engine.lens.shared_wording import LEGEND, RULE_TITLES, all_words, drafter_title, filter_words
@@ -33,6 +35,7 @@ WIDTH = 1200.0
 MARGIN = 48.0
 INSIDE = WIDTH - 2 * MARGIN
 TEXT, LINE = 20.0, 36.0
+VERDICT, VERDICT_LINE = 22.0, 34.0
 WORDS = re.compile(r"\n|[^\S\n]*\S+")
 PROMPT_LINES, ANSWER_LINES = 2, 8
 COLUMNS, STRIP, STRETCHES = 200, 52.0, 15.0
@@ -46,7 +49,8 @@ def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
 
         measure = measured
     how = wanted.theme, measure, wanted.ghosts or "rejected"
-    svg = compared_svg(traces, *how) if wanted.compared and len(traces) > 1 else card_svg(traces[-1], *how)
+    together = wanted.compared and len(traces) > 1
+    svg = compared_svg(traces, *how, verdict=wanted.verdict) if together else card_svg(traces[-1], *how)
     return {"card": content(svg, wanted.ending)}
 
 
@@ -55,18 +59,36 @@ def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated, gh
     return _card(trace, theme, measure, ghosts).document(bare=True)
 
 
-def compared_svg(traces: Sequence[Trace], theme: str = "dark", measure: Measure = estimated, ghosts: Ghosts = "rejected") -> str:
-    """The cards of compared answers as one SVG document, two beside each other, each under its letter, rule and drafter."""
+def compared_svg(
+    traces: Sequence[Trace],
+    theme: str = "dark",
+    measure: Measure = estimated,
+    ghosts: Ghosts = "rejected",
+    verdict: Sequence[str] = (),
+) -> str:
+    """The cards of compared answers as one SVG document, two beside each other, each under its letter, rule and drafter.
+
+    Args:
+        verdict: what the comparison has found, a sentence each, which stands above them.
+    """
     cards = [
         _card(trace, theme, measure, ghosts, f"{letter}: {_title(trace)}")
         for letter, trace in zip(ascii_uppercase, traces, strict=False)
     ]
     rows = [cards[at : at + 2] for at in range(0, len(cards), 2)]
     heights = [max(card.height for card in row) for row in rows]
-    words = "\n".join(card.words for card in cards)
-    drawing = Drawing("comparison", 2 * WIDTH, sum(heights), cards[0].palette, words)
+    told: list[TextRun] = []
+    for sentence in verdict:
+        runs, _ = lay_out(((word, "verdict") for word in WORDS.findall(sentence)), 2 * WIDTH - 2 * MARGIN, 4, VERDICT, measure)
+        first = _lines(told)
+        told += [replace(run, line=run.line + first) for run in runs]
+    words = "\n".join([*verdict, *(card.words for card in cards)])
+    top = MARGIN + VERDICT_LINE * _lines(told) if told else 0.0
+    drawing = Drawing("comparison", 2 * WIDTH, top + sum(heights), cards[0].palette, words)
     drawing.rect(0, 0, drawing.width, drawing.height, drawing.palette.background)
-    top = 0.0
+    for run in told:
+        x, wide, y = MARGIN + run.left + run.indent, run.width - run.indent, MARGIN + 20 + VERDICT_LINE * run.line
+        drawing.text(x, y, run.text, drawing.palette.text, VERDICT, length=wide)
     for row, height in zip(rows, heights, strict=True):
         for place, card in enumerate(row):
             drawing.place(card, place * WIDTH, top)
@@ -116,13 +138,17 @@ def _card(trace: Trace, theme: str, measure: Measure, ghosts: Ghosts, heading: s
     return drawing
 
 
-def _tokens(trace: Trace, divided: Sequence[Divider], ghosts: Ghosts) -> Iterator[tuple[str, str]]:
-    """Text and state of what the card shows of the answer, with a word where rule, drafter or gamma changed."""
+def _tokens(trace: Trace, divided: Sequence[Divider], ghosts: Ghosts) -> Iterator[tuple[str, str, bool]]:
+    """Text and state of what the card shows of the answer and whether it is code, with a word where rule, drafter or gamma
+    changed."""
     due = deque(divided)
+    answer = "".join(piece.text for piece in pieces(trace.rounds) if not piece.ghost)
+    places = CodePlaces(trace.given_text + answer, len(trace.given_text))
     for piece in folded(piece for piece in pieces(trace.rounds) if piece.kind not in HIDDEN[ghosts]):
         while due and piece.spot.round >= due[0].first:
-            yield f" [{due.popleft().from_here}]", "divider"
-        yield piece.text, piece.kind
+            yield f" [{due.popleft().from_here}]", "divider", False
+        for text, code in places.parts(piece.text, piece.ghost):
+            yield text, piece.kind, code
 
 
 def _stretch_words(trace: Trace) -> list[str]:
@@ -169,7 +195,7 @@ def _run(drawing: Drawing, run: TextRun, left: float, top: float, palette: Palet
     elif run.state in ("more", "divider"):
         colour = palette.dim
     if run.text:
-        drawing.text(inner, baseline, run.text, colour, size, length=inner_width)
+        drawing.text(inner, baseline, run.text, colour, size * (CODE if run.code else 1), mono=run.code, length=inner_width)
     if run.state == "correction" and run.text:
         drawing.rect(inner, baseline + 5, inner_width, 1.4, palette.correction)
     elif run.state == "bonus" and run.text:

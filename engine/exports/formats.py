@@ -24,6 +24,7 @@ class Wanted:
     Attributes:
         chart: a name of `engine.lens.chart_kinds.CHARTS`. theme: "dark" or "light", of pictures, which show the latest answer.
         compared: whether the answers stand side by side, so that a share card shows all of them.
+        verdict: what their comparison has found, a sentence each.
         ghosts: how many of them the answer shows at first; None leaves it to the format.
         ending: of the file's name, one of the format's.
     """
@@ -33,6 +34,7 @@ class Wanted:
     ghosts: Ghosts | None = None
     ending: str = ""
     compared: bool = False
+    verdict: tuple[str, ...] = ()
 
 
 OTHER_ENDINGS = frozenset(

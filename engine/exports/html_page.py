@@ -113,6 +113,7 @@ figure svg { display: block; width: 100%; height: auto; }
 .accepted { background: var(--accepted-tint); border-radius: 3px; }
 .given { color: var(--dim); }
 .answer [data-word] { white-space: normal; }
+.answer code { font-size: .88em; white-space: pre-wrap; }
 .correction { text-decoration: underline 1px var(--correction); text-underline-offset: 4px; }
 .bonus { text-decoration: underline dotted 1.5px var(--bonus); text-underline-offset: 4px; }
 .rejected { color: var(--ghost); text-decoration: line-through; font-size: .88em; }

@@ -28,6 +28,7 @@ from engine.exports.tables import (
     prompt_tokens,
 )
 from engine.lens.chart_kinds import CHARTS
+from engine.lens.code_places import CodePlaces
 from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, Piece, Spot, pieces, visible, visible_candidate
 from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, likeness
 from engine.lens.shared_wording import FIGURES, FINISH_WORDS, LEGEND, RULE_TITLES, drafter_title
@@ -227,19 +228,25 @@ def _legend(index: int, ghosts: Ghosts) -> str:
     return f"<div class=legend>{entries}{toggle}</div>"
 
 
-def _marked(state: str, words: str, details: str = "", word: bool = False) -> str:
+def _marked(state: str, words: str, details: str = "", word: bool = False, parts: Sequence[tuple[str, bool]] = ()) -> str:
     """A token as its state looks; what never became text is a deletion to whoever listens.
 
-    `word`: it is a word like any other, whose blank needs no look of its own at the end of a line.
+    Args:
+        word: it is a word like any other, whose blank needs no look of its own at the end of a line.
+        parts: the words again, in parts with whether each is code.
     """
     tag = "del" if state in GHOSTS else "span"
     told = f' data-d="{text(details)}"' if details else ""
-    return f'<{tag} class="{state}"{told}{" data-word" * word}>{text(words)}</{tag}>'
+    shown = "".join(f"<code>{text(part)}</code>" if code else text(part) for part, code in parts) or text(words)
+    word = word and not any(code for _, code in parts)
+    return f'<{tag} class="{state}"{told}{" data-word" * word}>{shown}</{tag}>'
 
 
 def _given(trace: Trace) -> str:
     given = trace.given_text
-    return _marked("given", given, "The answer was started with this text: it branches off another answer.") if given else ""
+    parts = CodePlaces(given).parts(given)
+    why = "The answer was started with this text: it branches off another answer."
+    return _marked("given", given, why, parts=parts) if given else ""
 
 
 def _spans(trace: Trace) -> Iterator[str]:
@@ -247,6 +254,8 @@ def _spans(trace: Trace) -> Iterator[str]:
     asked = trace.part("options").get("temperature")
     temperature = float(asked) if isinstance(asked, (int, float)) else math.nan
     due = deque(dividers_of(trace))
+    text_of_answer = "".join(piece.text for piece in pieces(trace.rounds) if not piece.ghost)
+    places = CodePlaces(trace.given_text + text_of_answer, len(trace.given_text))
     before = {False: trace.given_text, True: trace.given_text}  # by whether ghosts count
     for (index, kind), group in groupby(pieces(trace.rounds), key=lambda piece: (piece.spot.round, piece.kind)):
         while due and index >= due[0].first:
@@ -255,7 +264,8 @@ def _spans(trace: Trace) -> Iterator[str]:
         tokens = ""
         for piece in run:
             word = bool(WORD.fullmatch(piece.text)) and not any(text[-1:].isspace() or not text for text in before.values())
-            tokens += _marked(kind, piece.text, details(trace.rounds[index], piece.spot, temperature), word)
+            parts = places.parts(piece.text, piece.ghost)
+            tokens += _marked(kind, piece.text, details(trace.rounds[index], piece.spot, temperature), word, parts)
             before[True] = piece.text
             if not piece.ghost:
                 before[False] = piece.text

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -726,6 +728,14 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     window.chat.keep(appearance="light")
     view.write_answers(kind_named("card-svg"), tmp_path / "both.svg")
     card = (tmp_path / "both.svg").read_text(encoding="utf-8")
+    shown = [
+        *(field.words.text() for field in view.band.fields if not field.isHidden()),
+        view.parting.words.accessibleDescription(),
+    ]
+    in_card = "".join(re.findall(r"<text[^>]*>([^<]*)</text>", card))
+    for sentence in filter(None, shown):
+        assert unescape(in_card).replace(" ", "").find(sentence.replace(" ", "")) >= 0, "the picture says what the page says"
+    assert any(shown)
     assert "A: No drafter" in card and "B: " in card, "all answers are on it"
     assert drawing.LIGHT.background in card, "in the colours of the window"
     assert len(json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))["answers"]) == 2

@@ -10,9 +10,10 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.export import share_card
-from app.export.card_text import estimated, lay_out
+from app.export.card_text import code_width, estimated, lay_out
 from app.export.kinds import PICTURES
 from engine.export import write
+from engine.exports import drawing
 from engine.lens.pieces import GHOST_STEPS
 from engine.metrics import stretches, summarise
 from engine.trace import PlainRun, Trace, read
@@ -185,3 +186,38 @@ def test_a_card_shows_as_many_ghosts_as_it_is_asked_to(tmp_path: Path) -> None:
     shown = {ghosts: words(share_card.card_svg(trace, ghosts=ghosts)) for ghosts in GHOST_STEPS}
     assert [rejected in shown[ghosts] for ghosts in GHOST_STEPS] == [False, True, True]
     assert [any(word.startswith("⋯") for word in shown[ghosts]) for ghosts in GHOST_STEPS] == [False, False, True]
+
+
+CODE = "Count:\n\n```python\ndef f(words):\n    for word in words:\n        yield word\n```\nDone here."
+
+
+def test_code_on_a_card_keeps_its_fixed_width_its_indentation_and_its_marks(tmp_path: Path) -> None:
+    """The left edges of lines of code differ by four cells for each level, whatever the tokens are."""
+    trace = read(write_trace(tmp_path / "code.jsonl", story_rounds(CODE)))
+    root = ElementTree.fromstring(share_card.card_svg(trace, ghosts="none"))
+    said = [(each.text or "", each) for each in root.iter(f"{SVG}text")]
+    fixed = [(words, float(each.get("x", "0"))) for words, each in said if "mono" in (each.get("font-family") or "").lower()]
+    plain = [words for words, each in said if each.get("font-family") is None]
+    left = {words: x for words, x in fixed if words in ("def", "for", "yield")}
+    cell = code_width(" ", share_card.TEXT)
+    assert left["for"] - left["def"] == pytest.approx(4 * cell) and left["yield"] - left["def"] == pytest.approx(8 * cell)
+    assert "Done" in plain and "here." in plain and "def" not in plain
+    assert drawing.LIGHT.accepted_tint in share_card.card_svg(trace, "light", ghosts="none")
+
+
+def test_indentation_of_tokens_that_are_blank_adds_up() -> None:
+    runs, _ = lay_out([("a", "x"), ("\n", "x"), ("  ", "x"), ("  ", "x"), ("b", "x")], 500, 4, 20, estimated)
+    assert [(run.text, run.line) for run in runs] == [("a", 0), ("b", 1)]
+    assert runs[1].indent == pytest.approx(estimated("    ", 20))
+
+
+def test_the_picture_of_a_comparison_has_its_verdict(tmp_path: Path, trace: Trace) -> None:
+    verdict = ("Gumbel: same text with both drafters: 53 of 53 tokens.", "First difference at token 12: A “sea”, B “<wall>”.")
+    (path,) = write([trace, trace], PICTURES["card"], tmp_path / "both.svg", compared=True, verdict=verdict)
+    said = words(path.read_text(encoding="utf-8"))
+    assert {word for sentence in verdict for word in sentence.split()} <= set(said)
+    without = ElementTree.fromstring(share_card.compared_svg([trace, trace]))
+    with_it = ElementTree.parse(path).getroot()
+    assert float(with_it.get("height", "0")) > float(without.get("height", "0"))
+    (alone,) = write([trace], PICTURES["card"], tmp_path / "one.svg")
+    assert "Gumbel:" not in words(alone.read_text(encoding="utf-8"))

@@ -172,7 +172,7 @@ def test_settings_are_kept_for_the_next_start(qtbot: QtBot, open_window: Open, t
     path = tmp_path / "settings.json"
     window, _ = open_window(path=path)
     window.header.gamma.setValue(6)
-    qtbot.keyClick(window, Qt.Key.Key_F2)
+    qtbot.keyClick(window, Qt.Key.Key_G, Qt.KeyboardModifier.ControlModifier)
     window.set_appearance("light")
     window.resize(1000, 700)
     window.close()

@@ -382,3 +382,14 @@ def test_a_report_opens_with_the_ghosts_that_were_shown_and_lets_the_reader_choo
     assert [switch["value"] for switch in switches if "checked" in switch] == [ghosts] * 2
     assert len({switch["name"] for switch in switches}) == 2, "each answer has a switch of its own"
     assert " been" in page.ghosts, "what is hidden is there to be shown"
+
+
+def test_code_in_a_report_is_marked_as_code_and_keeps_every_blank(tmp_path: Path) -> None:
+    code = "Count:\n\n```python\ndef f(words):\n    for word in words:\n        yield word\n```\nDone here."
+    page = to_html(read_traces([write_trace(tmp_path / "code.jsonl", story_rounds(code))]))
+    answer = page.split("<div class=answer>", 1)[1].split("</div>", 1)[0]
+    shown = re.sub(r"<del .*?</del>|<b class=fold.*?</b>", "", answer, flags=re.DOTALL)
+    fixed = "".join(re.findall(r"<code>(.*?)</code>", shown, flags=re.DOTALL))
+    assert fixed == "```python\ndef f(words):\n    for word in words:\n        yield word\n```"
+    assert re.search(r'class="accepted"[^>]*><code>', shown), "the colours of tokens stay"
+    assert "code" in page.split("<style>")[1] and "monospace" in page
