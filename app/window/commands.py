@@ -18,7 +18,7 @@ from app.session.settings import PanelPage, Settings
 from app.window.attaching import Attaching
 from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
-from app.window.documentation import NONE_HERE, documentation, open_documentation
+from app.window.documentation import NONE_HERE, has_documentation
 from app.window.menu_bar import edit_commands, window_menu
 from app.window.messages import Messages
 from app.window.models_controller import ModelsController
@@ -117,6 +117,9 @@ class Commanded(Protocol):
 
     def show_tour(self) -> None:
         """What the parts of the window are for, one after the other."""
+
+    def open_documentation(self) -> None:
+        """The documentation on this computer."""
 
     def show_about(self) -> None:
         """Versions, licence and data folder."""
@@ -223,7 +226,7 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("optionsAction", "Sampling options", "Go", window.open_options, ("Ctrl+;",), group="models"),
         *(window_menu() if menu_bar else ()),
         Command("tourAction", "Show the tour", "Help", window.show_tour),
-        Command("documentationAction", "Documentation", "Help", open_documentation),
+        Command("documentationAction", "Documentation", "Help", window.open_documentation),
         Command("shortcutsAction", "Keyboard shortcuts", "Help", window.show_shortcuts, ("F1", "Ctrl+/")),
         Command("aboutAction", "About Draftlight", "Help", window.show_about),
     ]
@@ -273,7 +276,7 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
     reasons["findAction"] = "" if session.turns else "There is nothing to find yet."
     comparison = "Stop the comparison or wait until it has finished." if comparing is not None and comparing.running else ""
     reasons["benchAction"] = busy or comparison
-    reasons["documentationAction"] = "" if documentation() is not None else NONE_HERE
+    reasons["documentationAction"] = "" if has_documentation() else NONE_HERE
     return reasons | {
         "saveChartsAction": pictures,
         "shareCardAction": pictures,

@@ -1,4 +1,4 @@
-"""Where the documentation is on this computer, and opening it: nothing is fetched."""
+"""Where the documentation is on this computer, and opening it: built pages in the browser, else their Markdown in a window."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from pathlib import Path
 
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QWidget
+
+from app.window.manual import FIRST, SOURCES, ManualWindow
 
 _ROOT = Path(__file__).resolve().parents[2]
 PLACES = (_ROOT / "dist" / "docs", _ROOT / "assets" / "manual")
 """Where `make docs` leaves it in a checkout, and where `make wheel` puts that into a package."""
 NONE_HERE = "This copy has no documentation. In a checkout, “make docs” builds it."
+
+
+def has_documentation() -> bool:
+    """Whether there are pages to show, built or not."""
+    return documentation() is not None or (SOURCES / FIRST).is_file()
 
 
 @cache
@@ -20,7 +28,9 @@ def documentation() -> Path | None:
     return next((place / "index.html" for place in PLACES if (place / "index.html").is_file()), None)
 
 
-def open_documentation() -> None:
-    """Shows its first page in the browser."""
+def open_documentation(window: QWidget) -> None:
+    """Shows its first page, in the browser if it was built."""
     if (page := documentation()) is not None:
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(page)))
+    elif has_documentation():
+        ManualWindow(window).show()

@@ -55,6 +55,7 @@ from app.window.attaching import Attaching
 from app.window.chat_files import ChatFiles
 from app.window.chats_controller import ChatsController
 from app.window.commands import why_not, window_commands
+from app.window.documentation import open_documentation
 from app.window.dropped_folders import DroppedFolders, dropped_anything
 from app.window.dropping import Dropping
 from app.window.gc_scheduler import GcScheduler
@@ -881,6 +882,10 @@ class Window(QMainWindow):
         """Goes from one part of the window to the next and says what it is for."""
         self.pages.leave_comparison()
         self.tour.begin()
+
+    def open_documentation(self) -> None:
+        """Opens the documentation on this computer."""
+        open_documentation(self)
 
     def show_about(self) -> None:
         """Shows versions, licence and data folder."""

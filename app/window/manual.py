@@ -1,0 +1,106 @@
+"""The documentation as it stands in a checkout where it was not built: its Markdown pages, in a window."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from PySide6.QtCore import QSize, Qt, QUrl, Slot
+from PySide6.QtGui import QTextBlockFormat, QTextCursor, QTextDocument
+from PySide6.QtWidgets import QTextBrowser, QWidget
+
+from app.conversation.link_question import LinkQuestion
+from app.look.placing import at_most_the_screen
+from app.look.widgets import PassingDialog, in_column, in_row, named, push_button, stretch
+
+SOURCES = Path(__file__).resolve().parents[2] / "assets" / "docs"
+FIRST = "index.md"
+SIZE = QSize(860, 720)
+FILLED_IN = "*`make docs` fills this in.*"
+
+
+class ManualWindow(PassingDialog):
+    """Shows one page at a time; links lead to the others."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, "manual", "Documentation")
+        self.pages: list[str] = []
+        self.browser = named(QTextBrowser(openLinks=False), "manualPage", "Documentation")
+        self.browser.document().setDocumentMargin(16)
+        self.browser.anchorClicked.connect(self._follow)
+        self.back = push_button("Back", "quietButton", self._go_back)
+        contents = push_button("Contents", "quietButton", lambda: self.open_page(FIRST))
+        close = push_button("Close", "quietButton", self.reject)
+        in_column(
+            in_row(self.back, contents, stretch(), close, spacing=8),
+            (self.browser, 1),
+            spacing=8,
+            margins=(12, 10, 12, 12),
+            parent=self,
+        )
+        self.resize(at_most_the_screen(parent, SIZE))
+        self.open_page(FIRST)
+        self.browser.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def open_page(self, name: str, heading: str = "") -> None:
+        """Shows a page, from a heading on if one is named as links name it."""
+        if not self.pages or self.pages[-1] != name:
+            self.pages.append(name)
+            features = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
+            self.browser.document().setMarkdown(readable((SOURCES / name).read_text(encoding="utf-8")), features)
+            whole, apart = QTextCursor(self.browser.document()), QTextBlockFormat()
+            apart.setBottomMargin(6)
+            whole.select(QTextCursor.SelectionType.Document)
+            whole.mergeBlockFormat(apart)
+        self.browser.moveCursor(QTextCursor.MoveOperation.Start)
+        block = self.browser.document().begin()
+        while heading and block.isValid():
+            if block.blockFormat().headingLevel() and slug(block.text()) == heading:
+                self.browser.moveCursor(QTextCursor.MoveOperation.End)  # so that the heading comes to stand at the top
+                self.browser.setTextCursor(QTextCursor(block))
+                break
+            block = block.next()
+        self.back.setEnabled(len(self.pages) > 1)
+
+    @Slot()
+    def _go_back(self) -> None:
+        if len(self.pages) > 1:
+            self.pages.pop()
+            self.open_page(self.pages.pop())
+
+    @Slot(QUrl)
+    def _follow(self, link: QUrl) -> None:
+        if link.scheme():
+            LinkQuestion(link.toString(), self).open()
+        elif not link.path():
+            self.open_page(self.pages[-1], link.fragment())
+        elif (SOURCES / link.path()).is_file() and link.path().endswith(".md"):
+            self.open_page(link.path(), link.fragment())
+
+
+def slug(heading: str) -> str:
+    """What a link to a heading calls it, as GitHub and Sphinx do: "Block drafters (DFlash)" is block-drafters-dflash."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def readable(page: str) -> str:
+    """The Markdown of a page without what only Sphinx understands; in place of its lists of pages stand links to them."""
+    page = re.sub(r"^\*This is the source of the page.*?\*\n", "", page, flags=re.MULTILINE | re.DOTALL)
+    page = re.sub(r"^```\{toctree\}\n(.*?)^```$", _links, page, flags=re.MULTILINE | re.DOTALL)
+    page = re.sub(r"^:{3,}\{(?:image|figure)\}.*?^:{3,}$\n?", "", page, flags=re.MULTILINE | re.DOTALL)
+    page = re.sub(r"^:{3,}.*\n|^:(?:alt|class|name|width):.*\n", "", page, flags=re.MULTILINE)
+    page = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", page)  # pictures are made with the pages
+    page = re.sub(r"^<<.*>>$", FILLED_IN, page, flags=re.MULTILINE)
+    return re.sub(r"<<\w+>>", "…", page)
+
+
+def _links(listed: re.Match[str]) -> str:
+    caption = re.search(r":caption: (.+)", listed[1])
+    names = [name for name in listed[1].split() if (SOURCES / f"{name}.md").is_file()]
+    lines = [f"- [{_title(name)}]({name}.md)" for name in names]
+    return "\n".join([f"**{caption[1]}**\n" if caption else "", *lines, ""])
+
+
+def _title(name: str) -> str:
+    first = re.search(r"^# (.+)$", (SOURCES / f"{name}.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return name if first is None else first[1]
