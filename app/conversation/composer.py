@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QSize, Qt, Signal, Slot
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QLabel, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
 
+from app.conversation.pasted_text import AttachmentPreview, is_long, pasted
 from app.look import theme as themes
 from app.look.command import native_keys
 from app.look.dragged import local_files
@@ -47,16 +48,25 @@ class PromptEdit(QPlainTextEdit):
 
     Signals:
         submitted: Enter was pressed. recalled: Up was pressed in an empty field.
-        files_given: (paths) files were pasted that can be attached.
+        files_given: (paths) files were pasted that can be attached. text_given: (text) a long text was pasted.
+        undone: Undo was asked for while there may be an attachment to take back.
+
+    Attributes:
+        folds: whether long pasted texts are handed on rather than written.
+        may_undo: whether Undo is handed on, too.
     """
 
     submitted = Signal()
     recalled = Signal()
     files_given = Signal(list)
+    text_given = Signal(str)
+    undone = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.most_lines = MAX_LINES
+        self.folds = True
+        self.may_undo: Callable[[], bool] = lambda: False
         named(self, "composer", "Message", "Enter sends, Shift+Enter starts a new line, Escape stops the answer.")
         self.setPlaceholderText("Ask something")
         self.setTabChangesFocus(True)
@@ -76,13 +86,17 @@ class PromptEdit(QPlainTextEdit):
             self.submitted.emit()
         elif event.key() == Qt.Key.Key_Up and not self.toPlainText():
             self.recalled.emit()
+        elif event.matches(QKeySequence.StandardKey.Undo) and self.may_undo():
+            self.undone.emit()
         else:
             super().keyPressEvent(event)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        """Pasted text is written; pasted files are handed on."""
+        """Pasted text is written unless it is long; that and pasted files are handed on."""
         if paths := dropped_files(source):
             self.files_given.emit(paths)
+        elif self.folds and source.hasText() and is_long(source.text()):
+            self.text_given.emit(source.text())
         else:
             super().insertFromMimeData(source)
 
@@ -94,13 +108,13 @@ def dropped_files(data: QMimeData) -> list[Path]:
 
 
 class Chip(QFrame):
-    """An attached file with the number of its tokens, and the button that removes it."""
+    """An attached file with the number of its tokens, and the button that removes it. The name opens a preview."""
 
     def __init__(self, attachment: Attachment, remove: Callable[[], object]) -> None:
         super().__init__()
         self.setObjectName("attachmentChip")
         self.attachment = attachment
-        self.words = QLabel(textFormat=Qt.TextFormat.PlainText)
+        self.words = named(QPushButton(), "chipName", f"Preview of {attachment.name}")
         self.remove = named(
             icon_button("close", plain_tip(f"Remove {attachment.name}"), remove), words=f"Remove {attachment.name}"
         )
@@ -112,7 +126,7 @@ class Chip(QFrame):
         name = self.attachment.name
         short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"
         told = "" if tokens is None else f"  {amount(tokens, 'token')}"
-        self.words.setText(short + told)
+        self.words.setText((short + told).replace("&", "&&"))
         changed = " Its line endings were changed to those of Unix." if self.attachment.normalised else ""
         self.setToolTip(plain_tip(f"{name}, {amount(self.attachment.lines, 'line')}.{changed}"))
         self.setAccessibleName(f"Attached file: {name}{told}")
@@ -170,6 +184,7 @@ class Composer(QWidget):
         self.active_chips: list[ActiveChip] = []
         self._active = named(wrapping(6), words="In force in this chat")
         self.chips: list[Chip] = []
+        self._folded: list[tuple[Attachment, str, bool]] = []  # with what stood in the field; attached, or put in as text
         self._chips = wrapping(6)
         self.clip = named(
             icon_button(
@@ -188,6 +203,9 @@ class Composer(QWidget):
         self.stop.clicked.connect(self.stopped)
         self.edit.submitted.connect(self.submit)
         self.edit.recalled.connect(self.recalled)
+        self.edit.text_given.connect(self._fold)
+        self.edit.undone.connect(self._undo)
+        self.edit.may_undo = lambda: bool(self._folded) and self._folded[-1][1] == self.edit.toPlainText()
         self.edit.textChanged.connect(self._refresh)
         self.chip_area = scrolling(self._chips)  # for many files in a low window
         self.chip_area.setAccessibleName("Attached files")
@@ -230,6 +248,7 @@ class Composer(QWidget):
     def show_text(self, text: str) -> None:
         """The same, and the keyboard stays where it is."""
         typed, attachments = taken_apart(text)
+        self._folded.clear()
         for chip in [*self.chips]:
             self._take_out(chip)
         self.edit.setPlainText(typed)
@@ -243,6 +262,7 @@ class Composer(QWidget):
                 continue
             chip = Chip(attachment, lambda: None)
             chip.remove.clicked.connect(partial(self._remove, chip))
+            chip.words.clicked.connect(partial(self._preview, chip))
             chip.setCursor(Qt.CursorShape.ArrowCursor)
             if self._theme is not None:
                 tint(chip.remove, self._theme, self._scale)
@@ -279,6 +299,37 @@ class Composer(QWidget):
         if had_focus:
             self.edit.setFocus()
 
+    @Slot(str)
+    def _fold(self, text: str) -> None:
+        """Attaches a long text that was pasted."""
+        attachment = pasted(text, {chip.attachment.name for chip in self.chips})
+        self._folded.append((attachment, self.edit.toPlainText(), True))
+        self.attach([attachment])
+
+    def _preview(self, chip: Chip) -> None:
+        preview = AttachmentPreview(chip.attachment, self._scale, self.window())
+        preview.unfolded.connect(partial(self._unfold, chip))
+        preview.open()
+
+    def _unfold(self, chip: Chip) -> None:
+        """Writes an attachment into the field in its place."""
+        if chip in self.chips:
+            self._take_out(chip)
+            self.edit.insertPlainText(chip.attachment.text)
+            self._folded.append((chip.attachment, self.edit.toPlainText(), False))
+            self.edit.setFocus()
+
+    @Slot()
+    def _undo(self) -> None:
+        """Takes back the last text that was attached by pasting it, or that was put in as text."""
+        attachment, _, was_attached = self._folded.pop()
+        if was_attached:
+            for chip in [each for each in self.chips if each.attachment == attachment]:
+                self._take_out(chip)
+        else:
+            self.edit.undo()
+            self.attach([attachment])
+
     def show_tokens(self, attachment: Attachment, tokens: int | None) -> None:
         """Says on its chip how many tokens a file has."""
         for chip in self.chips:
@@ -287,6 +338,7 @@ class Composer(QWidget):
         self._show_chips()
 
     def _remove(self, chip: Chip) -> None:
+        self._folded = [each for each in self._folded if each[0] != chip.attachment]
         self._take_out(chip)
         self.edit.setFocus()
 
@@ -324,6 +376,7 @@ class Composer(QWidget):
     def set_raw(self, raw: bool) -> None:
         """Whether the model goes on with what is written, so that blanks and line breaks at its ends count."""
         self._raw = raw
+        self.edit.folds = not raw  # what a model goes on with has no fence around it
         self.edit.setPlaceholderText("Write the beginning of a text" if raw else "Ask something")
 
     def show_hint(self, words: str) -> None:

@@ -95,7 +95,6 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #contextUse {{ color: {theme.dim}; font-size: {px(12)}; }}
     #contextUse[warns="true"] {{ color: {theme.rejected}; font-weight: 600; }}
     #attachmentChip {{ background: {theme.raised}; border: 1px solid {theme.line}; border-radius: 8px; }}
-    #attachmentChip QLabel {{ color: {theme.text}; font-size: {px(12)}; }}
     #activeChip {{ background: transparent; border: 1px solid {theme.line}; border-radius: 8px; }}
     QPushButton#activeOpen {{
         background: transparent; border: 2px solid transparent; border-radius: 7px; color: {theme.dim}; padding: 0 {px(6)};
@@ -103,6 +102,10 @@ def stylesheet(theme: Theme, scale: float) -> str:
     QPushButton#activeOpen:hover {{ color: {theme.text}; }}
     QPushButton#activeOpen:focus {{ border-color: {theme.accent}; }}
     #activeChip QToolButton#iconButton {{ padding: 1px; }}
+    #attachmentChip #chipName {{ color: {theme.text}; font-size: {px(12)}; font-weight: 400; border: 1px solid transparent;
+        background: transparent; padding: 0; min-height: 0; text-align: left; }}
+    #attachmentChip #chipName:focus {{ border-color: {theme.accent}; border-radius: 4px; }}
+    #attachmentChip #chipName:hover {{ text-decoration: underline; }}
     #editNote {{ color: {theme.dim}; font-size: {px(12)}; }}
     QPushButton#sendButton, QPushButton#stopButton {{
         border-radius: 9px; padding: 0 {px(14)}; min-height: {px(30)}; font-weight: 600; border: 2px solid transparent; }}

@@ -11,6 +11,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.conversation.pasted_text import AttachmentPreview
 from app.window.window import Window
 from tests.app.driving import Open, settle, wait_for_answer
 from tests.app.look.test_large_text import cut_off
@@ -103,3 +104,75 @@ def test_chips_leave_the_field_its_room_in_the_smallest_window(qtbot: QtBot, ope
         assert frame.contains(part.mapTo(composer.frame, part.rect().bottomRight())), part.objectName()
     assert composer.edit.height() >= composer.edit.fontMetrics().lineSpacing()
     assert window.rect().contains(composer.send.mapTo(window, composer.send.rect().bottomRight()))
+
+
+def paste(window: Window, text: str) -> None:
+    data = QMimeData()
+    data.setText(text)
+    window.composer.edit.insertFromMimeData(data)
+
+
+LINES = "\n".join(f"line {number} of a log" for number in range(61))
+
+
+@pytest.mark.parametrize(
+    ("text", "folds"),
+    [
+        ("x" * 4001, True),
+        ("x" * 4000, False),
+        (LINES, True),
+        ("\n".join(["short"] * 60), False),
+        ("\n" * 90, False),
+        (LINES.replace("\n", "\r\n"), True),
+    ],
+)
+def test_a_long_text_that_is_pasted_becomes_an_attachment(text: str, folds: bool, open_window: Open) -> None:
+    window, engine = open_window()
+    composer = window.composer
+    composer.set_text("What is wrong here? ")
+    paste(window, text)
+    assert len(composer.chips) == folds
+    if folds:
+        assert composer.edit.toPlainText() == "What is wrong here? "
+        assert composer.chips[0].attachment.text == text.replace("\r\n", "\n")
+        paste(window, text + " again")
+        assert [chip.attachment.name for chip in composer.chips] == ["Pasted text.txt", "Pasted text 2.txt"]
+        composer.submit()
+        assert text.replace("\r\n", "\n") in engine.requests[-1].messages[-1].content
+        assert engine.requests[-1].messages[-1].content.startswith("What is wrong here?")
+
+
+def test_a_pasted_text_can_be_read_put_in_as_text_and_undone(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    composer = window.composer
+
+    def undo() -> None:
+        qtbot.keyClick(composer.edit, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+
+    composer.edit.setFocus()
+    qtbot.keyClicks(composer.edit, "See ")
+    paste(window, LINES)
+    qtbot.keyClicks(composer.edit, "x")
+    undo()
+    assert len(composer.chips) == 1, "what was typed behind it is undone first"
+    composer.show_text("See ")
+    paste(window, LINES)
+    composer.chips[0].words.click()
+    preview = window.findChild(AttachmentPreview)
+    assert isinstance(preview, AttachmentPreview) and preview.words.toPlainText() == LINES and preview.words.isReadOnly()
+    preview.unfold.click()
+    assert composer.chips == [] and composer.edit.toPlainText() == f"See {LINES}"
+    undo()
+    assert len(composer.chips) == 1 and composer.edit.toPlainText() == "See "
+    undo()
+    assert composer.chips == [] and composer.edit.toPlainText() == "See "
+    paste(window, LINES)
+    composer.chips[0].remove.click()
+    undo()
+    assert composer.chips == [], "one that was removed does not come back by undoing its paste"
+
+
+def test_a_text_that_the_model_goes_on_with_is_pasted_as_it_is(open_window: Open) -> None:
+    window, _ = open_window(raw=True)
+    paste(window, LINES)
+    assert window.composer.chips == [] and window.composer.edit.toPlainText() == LINES

@@ -1,0 +1,58 @@
+"""A long text that was pasted: it goes with the message like a file, and can be read first or put into the message instead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
+
+from app.look import theme as themes
+from app.look.placing import at_most_the_screen
+from app.look.widgets import PassingDialog, in_column, in_row, named, push_button, stretch
+from app.session.attachments import Attachment
+
+MOST_LETTERS, MOST_LINES = 4000, 60
+"""A pasted text with more of either becomes an attachment: as text it would push the conversation out of sight."""
+SIZE = QSize(680, 520)
+
+
+def is_long(text: str) -> bool:
+    """Whether a pasted text is attached instead of being written into the field."""
+    return bool(text.strip()) and (len(text) > MOST_LETTERS or text.count("\n") >= MOST_LINES)
+
+
+def pasted(text: str, taken: Collection[str]) -> Attachment:
+    """A pasted text as an attachment, under a name that none of those `taken` has."""
+    number, name = 1, "Pasted text.txt"
+    while name in taken:
+        number += 1
+        name = f"Pasted text {number}.txt"
+    return Attachment(name, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+class AttachmentPreview(PassingDialog):
+    """The whole text of an attachment, to be read.
+
+    Signals:
+        unfolded: it is to stand in the message field as text instead.
+    """
+
+    unfolded = Signal()
+
+    def __init__(self, attachment: Attachment, scale: float, parent: QWidget) -> None:
+        super().__init__(parent, "attachmentPreview", attachment.name)
+        self.words = named(QPlainTextEdit(attachment.text, readOnly=True), "attachmentText", attachment.name)
+        self.words.setFont(themes.mono_font(scale))
+        self.words.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.unfold = push_button("Put it in as text", "quietButton", self._unfold)
+        close = push_button("Close", "quietButton", self.reject)
+        in_column(
+            (self.words, 1), in_row(self.unfold, stretch(), close, spacing=8), spacing=10, margins=(14, 14, 14, 12), parent=self
+        )
+        self.resize(at_most_the_screen(parent, SIZE))
+        self.words.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _unfold(self) -> None:
+        self.accept()
+        self.unfolded.emit()
