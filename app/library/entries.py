@@ -8,7 +8,7 @@ from app.library.downloads import State
 from engine.drafter_kinds import DRAFTERS, NGRAM
 from engine.files.hub import HubModel, Offer
 from engine.files.library import LibraryModel
-from engine.files.pairs import Suggestion
+from engine.files.pairs import Recommended, Suggestion
 from engine.wording import listed, size
 
 KEEPS = {
@@ -119,6 +119,20 @@ def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str
         "It was made for the target in use." if model.only_drafts else "Its tokens fit the target in use, so it can draft for it."
     )
     return fits + both + (f" {warning}" if warning else "")
+
+
+def of_recommended(model: Recommended, here: bool, free: int | None) -> Entry:
+    """A model of the list that comes with Draftlight."""
+    weights = "" if model.weights is None else f"about {size(model.weights)} of weights"
+    fits = "more than is free" if too_large(model.weights, free) else ""
+    facts = _joined(f"drafts for {'; '.join(model.drafts_for)}", weights, fits)
+    return Entry(model.repository, model.repository, facts, "", "On this machine" if here else "")
+
+
+def about_recommended(model: Recommended) -> str:
+    """What is said of the chosen one, in sentences."""
+    measured = " ".join(model.measured) or "No measurement is known."
+    return f"{measured}\nSize and licence stand on its page on the Hub."
 
 
 def of_found(model: HubModel, here: bool) -> Entry:

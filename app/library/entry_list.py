@@ -78,6 +78,10 @@ class EntriesModel(QAbstractListModel):
 class EntryDelegate(QStyledItemDelegate):
     """Paints the name with its marks, what is known or why it cannot be used, and how much has arrived."""
 
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._scale = 1.0  # rows are counted before they are painted
+
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets colours and sizes."""
         self._theme, self._scale = theme, scale

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QLineEdit, QWidget
 
 from app.library.background import Background
 from app.library.downloads import Downloads
-from app.library.entries import of_download, of_found, of_offer
+from app.library.entries import about_recommended, of_download, of_found, of_offer, of_recommended
 from app.library.entry_list import EntryList
 from app.library.search_field import SearchField
 from app.look.theme import Theme
@@ -27,12 +27,13 @@ from app.look.widgets import (
     text_label,
 )
 from engine.errors import DraftlightError
-from engine.files import hub
+from engine.files import hub, pairs
 from engine.files.hub import HubModel, Offer
 from engine.files.memory import available_memory
 from engine.wording import size
 
-IDLE = "Type a name to search. It is sent to the Hugging Face Hub; nothing was sent so far."
+IDLE = "Draft models that are known to fit, from a list on this machine. What you type above is sent to the Hub."
+GET, NEEDS_NETWORK = "Get it (needs the network)…", "Needs the network: asks the Hugging Face Hub what can be downloaded of it."
 POPULAR = "Show the most downloaded"
 TYPED_MS, MOVED_MS = 400, 200
 """Until a search begins after a key, and until a row that is passed is looked up."""
@@ -53,6 +54,7 @@ class HubPage(QWidget):
         self._asked = 0
         self._failure = ""
         self._seeking = False
+        self._recommended = {model.repository: model for model in pairs.recommended()}
         self.list = EntryList(
             "Models on the Hugging Face Hub", "Enter downloads the model, or resumes its download; Delete discards it."
         )
@@ -126,6 +128,7 @@ class HubPage(QWidget):
         self._background.do(
             partial(hub.search, words), partial(self._show, asked), partial(self._failed, asked), "searching the Hub"
         )
+        self.refresh()
         self._show_state()
 
     @Slot(str)
@@ -166,14 +169,24 @@ class HubPage(QWidget):
         self.again.setText("Try again" if self._failure else POPULAR)
         self.again.setVisible(bool(self._failure) or told == IDLE)
 
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing was asked of the Hub, so that the list that comes with Draftlight shows."""
+        return not (self._found or self._seeking or self._failure or self.search.text().strip())
+
     @Slot()
     def refresh(self) -> None:
         """Rows to the state of the downloads."""
-        states, here = self.downloads.states, self._here()
+        states, here, free = self.downloads.states, self._here(), available_memory()
         self.list.show_entries(
             [
                 *(of_download(name, state) for name, state in states.items()),
                 *(of_found(model, model.name in here) for model in self._found if model.name not in states),
+                *(
+                    of_recommended(model, model.repository in here, free)
+                    for model in self._recommended.values()
+                    if self._is_idle and model.repository not in states
+                ),
             ]
         )
         self._show_chosen()
@@ -197,6 +210,13 @@ class HubPage(QWidget):
             self.download.setText("Try again" if state.phase == "failed" else "Resume")
             self.download.setEnabled(state.phase in ("paused", "failed"))
             self.about.setText(state.words)
+            return
+        recommended = self._recommended.get(key) if self._is_idle else None
+        self.download.setToolTip("" if recommended is None else NEEDS_NETWORK)
+        if recommended is not None:
+            self.download.setText(GET)
+            self.download.setEnabled(True)
+            self.about.setText(about_recommended(recommended))
             return
         self.download.setText("Download")
         self.download.setEnabled(bool(offers) and not offers[max(0, self.form.currentIndex())].problem)
@@ -249,6 +269,8 @@ class HubPage(QWidget):
         self._back_to_list()
         if key in self.downloads.states:
             self.downloads.start(key)
+        elif self._is_idle and key in self._recommended:
+            self.look_for(key)
         elif (offers := self._offers.get(key)) and self.download.isEnabled():
             name = offers[max(0, self.form.currentIndex())].name
             self.downloads.start(name)

@@ -29,6 +29,7 @@ from engine.errors import DraftlightError
 from engine.files import builtin, download, library
 from engine.files.cached_models import delete_cached
 from engine.files.library import LibraryModel, added_folders
+from engine.files.pairs import catalogue, recommended
 from engine.types import DrafterChecked, LoadFailed, LoadStarted
 from engine.wording import size
 from tests.app.driving import Open
@@ -232,7 +233,7 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     page, downloads = dialog.hub, window.models.downloads
     served.status = 503
     dialog.tabs.setCurrentIndex(1)
-    assert page.again.text() == "Show the most downloaded" and page.list.model().rowCount() == 0
+    assert page.again.text() == "Show the most downloaded" and titles(page.list) == [model.repository for model in recommended()]
     qtbot.mouseClick(page.again, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: page.again.text() == "Try again" and page.again.isVisible())
     assert "Try again later" in page.state.text()
@@ -499,3 +500,40 @@ def test_what_is_dropped_is_a_model_only_if_it_is_one(tmp_path: Path) -> None:
     ):
         data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
         assert dropped_model(data) == expected
+
+
+def test_known_draft_models_are_listed_without_a_network_and_looked_up_when_asked_for(
+    qtbot: QtBot, open_window: Open, models: Path, served: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.library.hub_page.available_memory", lambda: 400_000_000)
+    here = "mlx-community/Qwen3-0.6B-4bit"
+    tiny_models.write_folder(models / here)
+    served.files[here], served.about[here] = {}, {}
+    window, _ = open_window()
+    window.models.open()
+    dialog = window.models.dialog
+    assert dialog is not None
+    qtbot.waitUntil(lambda: here in dialog.machine.repositories)
+    dialog.tabs.setCurrentIndex(1)
+    page = dialog.hub
+    rows = {
+        page.list.entries.at(page.list.entries.index(row)).key: page.list.entries.at(page.list.entries.index(row))
+        for row in range(page.list.entries.rowCount())
+    }
+    assert list(rows) == [model.repository for model in recommended()]
+    assert {pair.repository for pair in catalogue()} == set(rows), "each of the catalogue once"
+    assert rows[here].mark == "On this machine"
+    assert "drafts for Qwen3 4B, 8B, 14B and 32B" in rows[here].facts and "about 338 MB of weights" in rows[here].facts
+    assert "more than is free" not in rows[here].facts
+    assert "more than is free" in rows["mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"].facts
+    for key in rows:
+        page.list.go_to(key)
+        assert page.download.isEnabled() and page.download.text() == "Get it (needs the network)…"
+        assert "Needs the network" in page.download.toolTip() and "licence" in page.about.text()
+    assert served.asked == []
+    page.list.go_to(here)
+    page.download.click()
+    assert page.search.text() == here
+    qtbot.waitUntil(lambda: titles(page.list) == [here])
+    page.search.clear()
+    qtbot.waitUntil(lambda: page.list.entries.rowCount() == len(rows))
