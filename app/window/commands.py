@@ -270,7 +270,7 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
     untitled = "" if session.turns else "A chat has a title once its first message is sent."
     reasons["renameAction"] = elsewhere or replay or untitled
     # Elsewhere Space belongs to what has the keyboard. Text fields keep it in a replay, too: Qt asks them first.
-    reasons["playAction"] = elsewhere or ("" if session.replaying else "Open a trace first (Ctrl+O).")
+    reasons["playAction"] = elsewhere or ("" if session.replaying else "Open a trace first.")
     reasons["duplicateAction"] = whole
     reasons["exportChatAction"] = elsewhere or none_yet
     reasons["findAction"] = "" if session.turns else "There is nothing to find yet."
