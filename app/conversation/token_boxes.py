@@ -77,12 +77,12 @@ def fragments_of(flow: Flow, first: Spot, last: Spot) -> list[Box]:
     return [box for box in found if not box.is_blank or box.spot not in with_letters]
 
 
-def gap_before(flow: Flow, spot: Spot) -> Box:
+def gap_before(flow: Flow, spot: Spot) -> QRectF:
     """A narrow box where a token without letters stands: behind the last letter before it."""
     chunk = flow.chunks[_chunk_of(flow.chunks, spot)]
     before = [box for box in flow.whole_boxes(chunk) if box.spot < spot]
     rect = before[-1].rect if before else QRectF(0, 0, 0, chunk.height)
-    return Box(QRectF(rect.right(), rect.top() + chunk.top, 4, rect.height()), rect.bottom() + chunk.top, "plain", spot)
+    return QRectF(rect.right(), rect.top() + chunk.top, 4, rect.height())
 
 
 def _chunk_of(chunks: Sequence[Chunk], spot: Spot) -> int:

@@ -113,7 +113,8 @@ class TokenPointer(QObject):
         if kind in self._hidden(block):
             return []
         fold = fold_of(round_) if kind == "unjudged" else spot
-        return fragments_of(block.flow, fold, fold) or [gap_before(block.flow, spot)]
+        gap = gap_before(block.flow, spot)
+        return fragments_of(block.flow, fold, fold) or [Box(gap, gap.bottom(), "plain", spot)]
 
     def _hidden(self, block: AnswerBlock | None) -> frozenset[Kind]:
         """What is left out of an answer's text; of one that is read, everything that is not the answer."""

@@ -116,6 +116,7 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Send the message", ("Return",)),
         Keys("New line", ("Shift+Return",)),
         Keys("Edit the last prompt, if the field is empty", ("Up",)),
+        Keys("Undo, also the attaching of a long pasted text", ("Ctrl+Z",)),
     ),
     "In a field for a number": (
         Keys("Take what is typed", ("Return", "Tab")),
