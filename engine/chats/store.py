@@ -58,6 +58,13 @@ _HOUR = DAY / 24
 
 _LONGEST_TITLE = 200
 _LISTED = "id, title, created, updated, pinned, folder, named, deleted, origin"
+_ANSWERED = """
+SELECT p.text FROM messages p WHERE p.conversation = ? AND p.role = 'user' AND p.deleted IS NULL
+AND EXISTS (SELECT 1 FROM messages a WHERE a.parent = p.id AND a.role = 'assistant' AND a.deleted IS NULL
+            AND NOT (a.state = 'failed' AND a.text = ''))
+ORDER BY p.id LIMIT 1
+"""
+"""The first prompt with an answer."""
 _SUBTREE = """
 WITH RECURSIVE subtree (id) AS (
     SELECT ? UNION ALL SELECT m.id FROM messages m JOIN subtree s ON m.parent = s.id
@@ -438,7 +445,10 @@ class ChatStore:
     def finish_answer(
         self, message: int, state: State, text: str, made: Making | None = None, trace_path: str | None = None
     ) -> None:
-        """The answer has ended: its text, how it was made, and where its trace is; None for one that was not written."""
+        """The answer has ended: its text, how it was made, and where its trace is; None for one that was not written.
+
+        The first prompt that is answered gives the conversation its title. A prompt that was refused gives none.
+        """
         now = self._clock()
         with self._database.writing() as rows:
             conversation = self._conversation_of(rows, message, deleted=True)
@@ -453,6 +463,18 @@ class ChatStore:
                 ),
             )
             rows.execute("UPDATE conversations SET updated = ? WHERE id = ?", (now, conversation))
+            self._retitle(rows, conversation, message, refused=state == "failed" and not text)
+
+    def _retitle(self, rows: sqlite3.Connection, conversation: int, message: int, refused: bool) -> None:
+        """Takes the title of a refused prompt away, and gives an untitled conversation that of an answered one."""
+        about = self._row(rows, conversation)
+        query = "SELECT p.id, p.text FROM messages m JOIN messages p ON p.id = m.parent WHERE m.id = ? AND p.role = 'user'"
+        prompt = rows.execute(query, [message]).fetchone()
+        if about["named"] or prompt is None or about["title"] != (title_of(prompt["text"]) if refused else UNTITLED):
+            return
+        answered = rows.execute(_ANSWERED, [conversation]).fetchone()
+        title = UNTITLED if answered is None else title_of(answered["text"])
+        rows.execute("UPDATE conversations SET title = ? WHERE id = ?", (_clean(title), conversation))
 
     def choose(self, message: int) -> None:
         """Has this message show, and so the way to it."""

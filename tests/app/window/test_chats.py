@@ -24,7 +24,7 @@ from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore, Conversation, Figures, Listed
 from engine.codec import options_to_json
 from engine.trace import Writer
-from engine.types import DecodingOptions, RunFinished
+from engine.types import DecodingOptions, RunFailed, RunFinished
 from tests.app.driving import FullDisk, ask, settled, wait_for_answer
 from tests.app.fakes import STORY, FakeEngine
 
@@ -549,3 +549,17 @@ def test_a_store_that_is_damaged_meanwhile_is_repaired_and_loses_nothing_of_what
     texts = [[message.text for message in chat.messages] for chat in stored(home)]
     assert ["One", STORY, "Two", STORY] in texts
     assert "damaged" in caplog.text
+
+
+def test_a_message_that_is_refused_comes_back_and_gives_the_chat_no_title(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+    window, engine = open_kept()
+    engine.hold = True
+    ask(qtbot, window, "far too long")
+    engine.say(RunFailed(1, "The message is longer than the context."))
+    qtbot.waitUntil(window.banner.isVisible)
+    assert window.composer.text == "far too long" and not window.session.turns
+    engine.hold = False
+    window.composer.set_text("")
+    answered(qtbot, window, "short enough")
+    (kept,) = stored(home)
+    assert kept.about.title == "short enough" and [each.text for each in kept.path] == ["short enough", STORY]

@@ -27,6 +27,7 @@ from engine.chats import (
     Making,
     StoredMessage,
 )
+from engine.chats.values import UNTITLED
 from engine.errors import DraftlightError
 from engine.types import DecodingOptions
 
@@ -136,6 +137,32 @@ def test_titles_come_from_the_first_prompt_unless_the_user_gives_one(store: Chat
     named = store.create(SETTINGS, title="Mine")
     store.add_message(named, None, "user", "prompt")
     assert store.open(named).about.title == "Mine"
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_refused_prompt_gives_no_title_and_the_first_answered_one_does(store: ChatStore, stays: bool) -> None:
+    conversation, (refused,) = held(store, "far too long")
+    store.finish_answer(store.begin_answer(conversation, refused, MADE).message, "failed", "")
+    assert store.open(conversation).about.title == UNTITLED
+    if not stays:
+        store.delete_message(refused)
+        store.delete(conversation)
+    prompt = store.add_message(conversation, None, "user", "short enough")
+    store.finish_answer(store.begin_answer(conversation, prompt, MADE).message, "complete", "Yes.")
+    assert store.open(conversation).about.title == "short enough"
+    later = store.add_message(conversation, store.open(conversation).path[-1].id, "user", "too long again")
+    store.finish_answer(store.begin_answer(conversation, later, MADE).message, "failed", "")
+    assert store.open(conversation).about.title == "short enough"
+
+
+def test_a_refused_prompt_that_is_answered_at_last_gives_the_title(store: ChatStore) -> None:
+    conversation, (prompt,) = held(store, "one")
+    store.finish_answer(store.begin_answer(conversation, prompt, MADE).message, "failed", "")
+    store.finish_answer(store.begin_answer(conversation, prompt, MADE).message, "stopped", "ein")
+    assert store.open(conversation).about.title == "one"
+    store.rename(conversation, "Mine")
+    store.finish_answer(store.begin_answer(conversation, prompt, MADE).message, "failed", "")
+    assert store.open(conversation).about.title == "Mine"
 
 
 def _fields(about: Listed) -> dict[str, object]:
