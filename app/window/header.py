@@ -17,7 +17,7 @@ from app.look.theme import Theme
 from app.look.widgets import LabelledControl, icon_button, in_column, in_row, named, plain_tip, restyle, tint
 from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
-from app.window.rule_bars import RuleStrip
+from app.window.rule_bars import Conditions, RuleStrip
 from engine.drafter_kinds import BY_PATH, DRAFTERS, may_fit
 from engine.types import RANGES
 
@@ -136,10 +136,10 @@ class Header(QWidget):
         self.panel.setChecked(settings.side_panel)
         del blockers
 
-    def show_note(self, settings: Settings, has_distribution: bool, instead: str = "") -> None:
+    def show_note(self, given: Conditions, has_distribution: bool, instead: str = "") -> None:
         """Says below the controls what the rule does, or why no rule makes a difference; or other words instead."""
-        state = (settings.temperature, settings.drafter, has_distribution)
-        self.note.setText(instead or rule_note(settings.rule, *state))
+        state = (given.temperature, given.drafter, has_distribution)
+        self.note.setText(instead or rule_note(given.rule, *state))
         restyle(self.note, "coincide", not instead and bool(coincidence(*state)))
 
     def show_drawn_seed(self, seed: int | None) -> None:

@@ -25,6 +25,7 @@ from app.window.chats_controller import ChatsController
 from app.window.editing import Editing
 from app.window.pages import Pages
 from app.window.replay_controller import ReplayController
+from app.window.rule_bars import waiting_words
 from engine.lens.rule_comparison import WARM
 
 LEAVE_OUT = "Leave out the oldest turns"
@@ -175,6 +176,15 @@ class Messages(QObject):
         self.editing.take_up()
 
     @Slot()
+    def help_strip(self) -> None:
+        """Does what the button beside the rules offers: answers again where settings wait for the next answer, else shows the
+        rules apart."""
+        if waiting_words(self._session, self._chat.settings):
+            self._composer.edit.setFocus()  # the button that was pressed goes away
+            self._answer_again(same_seed=True)
+        else:
+            self.show_rules_apart()
+
     def show_rules_apart(self) -> None:
         """Sets a temperature at which the rules differ and answers the last prompt again with it and the same seed. An answer
         that is under way is stopped first and stays beside the new one."""

@@ -1,8 +1,8 @@
-"""What each rule was to accept at the same positions, in sight while rules are switched: three bars, and what they say."""
+"""What each rule was to accept at the same positions, in sight while rules are switched: a bar for each, and what they say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QFontMetricsF, QPainter, QPaintEvent, QPen, QPolygonF
@@ -12,7 +12,7 @@ from app.look import theme as themes
 from app.look.marks import smooth_painter
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, in_column, in_row, named, push_button, stretch
-from app.look.wording import RULE_TITLES
+from app.look.wording import RULE_TITLES, drafter_title
 from app.session.session import Session
 from app.session.settings import Settings
 from engine.drafter_kinds import NO_DRAFTER
@@ -28,24 +28,29 @@ from engine.lens.rule_comparison import (
     likeness,
     share,
 )
-from engine.types import EXPECTED_RULES, ExpectedRule
+from engine.types import EXPECTED_RULES, Gamma, Rule
+from engine.wording import listed
 
 MARKS = (
     "Bars from 0 to 1: the share of judged proposals that each rule is expected to accept, in closed form, all at the same "
-    "positions. The mark with the triangle: what happened under the rule in force. Thin lines with ends: 95% intervals of the "
-    "difference from the rule in force, with rounds as independent. Copied proposals are counted apart: every rule accepts them "
-    "alike."
+    "positions. The mark with the triangle: what happened under the rule in force. Block judges jointly and has no such "
+    "expectation, so it has a mark only. Thin lines with ends: 95% intervals of the difference from the rule in force, with "
+    "rounds as independent. Copied proposals are counted apart: every rule accepts them alike."
 )
 WHISKERS = "Whiskers: 95% intervals."
+SHOWN_RULES: tuple[Rule, ...] = (*EXPECTED_RULES, "block")
+"""The rules that have a row, in order."""
+REGENERATE = "Regenerate"
+AGAIN = "Answers the prompt again with the settings above and the same seed. The answer that is there stays beside the new one."
 EXPECTED_OF = "Share of proposals that each rule is expected to accept"
 
 LOW = 520
 """Height of a window below which the rule is explained by the tooltips of its buttons alone."""
-LOWEST = 480, 27
+LOWEST = 480, 28
 """Height of a window in pixels, and in lines of text, below which the bars take one row: conversation and message field need
 theirs."""
-ROW = 760
-"""Width of a window at normal text scale from which there is room for words behind bars in one row."""
+ROW = 900
+"""Width of a window at normal text scale from which there is room for words behind bars in one row, and for longer bars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +58,13 @@ class RuleBar:
     """One rule's bar; shares from 0 to 1.
 
     Attributes:
-        expected: None before there is anything to show.
-        happened: what was accepted, of the rule in force; None where that is not comparable.
+        expected: None before there is anything to show, and for block.
+        happened: what was accepted, of the rule in force; None for the others.
         gap: the difference from the rule in force, with its interval; None for that rule itself.
         in_force: whether the shown answer is under this rule.
     """
 
-    rule: ExpectedRule
+    rule: Rule
     expected: float | None = None
     happened: float | None = None
     gap: Interval | None = None
@@ -68,28 +73,83 @@ class RuleBar:
 
 @dataclass(frozen=True, slots=True)
 class RuleBars:
-    """The three bars and their words.
+    """The bars and their words.
 
     Attributes:
         about: what they count. told: what they say, or why there is nothing to see. words: all of it in full.
-        remedy: what a button offers, "" without one.
+        remedy: what a button offers, "" without one; `REGENERATE` where settings wait for the next answer.
     """
 
-    bars: tuple[RuleBar, ...] = field(default_factory=lambda: tuple(RuleBar(rule) for rule in EXPECTED_RULES))
+    bars: tuple[RuleBar, ...] = field(default_factory=lambda: tuple(RuleBar(rule) for rule in SHOWN_RULES))
     about: str = EXPECTED_OF
     told: str = ""
     words: str = ""
     remedy: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The settings of the header under which an answer is given."""
+
+    rule: Rule
+    drafter: str
+    gamma: Gamma
+    temperature: float
+
+
+def conditions(session: Session, settings: Settings) -> Conditions:
+    """The conditions that the strip describes: those of the newest answer, or before there is one the settings.
+
+    An answer under way follows rule, drafter and gamma, but keeps its temperature. One that is done keeps all of them.
+    """
+    answer = session.answer
+    temperature = settings.temperature if answer is None else answer.options.temperature
+    if answer is None or session.replaying or not (answer.running or answer.rounds):
+        return _next_conditions(settings)
+    if answer.running:
+        return replace(_next_conditions(settings), temperature=temperature)
+    last = answer.changes[-1] if answer.changes else None
+    if last is None:
+        return Conditions(answer.options.rule, answer.drafter, answer.options.gamma, temperature)
+    return Conditions(last.rule, last.drafter, last.gamma, temperature)
+
+
+def _next_conditions(settings: Settings) -> Conditions:
+    return Conditions(settings.rule, settings.drafter, settings.gamma, settings.temperature)
+
+
+def waiting_words(session: Session, settings: Settings) -> str:
+    """Which settings of the header apply to the next answer only, since the newest one was given under others; "" for none."""
+    given, wanted = conditions(session, settings), _next_conditions(settings)
+    if session.running is not None or given == wanted:
+        return ""
+    named = {
+        "rule": f"rule {RULE_TITLES[settings.rule]}",
+        "drafter": f"drafter {drafter_title(settings.drafter)}",
+        "gamma": f"gamma {settings.gamma}",
+        "temperature": f"temperature {settings.temperature:g}",
+    }
+    changed = [words for name, words in named.items() if getattr(given, name) != getattr(wanted, name)]
+    words = f"{listed(changed)} {'applies' if len(changed) == 1 else 'apply'} to the next answer."
+    return f"{words[0].upper()}{words[1:]}"
+
+
 def rule_bars(session: Session, settings: Settings) -> RuleBars:
     """What the newest answer says of the rules; before there is one, what will be seen here."""
+    shown, waiting = _rule_bars(session, settings), waiting_words(session, settings)
+    if not waiting:
+        return shown
+    words = f"{waiting} {shown.words}"
+    return replace(shown, told=f"{waiting} {shown.told}", words=words, remedy=REGENERATE if session.newest_prompt else "")
+
+
+def _rule_bars(session: Session, settings: Settings) -> RuleBars:
     answer = session.answer
     comparison = None if answer is None else answer.tally.comparisons.newest
     if answer is None or comparison is None:
         return _nothing_yet(session, settings)
     options = answer.options
-    bars = tuple(_bar(comparison, rule) for rule in EXPECTED_RULES)
+    bars = tuple(_bar(comparison, rule) for rule in SHOWN_RULES)
     alike = likeness(comparison, options)
     remedy = ""
     if alike and helps_to_warm(comparison, options) and not session.replaying:
@@ -100,8 +160,10 @@ def rule_bars(session: Session, settings: Settings) -> RuleBars:
     return RuleBars(bars, happened_words(comparison), told, words, remedy)
 
 
-def _bar(comparison: RuleComparison, rule: ExpectedRule) -> RuleBar:
+def _bar(comparison: RuleComparison, rule: Rule) -> RuleBar:
     in_force = rule == comparison.rule
+    if rule == "block":
+        return RuleBar(rule, happened=comparison.accepted if in_force else None, in_force=in_force)
     return RuleBar(
         rule,
         comparison.expected[rule],
@@ -135,14 +197,14 @@ class RuleBarsView(QWidget):
     as with everything.
 
     Attributes:
-        flat: whether they stand in one row.
+        flat: whether they stand in one row. tight: whether that row has the width of the narrowest windows only.
     """
 
     def __init__(self) -> None:
         super().__init__()
         named(self, "ruleBars", EXPECTED_OF)
         self.bars = RuleBars().bars
-        self.flat = False
+        self.flat = self.tight = False
         self._theme, self._scale = themes.DARK, 1.0
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._measure()
@@ -153,10 +215,10 @@ class RuleBarsView(QWidget):
             self.bars = bars
             self.update()
 
-    def set_flat(self, flat: bool) -> None:
+    def set_flat(self, flat: bool, tight: bool) -> None:
         """Puts the bars in one row, or below each other."""
-        if flat != self.flat:
-            self.flat = flat
+        if (flat, tight) != (self.flat, self.tight):
+            self.flat, self.tight = flat, tight
             self.setFixedSize(self.sizeHint())
             self.update()
 
@@ -173,7 +235,7 @@ class RuleBarsView(QWidget):
         self._bold.setWeight(QFont.Weight.DemiBold)
         metrics = QFontMetricsF(self._bold)
         self._line = QFontMetricsF(self.font()).height()
-        self._names = [metrics.horizontalAdvance(RULE_TITLES[rule]) for rule in EXPECTED_RULES]
+        self._names = [metrics.horizontalAdvance(RULE_TITLES[rule]) for rule in SHOWN_RULES]
         self._digits = metrics.horizontalAdvance("1.00")
 
     @property
@@ -185,8 +247,8 @@ class RuleBarsView(QWidget):
         gap = 9 * self._scale
         if not self.flat:
             return QRectF(max(self._names) + gap, index * self._row, round(170 * self._scale), self._row)
-        wide = round(32 * self._scale)  # the three fit into the narrowest window
-        left = sum(self._names[: index + 1]) + (index + 1) * gap + index * (wide + self._value + 16 * self._scale)
+        gap, wide, apart = (round(each * self._scale) for each in ((6, 14, 8) if self.tight else (9, 32, 16)))
+        left = sum(self._names[: index + 1]) + (index + 1) * gap + index * (wide + self._value + apart)
         return QRectF(left, 0, wide, self._row)
 
     @property
@@ -195,7 +257,7 @@ class RuleBarsView(QWidget):
         return 8 * self._scale + self._digits + 2
 
     def sizeHint(self) -> QSize:
-        last = self.track(len(EXPECTED_RULES) - 1)
+        last = self.track(len(SHOWN_RULES) - 1)
         return QSize(round(last.right() + self._value), round(last.bottom()) + (0 if self.flat else 1))
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -212,22 +274,26 @@ class RuleBarsView(QWidget):
         theme, scale = self._theme, self._scale
         painter.setFont(self._bold if bar.in_force else self.font())
         painter.setPen(QColor(theme.text if bar.in_force else theme.dim))
-        left = QRectF(0, room.top(), room.left() - 9 * scale, room.height())
+        left = QRectF(0, room.top(), room.left() - (6 if self.flat and self.tight else 9) * scale, room.height())
         painter.drawText(left, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, RULE_TITLES[bar.rule])
         right = QRectF(room.right() + 8 * scale, room.top(), self._value, room.height())
-        painter.drawText(right, Qt.AlignmentFlag.AlignVCenter, "–" if bar.expected is None else share(bar.expected))
-        if bar.expected is None:
-            return
+        figure = bar.happened if bar.expected is None else bar.expected
+        painter.drawText(right, Qt.AlignmentFlag.AlignVCenter, "–" if figure is None else share(figure))
+        if bar.expected is not None:
+            self._paint_expected(painter, bar, bar.expected, room)
+        if bar.happened is not None:
+            self._paint_happened(painter, room, bar.happened)
+
+    def _paint_expected(self, painter: QPainter, bar: RuleBar, expected: float, room: QRectF) -> None:
+        theme, scale = self._theme, self._scale
         thick = 2 * round((4 if bar.in_force else 3) * scale)
         middle = round(room.center().y())
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(theme.rule(bar.rule)))
-        painter.drawRect(QRectF(round(room.left()), middle - thick / 2, max(1.0, bar.expected * room.width()), thick))
+        painter.drawRect(QRectF(round(room.left()), middle - thick / 2, max(1.0, expected * room.width()), thick))
         if bar.gap is not None and bar.gap.low is not None and bar.gap.high is not None:
-            base = bar.expected - bar.gap.value
+            base = expected - bar.gap.value
             self._paint_whisker(painter, room, base + bar.gap.low, base + bar.gap.high)
-        if bar.happened is not None:
-            self._paint_happened(painter, room, bar.happened)
 
     def _paint_whisker(self, painter: QPainter, room: QRectF, low: float, high: float) -> None:
         first, last = (room.left() + min(1.0, max(0.0, end)) * room.width() for end in (low, high))
@@ -253,7 +319,7 @@ class RuleStrip(QWidget):
     """The bars, and beside them (below them in a narrow window) what the rule does and what the bars say.
 
     Signals:
-        remedy_wanted: the button was pressed that offers to show the rules apart.
+        remedy_wanted: the button was pressed that offers to show the rules apart, or to answer again.
     """
 
     remedy_wanted = Signal()
@@ -294,6 +360,7 @@ class RuleStrip(QWidget):
         if self.remedy.text() != shown.remedy:
             self.remedy.setText(shown.remedy)
             self.remedy.setAccessibleName(shown.remedy)
+            self.remedy.setToolTip(f"<p>{AGAIN}</p>" if shown.remedy == REGENERATE else "")
         self.remedy.setVisible(self._has_room and bool(shown.remedy))
 
     def set_look(self, theme: Theme, scale: float) -> None:
@@ -317,7 +384,7 @@ class RuleStrip(QWidget):
         beside = width >= (ROW if flat else 560) * scale
         self.row.setDirection(QBoxLayout.Direction.LeftToRight if beside or flat else QBoxLayout.Direction.TopToBottom)
         is_low = height < LOW * scale
-        self.bars.set_flat(flat)
+        self.bars.set_flat(flat, tight=not beside)
         self._note.setVisible(not is_low and not flat)
         self.about.setVisible(beside and not flat)
         self.told.setVisible(beside or not (is_low or flat))

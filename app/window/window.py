@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,7 @@ from app.window.pages import Pages
 from app.window.palette import Entry, Palette, command_entries
 from app.window.panel_splitter import PanelSplitter
 from app.window.replay_controller import REPLAY_NOTE, ReplayController, dropped_trace
-from app.window.rule_bars import rule_bars
+from app.window.rule_bars import conditions, rule_bars
 from app.window.sampling_popover import SamplingPopover
 from app.window.settings_window import SettingsWindow
 from app.window.status_strip import StatusStrip, phase_text
@@ -253,7 +252,7 @@ class Window(QMainWindow):
             (self.header.changed, chat.change),
             (self.header.open_model, self._show_settings),
             (self.header.open_model, self.models.choose),
-            (self.header.strip.remedy_wanted, self.messages.show_rules_apart),
+            (self.header.strip.remedy_wanted, self.messages.help_strip),
             (self.header.options.clicked, self.open_options),
             (self.header.panel.clicked, self.toggle_panel),
             (self.header.sidebar.clicked, self.toggle_sidebar),
@@ -614,11 +613,9 @@ class Window(QMainWindow):
         self._make_room()
 
     def _show_note(self) -> None:
-        settings, answer = self.settings, self.session.running
-        if answer is not None:  # another temperature waits for the next answer; rule and drafter act on this one
-            settings = replace(settings, temperature=answer.options.temperature)
+        given = conditions(self.session, self.settings)
         instead = REPLAY_NOTE if self.session.replaying else ""
-        self.header.show_note(settings, self.session.has_distribution(settings.drafter), instead)
+        self.header.show_note(given, self.session.has_distribution(given.drafter), instead)
 
     # Look
 

@@ -63,7 +63,8 @@ class RuleComparison:
         copied: judged proposals that were copied.
         all_copied: nothing was drawn: the copied proposals are all there is to show, and count.
         expected: per rule the mean acceptance probability over the positions.
-        happened: accepted / positions, to be compared with the mean of the rule in force; None under block, which judges jointly.
+        accepted: accepted / positions, under any rule.
+        happened: the same, to be compared with the mean of the rule in force; None under block, which judges jointly.
         differences: per other rule its mean less that of `reference`, paired position by position.
         surprise: `happened` less the mean of the rule in force; None under block.
     """
@@ -75,6 +76,7 @@ class RuleComparison:
     copied: int
     all_copied: bool
     expected: dict[ExpectedRule, float]
+    accepted: float
     happened: float | None
     differences: dict[ExpectedRule, Interval]
     surprise: Interval | None
@@ -203,7 +205,8 @@ class RuleComparisons:
         positions = sums.sums[_POSITIONS]
         expected = {name: float(sums.sums[index]) / float(positions) for index, name in enumerate(EXPECTED_RULES, start=1)}
         reference = 1 + EXPECTED_RULES.index("rejection" if rule == "block" else rule)
-        happened = None if rule == "block" else float(sums.sums[_ACCEPTED] / positions)
+        accepted = float(sums.sums[_ACCEPTED] / positions)
+        happened = None if rule == "block" else accepted
         return RuleComparison(
             rule=rule,
             drafter=drafter,
@@ -212,6 +215,7 @@ class RuleComparisons:
             copied=0 if copied is None else round(copied.sums[_POSITIONS]),
             all_copied=drawn is None,
             expected=expected,
+            accepted=accepted,
             happened=happened,
             differences={
                 name: sums.interval(_difference(index, reference))
@@ -265,19 +269,16 @@ def positions_words(comparison: RuleComparison) -> str:
 def comparison_sentence(comparison: RuleComparison) -> str:
     """All figures in one sentence."""
     expected = " · ".join(f"{RULE_TITLES[rule]} {share(value)}" for rule, value in comparison.expected.items())
-    happened = (
-        "Block judges jointly, so what happened cannot be compared."
-        if comparison.happened is None
-        else f"{share(comparison.happened)} happened under {RULE_TITLES[comparison.rule]}."
-    )
-    return f"At {positions_words(comparison)}: {expected} expected; {happened}".replace("; Block", ". Block")
+    happened = f"{share(comparison.accepted)} happened under {RULE_TITLES[comparison.rule]}"
+    joint = "" if comparison.happened is not None else ", which judges jointly, so nothing is expected of it"
+    return f"At {positions_words(comparison)}: {expected} expected; {happened}{joint}."
 
 
 def happened_words(comparison: RuleComparison) -> str:
     """What the rule in force was to accept and did, and at how many positions."""
     title, where = RULE_TITLES[comparison.rule], positions_words(comparison)
     if comparison.happened is None:
-        return f"{title} judges jointly, so only what is expected is compared, at {where}."
+        return f"{title}: {share(comparison.accepted)} happened at {where}. It judges jointly, so nothing is expected of it."
     expected, happened = share(comparison.expected[comparison.reference]), share(comparison.happened)
     return f"{title}: {expected} expected, {happened} happened at {where}."
 

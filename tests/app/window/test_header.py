@@ -64,6 +64,8 @@ def test_what_is_said_of_the_rules_holds_for_the_answer_under_way(qtbot: QtBot, 
     assert "draw with the same noise" in window.header.note.text()
     engine.pause_after = None
     wait_for_answer(qtbot, window)
+    assert "draw with the same noise" in window.header.note.text(), "it goes on describing the answer that was given"
+    window.chat.new()
     assert "At temperature 0" in window.header.note.text()
 
 

@@ -53,9 +53,9 @@ def test_the_bars_say_what_the_rules_accept_of_the_same_proposals(qtbot: QtBot, 
     answer(qtbot, window)
     strip, comparison = window.header.strip, RuleComparisons.of(window.session.turns[0].answer.rounds).newest
     assert comparison is not None
-    assert [bar.expected for bar in strip.bars.bars] == list(comparison.expected.values())
-    assert [bar.in_force for bar in strip.bars.bars] == [False, True, False]
-    assert [bar.happened for bar in strip.bars.bars] == [None, comparison.happened, None]
+    assert [bar.expected for bar in strip.bars.bars] == [*comparison.expected.values(), None]
+    assert [bar.in_force for bar in strip.bars.bars] == [False, True, False, False]
+    assert [bar.happened for bar in strip.bars.bars] == [None, comparison.happened, None, None]
     assert strip.about.text().startswith(f"Gumbel: .{comparison.expected['gumbel'] * 100:.0f} expected, .")
     assert strip.told.text() == f"{difference_sentence(comparison, intervals=False)} Whiskers: 95% intervals."
     spoken = strip.bars.accessibleDescription()
@@ -78,12 +78,61 @@ def test_the_bars_follow_a_change_of_rule_in_mid_answer(qtbot: QtBot, open_windo
     qtbot.waitUntil(lambda: window.session.running is None)
 
 
-def test_under_block_expectations_are_shown_and_nothing_that_happened(qtbot: QtBot, open_window: Open) -> None:
+def test_under_block_its_own_share_is_shown_without_an_expectation(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(rule="block")
     answer(qtbot, window)
-    bars = window.header.strip.bars.bars
-    assert all(bar.expected is not None and bar.happened is None and not bar.in_force for bar in bars)
-    assert "Block judges jointly" in window.header.strip.about.text()
+    *others, block = window.header.strip.bars.bars
+    assert all(bar.expected is not None and bar.happened is None and not bar.in_force for bar in others)
+    rounds = window.session.turns[0].answer.rounds
+    judged = sum(len(round_.expected) for round_ in rounds)
+    accepted = sum(proposal.status == "accepted" for round_ in rounds for proposal in round_.proposals)
+    assert block.in_force and block.expected is None and block.happened == pytest.approx(accepted / judged)
+    assert window.header.strip.about.text().startswith(f"Block: .{accepted / judged * 100:.0f} happened at {judged} judged")
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"rule": "rejection"}, "Rule Rejection applies to the next answer."),
+        ({"drafter": "ngram"}, "Drafter N-gram applies to the next answer."),
+        ({"gamma": 7}, "Gamma 7 applies to the next answer."),
+        ({"temperature": 0.0}, "Temperature 0 applies to the next answer."),
+        ({"rule": "block", "temperature": 0.3}, "Rule Block and temperature 0.3 apply to the next answer."),
+    ],
+)
+def test_behind_an_answer_the_strip_describes_that_answer_and_offers_another(
+    qtbot: QtBot, open_window: Open, change: dict[str, Any], said: str
+) -> None:
+    window, engine = open_window(drafter="head", rule="gumbel", gamma=4, temperature=0.8)
+    answer(qtbot, window)
+    strip, note = window.header.strip, window.header.note
+    given = note.text(), strip.bars.bars, strip.about.text(), strip.told.text()
+    assert given[0].startswith("Gumbel: ") and not strip.remedy.isVisible()
+    for name, value in change.items():
+        window.chat.change(name, value)
+    assert (note.text(), strip.bars.bars, strip.about.text()) == given[:3]
+    assert strip.told.text() == f"{said} {given[3]}" and said in strip.bars.accessibleDescription()
+    assert strip.remedy.isVisible() and strip.remedy.text() == "Regenerate"
+    seed = window.session.turns[0].answer.options.seed
+    qtbot.mouseClick(strip.remedy, Qt.MouseButton.LeftButton)
+    wait_for_answer(qtbot, window)
+    asked = engine.requests[-1]
+    assert asked.options.seed == seed and len(window.session.turns[0].answers) == 2
+    assert all((asked.drafter if name == "drafter" else getattr(asked.options, name)) == each for name, each in change.items())
+    assert "next answer" not in strip.told.text() and not strip.remedy.isVisible()
+    assert note.text() != given[0] or "gamma" in change
+
+
+def test_a_setting_that_is_set_back_waits_for_nothing(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window(rule="gumbel")
+    answer(qtbot, window)
+    window.chat.change("rule", "match")
+    assert "next answer" in window.header.strip.told.text()
+    window.chat.change("rule", "gumbel")
+    assert "next answer" not in window.header.strip.told.text() and not window.header.strip.remedy.isVisible()
+    window.chat.change("rule", "match")
+    window.chat.new()
+    assert window.header.note.text().startswith("Match: ") and "next answer" not in window.header.strip.told.text()
 
 
 def test_with_few_rounds_it_says_that_it_is_too_early(qtbot: QtBot, open_window: Open) -> None:
@@ -197,7 +246,7 @@ def test_in_the_lowest_windows_the_bars_take_one_row(
     height = header.height()
     answer(qtbot, window)
     assert header.height() == height and strip.height() < 2 * strip.told.fontMetrics().height() + 8 * scale
-    tracks = [strip.bars.track(index) for index in range(3)]
+    tracks = [strip.bars.track(index) for index in range(4)]
     assert all(one.right() < other.left() and one.y() == other.y() for one, other in pairwise(tracks))
     assert strip.bars.rect().toRectF().contains(tracks[-1]) and window.width() == size[0]
     assert strip.told.isVisible() == strip.remedy.isVisible() == (size[0] == 1100), "words only where there is room"
@@ -225,8 +274,8 @@ def test_a_bar_is_as_long_as_its_share_and_has_its_rules_colour(qtbot: QtBot, op
     view = window.header.strip.bars
     theme, picture = themes.resolve(appearance), view.grab().toImage()  # type: ignore[arg-type]
     ratio = picture.devicePixelRatio()
-    for index, bar in enumerate(view.bars):
-        assert bar.expected is not None
+    for index, bar in enumerate(view.bars[:-1]):
+        assert bar.expected is not None and bar.rule != "block"
         track = view.track(index)
         y = round((track.center().y() + 2) * ratio)  # below the line of the interval
         row = [picture.pixelColor(x, y).name() for x in range(picture.width())]
