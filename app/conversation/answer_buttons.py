@@ -10,10 +10,12 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.conversation.answer_view import ThoughtButton
-from app.conversation.blocks import AnswerBlock, Block
+from app.conversation.blocks import CONTINUE, AnswerBlock, Block
 from app.conversation.floating_buttons import FloatingButtons, floating
+from app.look.command import native_keys
 from app.look.theme import DARK, Theme
-from app.look.widgets import named, tint
+from app.look.widgets import named, restyle, tint
+from app.session.session import Answer
 
 
 class AnswerButtons:
@@ -22,10 +24,12 @@ class AnswerButtons:
     Attributes:
         latest: goes to the end, where that is not in view.
         copy, regenerate, reading: at the right end of the newest answer's last line of figures, once it is done.
-        thoughts, codes: as many as there are in view.
+        thoughts, codes, continues: as many as there are in view; the last are for answers that ended early.
     """
 
-    def __init__(self, viewport: QWidget, turn_thought: Callable[[AnswerBlock], object]) -> None:
+    def __init__(
+        self, viewport: QWidget, turn_thought: Callable[[AnswerBlock], object], go_on: Callable[[Answer], object]
+    ) -> None:
         self._viewport = viewport
         self._look: tuple[Theme, float] = (DARK, 1.0)
         self.latest = self._tool("Jump to the latest text", "down")
@@ -35,6 +39,7 @@ class AnswerButtons:
         self.reading = self._tool("Reading view", "reading")
         self.reading.setCheckable(True)
         self.thoughts = FloatingButtons[ThoughtButton, AnswerBlock](partial(ThoughtButton, viewport), turn_thought)
+        self.continues = FloatingButtons[QToolButton, Answer](self._continue_button, go_on)
         self.codes = FloatingButtons[QToolButton, str](self._code_button, lambda code: QGuiApplication.clipboard().setText(code))
 
     def _tool(self, words: str, icon: str) -> QToolButton:
@@ -53,6 +58,12 @@ class AnswerButtons:
         tint(button, *self._look)
         return button
 
+    def _continue_button(self) -> QToolButton:
+        button = floating(self._viewport, "continueButton")
+        button.setText(CONTINUE)
+        button.setAccessibleName("Continue the answer")
+        return button
+
     def set_look(self, theme: Theme, scale: float) -> None:
         """Draws all of them in the theme's colours at the text scale."""
         self._look = theme, scale
@@ -62,7 +73,13 @@ class AnswerButtons:
             thought.set_look(theme, scale)
 
     def place(
-        self, column: QRect, scrolled: int, newest: Block | None, in_view: Sequence[tuple[AnswerBlock, float]], may_repeat: bool
+        self,
+        column: QRect,
+        scrolled: int,
+        newest: Block | None,
+        in_view: Sequence[tuple[AnswerBlock, float]],
+        may_repeat: bool,
+        unfinished: Sequence[tuple[AnswerBlock, float]],
     ) -> None:
         """Puts every button where it belongs.
 
@@ -70,6 +87,7 @@ class AnswerButtons:
             column: where the text stands in the viewport. scrolled: pixels that are out of sight above.
             in_view: the answers of which something is in view, with the height of their tops there.
             may_repeat: whether the newest answer can be made again.
+            unfinished: those of the answers in view that can go on now.
         """
         size = round(26 * self._look[1])
         done = isinstance(newest, AnswerBlock) and not newest.answer.running
@@ -79,6 +97,7 @@ class AnswerButtons:
                 button.setGeometry(column.right() - (place + 1) * size - 4 * place, y, size, size)
         self._place_codes(column, in_view, size)
         self._place_thoughts(column, in_view)
+        self._place_continues(column, newest, unfinished, size)
         self.copy.setVisible(done)
         self.reading.setVisible(done)
         self.regenerate.setVisible(done and may_repeat)
@@ -96,6 +115,23 @@ class AnswerButtons:
                     codes.append(block.code_text(code))
         for top, (button, _) in zip(tops, self.codes.show_for(codes), strict=True):
             button.setGeometry(column.right() - size, top, size, size)
+
+    def _place_continues(
+        self, column: QRect, newest: Block | None, unfinished: Sequence[tuple[AnswerBlock, float]], size: int
+    ) -> None:
+        """Left of the other buttons of each answer that can go on."""
+        blocks = {id(block.answer): (block, top) for block, top in unfinished}
+        for button, answer in self.continues.show_for([block.answer for block, _ in unfinished]):
+            block, top = blocks[id(answer)]
+            full = answer.finish == "context"
+            tip = "The context is full: goes on without the oldest turns" if full else "Goes on with the answer where it ended"
+            button.setToolTip(f"{tip} ({native_keys('Ctrl+Shift+Return')})" if block is newest else tip)
+            button.setAccessibleDescription(tip)
+            if button.property("earlier") != (earlier := block is not newest):
+                restyle(button, "earlier", earlier)
+            right = column.right() - (4 * size + 12 if block is newest else size) - 6
+            width = round(block.continue_width) - 8
+            button.setGeometry(right - width, round(top + block.footer_top - 5), width, size)
 
     def _place_thoughts(self, column: QRect, in_view: Sequence[tuple[AnswerBlock, float]]) -> None:
         """Above every answer in view before which the model has thought, a button says how long, and shows or folds what."""

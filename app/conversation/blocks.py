@@ -35,6 +35,7 @@ OVERHANG = 8.0
 """Pixels by which letters and marks may stand out of their line."""
 BUTTONS = 132.0
 """Room at the end of an answer's last line for its buttons."""
+CONTINUE = "Continue"
 
 
 class Block:
@@ -333,7 +334,12 @@ class AnswerBlock(Block):
 
     @property
     def _footer_width(self) -> float:
-        return self.width - BUTTONS * self.style.text.pixelSize() / 15
+        return self.width - BUTTONS * self.style.text.pixelSize() / 15 - (self.continue_width if self.answer.ended_early else 0)
+
+    @property
+    def continue_width(self) -> float:
+        """Pixels that the button takes which goes on with an answer, with what is left free beside it."""
+        return QFontMetricsF(self.small).horizontalAdvance(CONTINUE) + 2.6 * self.style.text.pixelSize()
 
     def figure_at(self, x: float, y: float) -> str:
         """What to explain of the summary at a place, `y` from the top of the figures; empty beside them, and without any."""

@@ -173,7 +173,7 @@ class MessageTools(QObject):
         idle = session.running is None and not session.replaying
         for wish, titles in TITLES.items():
             title = titles[0 if prompt else 1]
-            if not title or (wish == "continue" and not turn.answer.may_go_on):
+            if not title or (wish == "continue" and session.why_not_continue(at)):
                 continue
             if wish == "delete":
                 menu.addSeparator()

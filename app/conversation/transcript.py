@@ -109,7 +109,7 @@ class Transcript(AnswerView):
         self.pointing = TokenPointer(self, Cursor(self) if cursor is None else cursor, self)
         self.pointing.cursor.pinned.connect(self._unfold)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
-        self.buttons = AnswerButtons(self.viewport(), self._turn_thought)
+        self.buttons = AnswerButtons(self.viewport(), self._turn_thought, self._go_on)
         self.buttons.latest.clicked.connect(self._follow_from_button)
         self.buttons.copy.clicked.connect(self.copy_answer)
         self.buttons.regenerate.clicked.connect(self.regenerate)
@@ -279,9 +279,26 @@ class Transcript(AnswerView):
         self._show_tools(round(26 * self.scale))
         newest = self._blocks[-1] if self._blocks else None
         scrolled, answers = self.verticalScrollBar().value(), [*self._answers_in_view()]
-        self.buttons.place(self.column, scrolled, newest, answers, may_repeat=not self.session.replaying)
+        unfinished = [
+            (block, top)
+            for index, block, top in self._in_view()
+            if isinstance(block, AnswerBlock) and self._may_go_on(index // 2, block.answer)
+        ]
+        self.buttons.place(self.column, scrolled, newest, answers, not self.session.replaying, unfinished)
         self.buttons.reading.setChecked(self.reading)
         self.buttons.latest.setVisible(not self.at_end)
+
+    def _may_go_on(self, at: int, answer: Answer) -> bool:
+        """Whether the answer of a turn ended early and can go on now."""
+        session = self.session
+        here = at < len(session.turns) and session.turns[at].answer is answer
+        idle = session.running is None and not session.replaying
+        return answer.ended_early and here and idle and not session.why_not_continue(at)
+
+    def _go_on(self, answer: Answer) -> None:
+        at = next((at for at, turn in enumerate(self.session.turns) if turn.answer is answer), None)
+        if at is not None:
+            self.wanted.emit("continue", at, False)
 
     def _in_view(self) -> Iterator[tuple[int, Block, float]]:
         """Every message of which something is in view, its index, and where its top stands there, in pixels."""

@@ -84,6 +84,12 @@ def stylesheet(theme: Theme, scale: float) -> str:
         padding: 0 {px(6)} 0 3px; }}
     QToolButton#thoughtButton:hover {{ background: {theme.raised}; color: {theme.text}; }}
     QToolButton#thoughtButton:focus {{ border-color: {theme.accent}; }}
+    QToolButton#continueButton {{
+        background: {theme.accent}; border: 2px solid transparent; border-radius: 8px; color: {theme.on_accent};
+        font-size: {px(12)}; font-weight: 600; }}
+    QToolButton#continueButton[earlier="true"] {{
+        background: transparent; border: 1px solid {theme.faint}; color: {theme.text}; }}
+    QToolButton#continueButton:hover, QToolButton#continueButton:focus {{ border-color: {theme.dim}; }}
     QToolButton::menu-indicator {{ image: none; }}
 
     #composerFrame {{ background: {theme.panel}; border: 1px solid {theme.line}; border-radius: 14px; }}

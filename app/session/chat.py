@@ -174,16 +174,20 @@ class Chat(QObject):
 
     def go_on(self, at: int | None = None) -> None:
         """Goes on with an answer that ended before its end, the newest or that of a turn, beside it and under its own seed, so
-        that its text is what it would have been."""
+        that its text is what it would have been. Of an answer whose tokens are lost with its trace, the text is gone on with."""
         at = self._last if at is None else at
-        if not self.idle or not 0 <= at < len(self.session.turns):
+        if not self.idle or not 0 <= at < len(self.session.turns) or self.session.why_not_continue(at):
             return
         answer, options = self.session.turns[at].answer, self.settings.options()
-        if answer.edited:
-            self._ask(None, options, at, continues=answer)
-        elif answer.may_go_on and answer.ids:
-            options = options.replace(seed=answer.options.seed, max_tokens=len(answer.ids) + options.max_tokens)
+        if not answer.edited:
+            options = options.replace(seed=answer.options.seed)
+        if answer.unread:
+            self.said.emit("The tokens of this answer are still being read. Try again in a moment.", "note")
+        elif answer.ids and not answer.edited:
+            options = options.replace(max_tokens=len(answer.ids) + options.max_tokens)
             self._ask(None, options, at, given=answer.ids, continues=answer)
+        else:
+            self._ask(None, options, at, continues=answer)
 
     def edit_answer(self, at: int, text: str) -> None:
         """Puts a text of the user beside the answer of a turn, and shows it: what is asked next builds on it."""
@@ -245,7 +249,7 @@ class Chat(QObject):
             conversation=f"window-{session.conversation}",
             trace_path=None if self.keeper is None else str(traces_folder() / trace_name(datetime.now(UTC))),
             given=given,
-            given_text=continues.text.text if continues is not None and continues.edited else "",
+            given_text=continues.text.text if continues is not None and not given else "",
         )
         answer.request = request
         self._keep_begun(answer)

@@ -115,12 +115,15 @@ class Answer:
         return (*given, *(token.id for round_ in self.rounds for token in round_.emitted))
 
     @property
+    def ended_early(self) -> bool:
+        """Whether it was stopped, cut, interrupted or broken off by an error behind its first token."""
+        early = self.finish in ("cancelled", "length", "context") or bool(self.ending) or self.state == "failed"
+        return early and not self.edited and not self.running and bool(self.text.text or self.rounds)
+
+    @property
     def may_go_on(self) -> bool:
-        """Whether it ended before its end, and its tokens are known, so that it can go on from there; what the user wrote can."""
-        if self.edited:
-            return True
-        early = self.finish in ("cancelled", "length", "context") or bool(self.ending)
-        return early and not self.running and self.request is not None and (self.unread or bool(self.rounds))
+        """Whether it can go on from where it ended: it ended early, or the user wrote it."""
+        return self.edited or self.ended_early
 
     @property
     def waiting_words(self) -> str:
@@ -445,6 +448,13 @@ class Session:
             return None
         self._follow_choices()
         return turn
+
+    def why_not_continue(self, at: int) -> str:
+        """Why the answer of a turn cannot go on, in words for the user; empty if it can."""
+        answer = self.turns[at].answer
+        if answer.finish == "context" and at == 0:
+            return "The context is full, and there is no earlier turn that could be left out."
+        return "" if answer.may_go_on else "The answer came to its end by itself, so nothing follows."
 
     @property
     def path(self) -> Path:

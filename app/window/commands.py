@@ -254,8 +254,7 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
         index, many = session.turns[at].wording if session.turns else (0, 1)
         wording = name.replace("Answer", "Prompt")
         reasons[wording] = whole or ("" if 0 <= index + by < many else f"There is no {which} wording of this prompt.")
-    early = bool(session.turns) and session.turns[at].answer.may_go_on
-    reasons["continueAction"] = whole or ("" if early else "The answer came to its end by itself, so nothing follows.")
+    reasons["continueAction"] = whole or session.why_not_continue(at)
     reasons["deleteAnswerAction"] = whole
     none_deleted = "" if may_undo_delete else "No message of this chat was deleted since it was opened."
     reasons["undoDeleteAction"] = elsewhere or busy or replay or none_deleted

@@ -164,7 +164,14 @@ class Messages(QObject):
         else:
             self._banner.hide()
             self._transcript.follow()
-            chat.regenerate(at=at) if wish == "regenerate" else chat.go_on(at)
+            chat.regenerate(at=at) if wish == "regenerate" else self._continue(at)
+
+    def _continue(self, at: int) -> None:
+        """Goes on with an answer. One that filled the context goes on without the oldest turns, which the user is told."""
+        if self._session.turns[at].answer.finish == "context" and self._chat.settings.overflow != "drop":
+            self._chat.change("overflow", "drop")
+            self._banner.show_message("The context was full, so the oldest turns are left out from now on.", "note")
+        self._chat.go_on(at)
 
     def undo_delete(self) -> None:
         """Brings back what was deleted last, also when the message that offered it has gone."""
