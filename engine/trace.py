@@ -122,12 +122,14 @@ class Writer:
     what happened. An existing file is never overwritten.
     """
 
-    def __init__(self, path: Path, header: Mapping[str, Any]) -> None:
-        """Create the file, its folder if need be, and write the header."""
+    def __init__(self, path: Path | None, header: Mapping[str, Any]) -> None:
+        """Create the file, its folder if need be, and write the header. Without a path nothing is written."""
         self.path = path
         self.failure: str | None = None
         self._descriptor: int | None = None
         self._length = 0
+        if path is None:
+            return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)

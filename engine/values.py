@@ -415,6 +415,8 @@ class Request:
             read of the others can be kept.
         kept: False for an answer of which no chat is to be made: a comparison's, a measurement's, or one that the user does not
             want kept. It is noted in the trace.
+        only_measures: the answer is made for its speed alone. It ends as soon as the engine is asked for anything else, and no
+            trace of it is written.
     """
 
     messages: tuple[Message, ...]
@@ -430,6 +432,7 @@ class Request:
     overflow: Overflow = "stop"
     dropped: int = 0
     kept: bool = True
+    only_measures: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,11 @@ class Engine:
             if self._closing.is_set():
                 raise DraftlightError("The engine is closed.")
             self._commands.put(command)
+            asked_for = command if isinstance(command, tuple) else ()
+            measured = [run for run in self._runs.values() if isinstance(run, Run) and run.request.only_measures]
+        for run in measured:
+            if run not in asked_for:
+                run.stop()
 
     def _find(self, run_id: int) -> _Job | None:
         with self._lock:

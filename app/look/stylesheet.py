@@ -182,6 +182,11 @@ def stylesheet(theme: Theme, scale: float) -> str:
     #tileEarlier {{ color: {theme.dim}; }}
     #figuresAbout {{ color: {theme.dim}; font-size: {px(12)}; }}
     #tileUnit {{ color: {theme.faint}; font-size: {px(11)}; }}
+    QPushButton#tileAction {{
+        background: transparent; border: 1px solid {theme.faint}; border-radius: 6px; color: {theme.text};
+        padding: 0 {px(6)}; font-size: {px(11)}; font-weight: 500; }}
+    QPushButton#tileAction:hover {{ background: {theme.raised}; }}
+    QPushButton#tileAction:focus {{ border: 2px solid {theme.accent}; padding: 0 {px(5)}; }}
     #sectionTitle {{ font-size: {px(12)}; font-weight: 600; }}
     QPushButton#sectionTitle {{
         background: transparent; border: 2px solid transparent; border-radius: 6px; color: {theme.text}; padding: 2px 4px;

@@ -25,6 +25,7 @@ NAMES = {
     "draft_yield": "Draft yield",
 }
 """The figures of an answer."""
+NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def figures_of(answer: Answer | None, baseline: Baseline | None) -> dict[str, tu
     found["speed_up"] = (
         (number(speed / baseline.throughput), "× plain")
         if baseline is not None and speed is not None and measured
-        else ("–", "" if is_plain(answer) else "not measured"),
+        else ("–", "" if is_plain(answer) else NOT_MEASURED),
     )
     found["first_token"] = ((first or unit, unit if first else ""),)
     return {key: found[key] for key in NAMES}

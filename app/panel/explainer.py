@@ -11,7 +11,7 @@ from app.panel.definition_popover import DefinitionPopover
 from app.panel.definitions import define
 from app.panel.panel import SidePanel
 from app.session.chat import Chat
-from app.session.session import Answer, is_plain
+from app.session.session import Answer
 
 WITH_BASELINE = ("throughput", "throughput_plot", "speed_up")
 """Definitions beside which the plain speed can be measured."""
@@ -27,6 +27,7 @@ class Explainer(QObject):
         panel.figures.definition_wanted.connect(self.explain)
         panel.charts.definition_wanted.connect(self.explain)
         panel.charts.baseline_wanted.connect(self.measure_plain)
+        panel.figures.baseline_wanted.connect(self.measure_plain)
 
     @Slot(str, QPoint)
     def explain(self, key: str, place: QPoint) -> None:
@@ -54,9 +55,7 @@ class Explainer(QObject):
     @property
     def can_measure(self) -> bool:
         """Whether the answer that shows can be compared with a plain run of its prompt now."""
-        answer = self.panel.shown.answer
-        there = answer is not None and answer.request is not None and answer.tally.rounds > 0 and not is_plain(answer)
-        return there and self.chat.session.running is None and not self.chat.session.measuring
+        return self.chat.session.may_measure(self.panel.shown.answer)
 
     @Slot()
     def measure_plain(self) -> None:

@@ -8,13 +8,14 @@ from PySide6.QtWidgets import QGridLayout, QWidget
 
 from app.look.widgets import spaced
 from app.look.wording import DEFINITIONS
-from app.panel.definitions import NAMES, figures_of
+from app.panel.definitions import NAMES, NOT_MEASURED, figures_of
 from app.panel.tile import Tile
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer
 
 SIDE, SPACING = 16, 8
-USUAL = {"speed_up": ("–", "not measured"), "tau": ("0.00", "expected 0.00")}
+MEASURING = "measuring…"
+USUAL = {"speed_up": ("–", NOT_MEASURED), "tau": ("0.00", "expected 0.00")}
 """The widest that an ordinary answer has, so that the tiles stand as they will from the first answer on."""
 
 
@@ -23,13 +24,17 @@ class FigureTiles(QWidget):
 
     Signals:
         definition_wanted: (key, global position) a tile was pressed.
+        baseline_wanted: the plain speed should be measured.
     """
 
     definition_wanted = Signal(str, QPoint)
+    baseline_wanted = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.tiles = {key: Tile(name, DEFINITIONS[key], USUAL.get(key, ("", ""))) for key, name in NAMES.items()}
+        self.measure = self.tiles["speed_up"].add_action("Measure", "Measure the plain speed for this prompt")
+        self.measure.clicked.connect(self.baseline_wanted)
         self._widest = {False: 0, True: 0}  # with units beside or below; grows only, so that figures do not wander
         self._arrangement = (0, False)
         self._grid = spaced(QGridLayout(self), SPACING, (SIDE, 5, SIDE, 0))
@@ -52,6 +57,15 @@ class FigureTiles(QWidget):
             words = f"{DEFINITIONS['draft_yield']} Here {summary.accepted:,} of {summary.proposals:,}."
             self.tiles["draft_yield"].define(words)
         self._make_room()
+
+    def show_measuring(self, measuring: bool, may_measure: bool) -> None:
+        """Says in the tile of the speed-up that the plain speed is being measured, or offers to."""
+        tile = self.tiles["speed_up"]
+        unmeasured = tile.unit.text() == NOT_MEASURED
+        if unmeasured and measuring:
+            tile.show_value(tile.value.text(), MEASURING)
+        self.measure.setVisible(unmeasured and may_measure)
+        tile.unit.setVisible(self.measure.isHidden())
 
     def set_look(self, scale: float) -> None:
         """Sizes the tiles to the text scale and lays them out anew."""

@@ -18,7 +18,7 @@ from app.panel.figure_tiles import FigureTiles
 from app.panel.heading import Heading
 from app.rules.page import RulesPage
 from app.session.cursor import Cursor
-from app.session.session import Session
+from app.session.session import Session, is_plain
 from app.session.settings import PanelPage
 from app.session.shown_answer import ShownAnswer
 from app.table.page import TablePage
@@ -121,6 +121,8 @@ class SidePanel(QWidget):
         answer = self.shown.answer
         self.heading.refresh("" if answer is None else latest_words(answer.tally.stretches))
         self.figures.show_answer(answer, None if answer is None else self.session.baseline(answer))
+        measuring = self.session.measuring and answer is not None and not is_plain(answer)
+        self.figures.show_measuring(measuring, may_measure=self.session.may_measure(answer))
         self._refresh_page()
 
     def _refresh_page(self) -> None:

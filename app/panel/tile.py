@@ -19,6 +19,7 @@ class Tile(QPushButton):
     def __init__(self, name: str, definition: str, usual: tuple[str, str] = ("", "")) -> None:
         super().__init__()
         self._usual = usual
+        self._action: QPushButton | None = None
         self.setObjectName("tile")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.name = named(QLabel(name), "tileName")
@@ -43,6 +44,15 @@ class Tile(QPushButton):
         row.addWidget(value, 0, Qt.AlignmentFlag.AlignBaseline)
         row.addWidget(unit, 1, Qt.AlignmentFlag.AlignBaseline)
         return row
+
+    def add_action(self, title: str, words: str) -> QPushButton:
+        """A small button where the unit of the figure stands, hidden at first; whoever shows it hides the unit."""
+        button = named(QPushButton(title), "tileAction", words, tip=words)
+        button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        button.hide()
+        self._action = button
+        self._figures[1].addWidget(button, 1, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
+        return button
 
     def define(self, definition: str) -> None:
         """Sets what the figure means, as tooltip and for screen readers."""
@@ -96,3 +106,6 @@ class Tile(QPushButton):
         font.setWeight(font.Weight.DemiBold)
         self.value.setFont(font)
         self.earlier.setFont(font)
+        if self._action is not None:  # as high as the unit in its place, so that nothing moves
+            for part in (self.unit, self._action):
+                part.setFixedHeight(round(17 * scale))

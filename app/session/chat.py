@@ -74,6 +74,7 @@ class Chat(QObject):
         unsent: what is written and not sent.
         replaced: the turn beside which the newest answer stands.
         deletions: what brings back each thing that was deleted of the conversation since it was opened, the newest last.
+        unmeasurable: the runs of answers for which a plain run has failed, or was too short.
         may_drop: the newest answer was refused because the conversation is too long, and would not be without its oldest turns.
 
     Signals:
@@ -127,9 +128,12 @@ class Chat(QObject):
         self.keeper = None if store is None else ChatKeeper(store, self)
         self.unsent = Unsent(self.keeper, self)
         self._plain: tuple[int, Answer] | None = None
+        self._plain_unasked = False
+        self.unmeasurable: set[int] = set()
         self.session = Session()
         self.session.drafter = settings.drafter
         self.session.machines = number_of_machines() if settings.split else 1
+        self.session.engine_place = (settings.separate_process, settings.split)
         self.session.loading = settings.target  # the window asks for it as soon as it stands
         if settings.new_chat:
             self.settings = replace(settings, **dict(settings.new_chat))
@@ -240,7 +244,7 @@ class Chat(QObject):
             answer = session.add_answer(instead_of, options, settings.drafter, model)
         else:
             answer = session.add_turn(text, options, settings.drafter, model, instead_of)
-        answer.chosen, answer.continues = chosen, continues
+        answer.chosen, answer.continues, answer.made_in = chosen, continues, session.engine_place
         answer.dropped = session.turns[-2].answer.dropped if len(session.turns) > 1 else 0
         answer.shows_thought = False
         request = replace(
@@ -498,24 +502,41 @@ class Chat(QObject):
         if self.session.running is not None or self._plain is not None:
             self.link.stop()
 
-    def measure_plain(self, answer: Answer) -> None:
-        """Answers a prompt briefly without a drafter, outside the conversation, to have a speed to compare its answer with."""
+    def measure_plain(self, answer: Answer, unasked: bool = False) -> None:
+        """Answers a prompt briefly without a drafter, outside the conversation, to have a speed to compare its answer with.
+
+        Args:
+            unasked: nobody has asked for it, so nothing is said if it fails.
+        """
         if answer.request is None or self.session.running is not None or self._plain is not None:
             return
-        if answer.request.target != self.session.target:
-            self.said.emit("A different target is loaded now. Regenerate the answer to measure with it.", "note")
+        if reason := self.session.why_not_measured(answer):
+            if not unasked:
+                self.said.emit(reason, "note")
             return
         try:
             self._plain = (self.link.submit(plain_request(answer.request)), answer)
         except DraftlightError as error:
-            self.said.emit(str(error), "error")
+            if not unasked:
+                self.said.emit(str(error), "error")
             return
-        self.session.measuring = True
+        self._plain_unasked, self.session.measuring = unasked, True
         self.changed.emit()
+
+    @property
+    def measures_unasked(self) -> bool:
+        """Whether a plain run is measured that nobody has asked for."""
+        return self._plain is not None and self._plain_unasked
+
+    def stop_unasked_measuring(self) -> None:
+        """Ends a plain run that nobody has asked for."""
+        if self.measures_unasked:
+            self._stop_measuring()
+            self.changed.emit()
 
     def _stop_measuring(self) -> None:
         if self._plain is not None:
-            self.link.stop()
+            self.link.forget()
             self._plain, self.session.measuring = None, False
 
     # Settings
@@ -578,6 +599,7 @@ class Chat(QObject):
         self.link.exchange(self.settings)
         self.session.model = None
         self.session.machines = number_of_machines() if self.settings.split else 1
+        self.session.engine_place = (self.settings.separate_process, self.settings.split)
         self.session.baselines = Baselines()  # plain answers take another time there
         if wanted:
             self.load_models()
@@ -742,8 +764,9 @@ class Chat(QObject):
             if self._plain is not None and getattr(event, "run_id", None) == self._plain[0]:
                 self._measured(event)
                 continue
-            if self._plain is not None and isinstance(event, DrafterReady) and event.name == NO_DRAFTER:
-                continue  # of the plain run; the conversation goes on with its own
+            of_plain_run = self._plain is not None or self.settings.drafter != NO_DRAFTER  # also one that was stopped
+            if of_plain_run and isinstance(event, DrafterReady) and event.name == NO_DRAFTER:
+                continue  # the conversation goes on with its own
             if isinstance(event, ModelsUnloaded):  # while it loads, the model may be why the process ended
                 self._lost_model = self.session.model is not None and self.session.loading is None
             self.session.apply(event)
@@ -756,10 +779,18 @@ class Chat(QObject):
             return
         answer = self._plain[1]
         self._plain, self.session.measuring = None, False
-        if isinstance(event, RunFailed):
-            self.said.emit(f"The plain speed could not be measured. {event.message}", "error")
-        elif answer.request is not None and self.session.baselines.add(answer.request, event) is None:
-            self.said.emit(f"The plain run ended before {FEWEST_TOKENS} tokens, which is too short to measure its speed.", "note")
+        if isinstance(event, RunFinished):
+            measured = answer.request is not None and self.session.baselines.add(answer.request, event) is not None
+            if measured or event.finish == "cancelled":  # a run that was cut off is made again when there is time
+                return
+            words = f"The plain run ended before {FEWEST_TOKENS} tokens, which is too short to measure its speed."
+            tone = "note"
+        else:
+            words, tone = f"The plain speed could not be measured. {event.message}", "error"
+        if answer.run_id is not None:
+            self.unmeasurable.add(answer.run_id)
+        if not self._plain_unasked:
+            self.said.emit(words, tone)
 
     def _react(self, event: Event) -> None:
         if isinstance(event, (LoadFailed, RunFailed, EngineFailed)):

@@ -14,6 +14,9 @@ from engine.types import DecodingOptions, Request, RunFinished
 
 PLAIN_TOKENS = 32
 """Tokens of a plain run that is made only to be measured."""
+LONGEST_PROMPT = 4096
+"""Tokens of a prompt that is read for a measurement although nobody has asked for one. A longer one takes long to read, and its
+keys and values take memory."""
 FEWEST_TOKENS = 12
 """A shorter run says little about speed: the first round is slower than the rest."""
 KEPT = 64
@@ -70,10 +73,11 @@ def _question(request: Request) -> Request:
     """
     anything = DecodingOptions()
     options = request.options.replace(rule=anything.rule, gamma=anything.gamma, seed=anything.seed)
-    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None, kept=True)
+    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None, kept=True, only_measures=False)
 
 
 def plain_request(request: Request) -> Request:
-    """The same request answered plainly and briefly, outside the conversation. Given tokens count for its length."""
+    """The same request answered plainly and briefly, outside the conversation and without a trace. Given tokens count for its
+    length."""
     options = request.options.replace(max_tokens=len(request.given) + PLAIN_TOKENS, stop=())
-    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None, kept=False)
+    return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None, kept=False, only_measures=True)

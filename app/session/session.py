@@ -74,6 +74,9 @@ class Answer:
         ending: how it ended where no `finish` says so, in words.
         edited: the user has written its text by hand, after an answer of the model.
         foreign: it came from elsewhere, and nothing is known of how it was made.
+        model_hash: SHA-256 of the target; empty where it is not known.
+        made_in: the `Session.engine_place` it was made in; None for an answer that was read from a trace.
+        other_machine: its trace names another machine than this one.
     """
 
     options: DecodingOptions
@@ -107,6 +110,9 @@ class Answer:
     ending: str = ""
     edited: bool = False
     foreign: bool = False
+    model_hash: str = ""
+    made_in: tuple[bool, bool] | None = None
+    other_machine: bool = False
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -302,6 +308,7 @@ class Session:
         drafter: name of the drafter that was made ready last.
         replay_words: how far a replay has come.
         baselines: the plain runs that were measured; `measuring` while another is made only to be measured.
+        engine_place: whether models run in a process of their own, and on several machines.
         machines: over how many the target is split.
     """
 
@@ -319,6 +326,7 @@ class Session:
         self.drafter = NO_DRAFTER
         self.baselines = Baselines()
         self.measuring = False
+        self.engine_place = (False, False)
         self.machines = 1
         self._distributions: dict[str, bool] = {}
         self.replay_words = ""
@@ -368,9 +376,29 @@ class Session:
 
     def baseline(self, answer: Answer) -> Baseline | None:
         """The measured plain run to compare an answer with; None for an answer that is one itself."""
-        if answer.request is None or is_plain(answer):
+        if answer.request is None or is_plain(answer) or not self._made_here(answer):
             return None
         return self.baselines.of(answer.request)
+
+    def _made_here(self, answer: Answer) -> bool:
+        """Whether an answer was made where models run now, as far as that is known."""
+        return not answer.other_machine and answer.made_in in (None, self.engine_place)
+
+    def may_measure(self, answer: Answer | None) -> bool:
+        """Whether the plain speed for an answer can be asked for now: it is none itself, and nothing is under way."""
+        there = answer is not None and answer.request is not None and answer.tally.rounds > 0 and not is_plain(answer)
+        return there and self.running is None and not self.measuring
+
+    def why_not_measured(self, answer: Answer) -> str:
+        """Why a plain run now would be no measure for an answer, in words for the user; empty where it would be one."""
+        again = "Regenerate the answer to measure with it."
+        if answer.request is None or self.model is None or answer.request.target != self.target:
+            return f"A different target is loaded now. {again}"
+        if answer.model_hash and answer.model_hash != self.model.sha256:
+            return f"The files of the target have changed since this answer was given. {again}"
+        if not self._made_here(answer):
+            return f"Models ran elsewhere when this answer was given. {again}"
+        return ""
 
     def plain_run(self, answer: Answer) -> PlainRun | None:
         """The same for exports: only a run of the very question is one."""
@@ -475,7 +503,7 @@ class Session:
         """An answer of which only the text was known is known with its rounds, as they were read from its trace."""
         for name in ("options", "drafter", "logits", "text", "tally", "rounds", "changes", "rules", "prefill", "result"):
             setattr(answer, name, getattr(read, name))
-        for name in ("seconds_to_first_token", "thought_seconds", "cache_length"):
+        for name in ("seconds_to_first_token", "thought_seconds", "cache_length", "model_hash", "other_machine"):
             setattr(answer, name, getattr(read, name))
         answer.finish = read.finish or answer.finish
         answer.unread = False
@@ -572,8 +600,9 @@ class Session:
                     answer.text.begin(event.given, answer.chosen)
                 if event.given_ids and answer.request is not None:
                     answer.request = replace(answer.request, given=event.given_ids)
-                if self.model is not None and self.target != "builtin" and not self.replaying:
-                    answer.model = self.model.name
+                if self.model is not None and not self.replaying:
+                    answer.model_hash = self.model.sha256
+                    answer.model = answer.model if self.target == "builtin" else self.model.name
             case PrefillProgress(_, done, total):
                 answer.state, answer.prefill = "reading", (done, total)
             case RoundFinished(_, round_, seconds_to_first_token):

@@ -232,6 +232,14 @@ SETTINGS = (
         Choice((("Full precision", None), *((f"{bits} bits", bits) for bits in KV_BITS))),
     ),
     Described(
+        "measure_plain",
+        "Measure the plain speed",
+        "A few seconds after an answer, while nothing else runs and you are not typing, its prompt is read again and "
+        "32 tokens are made without a drafter, so that the speed-up is known. Nothing of it is kept.",
+        "Speculation",
+        Switch(),
+    ),
+    Described(
         "separate_process",
         "Separate process",
         "Models run in a process of their own: if one crashes or hangs, its answer ends, and the window goes on. Takes some more "

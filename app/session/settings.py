@@ -55,6 +55,7 @@ class Settings:
             comes with, if any; kept to tell whether the user has set another.
         conversation: number of the chat that is shown again at the next start; None begins with an empty one.
         sidebar: whether the list of chats is shown, where there is room for it.
+        measure_plain: the plain speed is measured while nothing else runs.
         separate_process: models run in a process of their own.
         split: targets run on all the machines of the file of hosts (`app.session.machines`).
         recent_models: targets that were used last, the latest first.
@@ -93,6 +94,7 @@ class Settings:
     overflow: Overflow = "stop"
     conversation: int | None = None
     sidebar: bool = True
+    measure_plain: bool = True
     separate_process: bool = False
     split: bool = False
     recent_models: tuple[str, ...] = ()
@@ -116,7 +118,7 @@ class Settings:
         _check(self.appearance in APPEARANCES, "appearance", self.appearance)
         for name in ("ghosts", "compare_ghosts"):
             _check(getattr(self, name) in GHOST_STEPS, name, getattr(self, name))
-        for name in ("reading", "side_panel", "raw", "sidebar", "separate_process", "split"):
+        for name in ("reading", "side_panel", "raw", "sidebar", "measure_plain", "separate_process", "split"):
             _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
         _check(
             isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale

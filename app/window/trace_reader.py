@@ -12,6 +12,7 @@ from app.replay.player import Replay
 from app.session.chat_keeper import ChatKeeper
 from app.session.session import Answer, Session
 from engine.chats import ChatStore
+from engine.provenance import hardware
 from engine.trace import read
 from engine.types import Message, Request
 
@@ -51,7 +52,13 @@ class TraceReader(QObject):
             read_answer, asked = found
             self._session.take_in(answer, read_answer)
             if answer.request is not None:
-                answer.request = replace(answer.request, messages=asked.messages, options=read_answer.options, given=asked.given)
+                answer.request = replace(
+                    answer.request,
+                    messages=asked.messages,
+                    options=read_answer.options,
+                    given=asked.given,
+                    dropped=answer.dropped,
+                )
             self.taken_in.emit(answer)
         self.look()
 
@@ -75,4 +82,8 @@ def _answer_of(_: ChatStore, path: Path) -> tuple[Answer, Request]:
         for role, text in trace.messages
         if role in ("system", "user", "assistant")
     )
-    return replay.answer, Request(messages or (Message("user", ""),), given=trace.given_ids)
+    answer, here = replay.answer, hardware()
+    answer.model_hash = str(trace.part("target").get("sha256") or "")
+    known = trace.part("hardware")
+    answer.other_machine = any(known.get(name, here[name]) != here[name] for name in ("machine", "processor"))
+    return answer, Request(messages or (Message("user", ""),), given=trace.given_ids)

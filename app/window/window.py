@@ -45,6 +45,7 @@ from app.session.attachments import Attachment
 from app.session.chat import Chat
 from app.session.context_meter import ContextMeter
 from app.session.cursor import Cursor
+from app.session.idle_measurer import IdleMeasurer
 from app.session.session import Answer
 from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
 from app.sidebar.drawer import Drawer
@@ -180,6 +181,7 @@ class Window(QMainWindow):
         self.explainer = Explainer(self.panel, self.chat)
         self.picture_menu = PictureMenu(self.panel, self.chat, self.banner, self.explainer)
         self.context = ContextMeter(self.chat, self._being_written, self)
+        self.measurer = IdleMeasurer(self.chat, lambda: self.panel.shown.answer, self)
         self.chats = ChatsController(self.chat, self.banner, self)
         self.models = ModelsController(self.chat, self.banner, self)
         self.chat_files = ChatFiles(self.chat, self.banner, self, self.chats.open)
@@ -281,6 +283,8 @@ class Window(QMainWindow):
             (self.composer.active_removed, chat.remove_active),
             (self.composer.sent, self.send),
             (self.composer.changed, self.context.touch),
+            (self.composer.edit.textChanged, self.measurer.hold_off),
+            (self.panel.shown.changed, self.measurer.touch),
             (self.composer.changed, chat.unsent.touch),
             (self.composer.attached, self._count_tokens),
             (self.context.shown, self.composer.show_context),
@@ -495,7 +499,7 @@ class Window(QMainWindow):
             comparing.stop() if comparing.running else comparing.banner.hide()
         elif self.messages.editing.at is not None:
             self.messages.cancel_editing()
-        elif self.session.running is not None or self.session.measuring:
+        elif self.session.running is not None or (self.session.measuring and not chat.measures_unasked):
             chat.stop()
         elif self.session.replaying:
             self.replay_controller.leave()
@@ -548,6 +552,7 @@ class Window(QMainWindow):
         self.verdicts.touch()
         self.panel.touch()
         self.context.touch()
+        self.measurer.touch()
         self._show_status()
         self.header.strip.show_rules(rule_bars(session, self.settings))
         waiting = session.model is None and session.loading is not None
@@ -970,6 +975,7 @@ class Window(QMainWindow):
             self._rest.stop()
             self.panel.stop()
             self.context.stop()
+            self.measurer.stop()
             self.chat.unsent.stop()
             if self.settings_window is not None:
                 self.settings_window.close()

@@ -149,14 +149,15 @@ class _AnswerRun:
         """Decode, and leave a whole trace whatever happens."""
         created = datetime.now(UTC)
         path = Path(self._request.trace_path) if self._request.trace_path else traces_folder() / trace_name(created)
-        writer = Writer(path, self._header(created))
+        writer = Writer(None if self._request.only_measures else path, self._header(created))
+        trace_path = None if writer.failure or writer.path is None else str(path)
         self._emit(
             RunStarted(
                 self._run.id,
                 self._request.options,
                 len(self._read),
                 self._drafter.name,
-                None if writer.failure else str(path),
+                trace_path,
                 self._given.text,
                 self._numerics.logits,
                 self._template,
@@ -190,7 +191,7 @@ class _AnswerRun:
                 seconds=self._totals.summary().seconds,
                 prefill_seconds=self._prefill_seconds,
                 seconds_to_first_token=self._first_token,
-                trace_path=None if writer.failure else str(path),
+                trace_path=None if writer.failure else trace_path,
                 trace_error=writer.failure,
             )
         )

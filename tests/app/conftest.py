@@ -59,7 +59,7 @@ def show_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
         store: Any = None,
         **settings: Any,
     ) -> Window:
-        window = Window(engine, Settings(**{"appearance": "dark", **settings}), path, note, store)
+        window = Window(engine, Settings(**{"appearance": "dark", "measure_plain": False, **settings}), path, note, store)
         qtbot.addWidget(window)
         windows.append(window)
         window.resize(*size)

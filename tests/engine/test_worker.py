@@ -626,3 +626,37 @@ def test_costs_are_measured_while_nobody_asks_for_anything(home: Path) -> None:
         going_on.release()
     assert engine.close(PATIENCE)
     assert steps == ["fake", "answer", "fake", "fake"]
+
+
+@pytest.mark.parametrize("asked", ["answer", "load", "comparison", "check"])
+def test_a_run_that_only_measures_makes_way_for_anything_else_and_leaves_no_trace(desk: Desk, home: Path, asked: str) -> None:
+    gated(desk, 2)
+    measured = desk.ask(options=DecodingOptions(max_tokens=100, seed=1), kept=False, only_measures=True)
+    desk.until(RoundFinished, 2)
+    request = Request((Message("user", "hi"),), DecodingOptions(max_tokens=3, seed=1))
+    match asked:
+        case "answer":
+            desk.engine.submit(request)
+        case "load":
+            desk.engine.load("builtin")
+        case "comparison":
+            desk.engine.compare(CompareRequest((request, request)))
+        case _:
+            desk.engine.check_drafter("ngram")
+    desk.backend.gate.release(100)  # type: ignore[union-attr]
+    (finished,) = desk.until(RunFinished, run_id=measured)
+    assert finished.finish == "cancelled" and finished.tokens <= 3, "within a round"
+    assert finished.trace_path is None and finished.trace_error is None
+    if asked in ("answer", "comparison"):
+        others = desk.until(RunFinished, 2 if asked == "answer" else 3)
+        assert {other.finish for other in others[1:]} == {"length"}
+    traces = [path for path in (home / "traces").rglob("*") if path.is_file()] if (home / "traces").exists() else []
+    assert len(traces) == {"answer": 1, "comparison": 2}.get(asked, 0)
+
+
+def test_a_run_that_only_measures_leaves_the_cache_of_a_conversation_as_it_was(desk: Desk) -> None:
+    first = read(desk.answer("one", conversation="c").trace_path)
+    desk.answer("one", kept=False, only_measures=True)
+    second = read(desk.answer("one", conversation="c").trace_path)
+    assert first.summary is not None and second.summary is not None
+    assert second.summary["reused_tokens"] == second.summary["prompt_tokens"] - 1 > first.summary["reused_tokens"] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from pytestqt.qtbot import QtBot
 
 from app.look.wording import DEFINITIONS
 from app.panel.definitions import NAMES
+from app.session.plain_baseline import PLAIN_TOKENS
 from app.window.window import Window
+from engine.types import RunFailed, RunFinished
 from tests.app.driving import at_rest, wait_for_answer
 from tests.app.fakes import FakeEngine, make_round, story_rounds
 from tests.traces import write_trace
@@ -247,3 +250,132 @@ def test_without_an_answer_there_is_nothing_to_draw(open_window: Callable[..., O
     for name in ("shareCardAction", "saveChartsAction"):
         assert not window.actions_by_id[name].isEnabled()
         assert "no answer" in window.actions_by_id[name].toolTip()
+
+
+class MeasuredAlone:
+    """A window whose idle time passes at once, with what its tile of the speed-up says."""
+
+    def __init__(self, qtbot: QtBot, opened: Opened) -> None:
+        self.qtbot = qtbot
+        self.window, self.engine = opened
+        self.window.measurer._timer.setInterval(20)
+        self.engine.rounds = list(PLAIN)
+        self.answer = self.window.session.turns[-1].answer
+
+    @property
+    def tile(self) -> tuple[str, str]:
+        self.window.panel.refresh()
+        tile, measure = self.window.panel.figures.tiles["speed_up"], self.window.panel.figures.measure
+        return tile.value.text(), measure.text() if measure.isVisible() else tile.unit.text()
+
+    def begin(self) -> None:
+        """Switches it on. Not in a fixture, behind which events are handled."""
+        self.window.chat.keep(measure_plain=True)
+
+    def idle(self) -> None:
+        """The pause has passed, as often as it may."""
+        for _ in range(3):
+            self.qtbot.wait(30)
+
+
+@pytest.fixture
+def alone(qtbot: QtBot, open_window: Callable[..., Opened]) -> MeasuredAlone:
+    return MeasuredAlone(qtbot, open_window())
+
+
+def test_the_tile_offers_to_measure_and_says_that_it_is_measured(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+    window, engine = open_window()
+    found = MeasuredAlone(qtbot, (window, engine))
+    found.idle()
+    assert found.tile == ("–", "Measure") and len(engine.requests) == 1, "switched off, nothing is measured by itself"
+    engine.hold = True
+    qtbot.mouseClick(window.panel.figures.measure, Qt.MouseButton.LeftButton)
+    assert found.tile == ("–", "measuring…") and not window.explainer.popover.isVisible()
+    engine.hold = False
+    qtbot.waitUntil(lambda: found.tile[1] == "× plain")
+    assert engine.requests[-1].only_measures
+
+
+def test_the_plain_speed_is_measured_while_nothing_else_happens(qtbot: QtBot, alone: MeasuredAlone) -> None:
+    window, engine = alone.window, alone.engine
+    text, first = window.transcript.plain_text(), engine.requests[0]
+    alone.begin()
+    qtbot.waitUntil(lambda: alone.tile[1] == "× plain")
+    asked = engine.requests[-1]
+    expected = replace(first.options, max_tokens=PLAIN_TOKENS)
+    assert (asked.messages, asked.options, asked.target, asked.drafter) == (first.messages, expected, first.target, "none")
+    assert (asked.conversation, asked.kept, asked.only_measures) == ("", False, True)
+    assert window.transcript.plain_text() == text and window.session.answer is alone.answer and window.session.drafter != "none"
+    alone.idle()
+    assert len(engine.requests) == 2, "once is enough"
+
+
+def test_typing_puts_it_off_and_sending_ends_it_at_once(qtbot: QtBot, alone: MeasuredAlone) -> None:
+    window, engine = alone.window, alone.engine
+    engine.hold = True
+    alone.begin()
+    qtbot.waitUntil(lambda: window.session.measuring)
+    window.composer.edit.setFocus()
+    qtbot.keyClicks(window.composer.edit, "Go on")
+    assert not window.session.measuring and engine.stopped == [2] and alone.tile == ("–", "Measure")
+    window.measurer._timer.setInterval(60_000)
+    window.measurer.hold_off()
+    alone.idle()
+    assert len(engine.requests) == 2, "the pause counts from the last letter"
+    window.measurer._timer.setInterval(20)
+    window.measurer.hold_off()
+    qtbot.waitUntil(lambda: window.session.measuring)
+    engine.hold, engine.rounds = False, story_rounds()
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
+    assert engine.stopped == [2, 3] and not window.session.measuring
+    assert engine.requests[-1].messages[-1].content == "Go on" and not engine.requests[-1].only_measures
+    wait_for_answer(qtbot, window)
+    assert [turn.prompt for turn in window.session.turns] == ["Tell me a story.", "Go on"] and window.banner.isHidden()
+
+
+@pytest.mark.parametrize("why", ["too short", "failed", "cut off"])
+def test_what_cannot_be_measured_is_said_to_nobody_and_tried_once(qtbot: QtBot, alone: MeasuredAlone, why: str) -> None:
+    window, engine = alone.window, alone.engine
+    engine.hold, engine.rounds = True, PLAIN[:3]
+    alone.begin()
+    qtbot.waitUntil(lambda: window.session.measuring)
+    if why == "failed":
+        engine.say(RunFailed(2, "There is no memory left."))
+    elif why == "cut off":  # the engine was asked for something else
+        engine.say(RunFinished(2, "cancelled", "", 2, 0.1, 0.1, 0.2, None))
+    else:
+        engine.hold = False
+    qtbot.waitUntil(lambda: not window.session.measuring)
+    engine.rounds = list(PLAIN)
+    alone.idle()
+    assert window.banner.isHidden()
+    assert (len(engine.requests) > 2) == (why == "cut off"), "only what was cut off is made again"
+    engine.hold = False
+
+
+@pytest.mark.parametrize("other", ["model", "files", "place", "machine", "long", "short"])
+def test_only_answers_of_this_machine_model_and_place_are_measured_by_themselves(
+    qtbot: QtBot, alone: MeasuredAlone, other: str
+) -> None:
+    window, answer = alone.window, alone.answer
+    match other:
+        case "model":
+            window.session.target = "/models/other"
+        case "files":
+            answer.model_hash = "1" * 64
+        case "place":
+            answer.made_in = (True, False)
+        case "machine":
+            answer.other_machine = True
+        case "long":
+            answer.prefill = (9999, 9999)
+        case _:
+            answer.made_in = None  # it was read from a trace
+    alone.begin()
+    alone.idle()
+    assert len(alone.engine.requests) == 1 and alone.tile == ("–", "Measure")
+    qtbot.mouseClick(window.panel.figures.measure, Qt.MouseButton.LeftButton)
+    if other in ("model", "files", "place", "machine"):
+        assert "Regenerate the answer to measure" in window.banner.words.text() and len(alone.engine.requests) == 1
+    else:
+        qtbot.waitUntil(lambda: alone.tile[1] == "× plain")
