@@ -170,7 +170,7 @@ class MessageTools(QObject):
         """Adds to a menu what can be done with a message."""
         at, prompt = message
         turn, session = self._view.session.turns[at], self._view.session
-        idle = session.running is None and not session.replaying
+        idle = session.idle
         for wish, titles in TITLES.items():
             title = titles[0 if prompt else 1]
             if not title or (wish == "continue" and session.why_not_continue(at)):
@@ -178,7 +178,8 @@ class MessageTools(QObject):
             if wish == "delete":
                 menu.addSeparator()
             action = menu.addAction(title, partial(self.wanted.emit, wish, at, prompt))
-            action.setEnabled(_can(wish, turn, prompt) and (idle or wish == "copy"))
+            reads = session.read_only and wish in ("replay", "compare", "new chat")
+            action.setEnabled(_can(wish, turn, prompt) and (idle or reads or wish == "copy"))
 
 
 def _can(wish: Wish, turn: Turn, prompt: bool) -> bool:

@@ -284,7 +284,8 @@ class Transcript(AnswerView):
             for index, block, top in self._in_view()
             if isinstance(block, AnswerBlock) and self._may_go_on(index // 2, block.answer)
         ]
-        self.buttons.place(self.column, scrolled, newest, answers, not self.session.replaying, unfinished)
+        may_repeat = not self.session.replaying and not self.session.read_only
+        self.buttons.place(self.column, scrolled, newest, answers, may_repeat, unfinished)
         self.buttons.reading.setChecked(self.reading)
         self.buttons.latest.setVisible(not self.at_end)
 
@@ -292,8 +293,7 @@ class Transcript(AnswerView):
         """Whether the answer of a turn ended early and can go on now."""
         session = self.session
         here = at < len(session.turns) and session.turns[at].answer is answer
-        idle = session.running is None and not session.replaying
-        return answer.ended_early and here and idle and not session.why_not_continue(at)
+        return answer.ended_early and here and session.idle and not session.why_not_continue(at)
 
     def _go_on(self, answer: Answer) -> None:
         at = next((at for at, turn in enumerate(self.session.turns) if turn.answer is answer), None)

@@ -210,7 +210,7 @@ class VerdictHost(QObject):
     def _can_branch(self, place: Place) -> bool:
         """Whether the answer can go on from here otherwise: nothing is under way, and its target answers next."""
         found, session = self._token(place), self.transcript.session
-        if found is None or session.running is not None or session.replaying:
+        if found is None or not session.idle:
             return False
         answer, spot = found
         same = answer.request is not None and answer.request.target == self._target()
@@ -227,6 +227,8 @@ class VerdictHost(QObject):
             return "Choose an alternative to branch the answer from here"
         if session.running is not None:
             return "Alternatives can be chosen once the answer has finished"
+        if session.read_only:
+            return "This chat is open in another window, so its answers cannot be branched here"
         if found[0].request is None or session.replaying:
             return "A recorded answer cannot be branched"
         if kept_before(*found) is None:

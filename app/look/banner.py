@@ -22,7 +22,8 @@ class Banner(QWidget):
     """A message in a place of its own, so that it covers nothing.
 
     An error stays until it is dismissed or replaced, or its reason has gone. A note also goes once there was time to read
-    it, which does not pass while the window is inactive, the pointer is over the note or the keyboard in it.
+    it, which does not pass while the window is inactive, the pointer is over the note or the keyboard in it. A state stays until
+    it is hidden, and cannot be dismissed.
     """
 
     def __init__(self) -> None:
@@ -57,12 +58,13 @@ class Banner(QWidget):
         """Shows a message, and says it to a screen reader.
 
         Args:
-            tone: "error" or "note", which decides icon and colour, and whether it goes by itself.
+            tone: "error", "note" or "lock" for a state, which decides icon and colour, and whether it goes by itself.
             holds: whether its reason is still there, for whoever calls `check`; None if only the user can tell.
         """
         self._holds = holds
         self.words.setText(message)
         restyle(self.frame, "tone", tone)
+        self.dismiss.setVisible(tone != "lock")
         self.setAccessibleDescription(message)
         self.action.hide()
         self._paint_icon()
@@ -133,7 +135,8 @@ class Banner(QWidget):
 
     def set_column(self, left: int, width: int, whole: int) -> None:
         """Aligns the frame with the message field."""
-        self.margins.setContentsMargins(max(10, left - 14), 8, max(10, whole - left - width - 14), 2)
+        below = 12 if self.frame.property("tone") == "lock" else 2  # nothing stands below it
+        self.margins.setContentsMargins(max(10, left - 14), 8, max(10, whole - left - width - 14), below)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -149,6 +152,6 @@ class Banner(QWidget):
         self.area.setFocusPolicy(Qt.FocusPolicy.StrongFocus if wanted > most else Qt.FocusPolicy.NoFocus)
 
     def _paint_icon(self) -> None:
-        note = self.frame.property("tone") == "note"
+        note = self.frame.property("tone") in ("note", "lock")
         colour = self._theme.dim if note else self._theme.rejected
         self.picture.setPixmap(themes.pixmap("info" if note else "warning", colour, 18, self.devicePixelRatioF()))

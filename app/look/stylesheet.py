@@ -156,6 +156,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
 
     #banner {{ background: {theme.warning_tint}; border: 1px solid {theme.rejected}; border-radius: 10px; }}
     #banner[tone="note"] {{ background: {theme.raised}; border-color: {theme.line}; }}
+    #banner[tone="lock"] {{ background: {theme.raised}; border-color: {theme.accent}; }}
     #banner QLabel {{ color: {theme.text}; }}
     QPushButton#bannerAction {{
         background: transparent; border: 1px solid {theme.faint}; border-radius: 8px; color: {theme.text};

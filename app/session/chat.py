@@ -146,8 +146,8 @@ class Chat(QObject):
 
     @property
     def idle(self) -> bool:
-        """Whether the conversation can be changed: no answer is under way, and no replay is shown."""
-        return self.session.running is None and not self.session.replaying
+        """Whether the conversation can be changed now, as `Session.idle`."""
+        return self.session.idle
 
     def send(self, text: str, instead_of: int | None = None) -> None:
         """Asks for an answer to `text`; while a model loads, it waits for it. Nothing happens while an answer is under way or a
@@ -216,9 +216,10 @@ class Chat(QObject):
         """Shows the answer that was made before, -1, or after, 1, the one that shows, to the last prompt or to that of a turn; or
         the prompt before or after that of the turn, with what followed it."""
         at = self._last if at is None else at
-        if not self.idle or not 0 <= at < len(self.session.turns):
+        session = self.session
+        if session.running is not None or session.replaying or not 0 <= at < len(session.turns):
             return
-        if self.session.choose(at, by, prompts) is not None:
+        if session.choose(at, by, prompts) is not None:
             self._keep_shown(at)
             self.changed.emit()
 
@@ -358,18 +359,23 @@ class Chat(QObject):
         """Leaves the conversation for an empty one, under the settings of new chats, that will stand in a folder."""
         self._leave()
         self.session.clear()
+        self.session.read_only = False
         self.kept = KeptChat(folder=folder)
+        if self.keeper is not None:
+            self.keeper.read(lambda store: store.hold(None), lambda _: None)
         self._end_own_settings()
         self._show_opened()
 
-    def show(self, conversation: Conversation, models: bool = True) -> None:
+    def show(self, conversation: Conversation, models: bool = True, read_only: bool = False) -> None:
         """Shows a conversation out of the store, under its own settings. Its models are loaded when they are first needed.
 
         Args:
             models: whether its models are among these settings.
+            read_only: whether another window has it, which alone may change it.
         """
         self._leave()
         self.session.show(stored_chat.wordings_of(conversation))
+        self.session.read_only = read_only
         self.kept = stored_chat.kept_chat(conversation)
         self._begin_own_settings(models)
         self._show_opened()
@@ -460,7 +466,7 @@ class Chat(QObject):
     def _keep_own_settings(self) -> None:
         """Writes down what the conversation is held under, if that has changed."""
         chat = self.kept
-        if self.keeper is not None and chat.settings is not None:
+        if self.keeper is not None and chat.settings is not None and not self.session.read_only:
             self.keeper.write(partial(stored_chat.keep_settings, chat, chat.settings))
 
     def _begun(self, chat: KeptChat) -> None:
@@ -489,9 +495,14 @@ class Chat(QObject):
 
     def _keep_shown(self, at: int) -> None:
         """Writes down which messages show behind a turn, the turn itself included."""
-        if self.keeper is not None:
+        if self.keeper is not None and not self.session.read_only:
             turns = tuple(self.session.turns[at:])
             self.keeper.write(lambda store: stored_chat.show(store, turns))
+
+    def set_read_only(self) -> None:
+        """Another window has the conversation now."""
+        self.session.read_only = True
+        self.changed.emit()
 
     def tell_stored(self, _: object) -> None:
         """Something was written."""

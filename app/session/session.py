@@ -310,6 +310,7 @@ class Session:
         baselines: the plain runs that were measured; `measuring` while another is made only to be measured.
         engine_place: whether models run in a process of their own, and on several machines.
         machines: over how many the target is split.
+        read_only: the conversation is open in another window, which alone may change it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -328,6 +329,7 @@ class Session:
         self.measuring = False
         self.engine_place = (False, False)
         self.machines = 1
+        self.read_only = False
         self._distributions: dict[str, bool] = {}
         self.replay_words = ""
         self._aside: list[Turn] | None = None
@@ -336,6 +338,11 @@ class Session:
     def replaying(self) -> bool:
         """Whether a replay is shown; the conversation is put aside meanwhile, and no answer can be under way."""
         return self._aside is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether the conversation can be changed: no answer is under way, no replay is shown, and no other window has it."""
+        return self.running is None and not self.replaying and not self.read_only
 
     def show_replay(self, turns: list[Turn]) -> None:
         """Shows these turns in place of the conversation, or of another replay, until `leave_replay`."""

@@ -33,6 +33,8 @@ SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 """Settings that a publisher may recommend."""
 OWN = (*PRESET_SETTINGS, "preset")
 """Settings that a chat may have of its own, which end with it: a system prompt, and a preset with what it sets."""
+LISTS = ("recent_models", "presets", "model_presets")
+"""Settings whose entries are kept of all windows that have added some."""
 OPEN_CHARTS = tuple(name for name, kind in CHARTS.items() if kind.open)
 
 
@@ -252,8 +254,15 @@ def save(path: Path, settings: Settings, before: Mapping[str, Any] | None = None
         theirs = {} if before is None else _as_table(_from_table(table_of(path))[0])
         known = {**_as_table(Settings()), **(before or {})}
         kept = {name: value for name, value in theirs.items() if own[name] == known[name]}
+        kept |= {name: _merged(own[name], known[name], theirs[name]) for name in LISTS if theirs and name not in kept}
         write_whole(path, json.dumps(own | kept, indent=2, ensure_ascii=False) + "\n", private=True, lasting=False)
     return own
+
+
+def _merged(own: list[Any], before: list[Any], theirs: list[Any]) -> list[Any]:
+    """A list that two windows may have changed, without what either has removed and with what either has added."""
+    mine = [each for each in own if each in theirs or each not in before]
+    return mine + [each for each in theirs if each not in own and each not in before]
 
 
 def table_of(path: Path) -> dict[str, Any]:

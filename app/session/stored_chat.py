@@ -144,6 +144,7 @@ def _place_for_answer(
     """Numbers of the conversation, of the prompt if there is one, and of the message that an answer of a turn follows; what is
     not there yet is made."""
     number = chat.number if chat.number is not None else store.create(held, folder=chat.folder)
+    store.hold(number)
     prompt = turn.kept_as
     if prompt is None and (turn.prompt or before is None):
         prompt = store.add_message(number, _number(before), "user", turn.prompt)
@@ -228,6 +229,7 @@ def write_anew(chat: KeptChat, openings: Wordings, settings: ChatSettings, store
 
     with store.together():
         number = store.create(settings)
+        store.hold(number)
         write(openings, None)
     chat.number = number
     for kept, message in new:

@@ -91,7 +91,7 @@ class Sidebar(QWidget):
         self._changed = QTimer(self, singleShot=True, interval=STORED_MS)
         self._changed.timeout.connect(self.read)
         self._others = QTimer(self, interval=OTHERS_MS)
-        self._others.timeout.connect(self._look_for_others)
+        self._others.timeout.connect(self.look_for_others)
         self.search.textChanged.connect(self._search_changed)
         self.list.chosen.connect(self.chosen)
         self.list.deleted.connect(self.deleted)
@@ -179,7 +179,9 @@ class Sidebar(QWidget):
     def _search_changed(self, text: str) -> None:
         self._typed.start()
 
-    def _look_for_others(self) -> None:
+    @Slot()
+    def look_for_others(self) -> None:
+        """Reads the list again if another process has changed the chats."""
         if self._chat.keeper is not None and self.isVisible():
             self._chat.keeper.read(lambda store: store.changes(), self._changes)
 

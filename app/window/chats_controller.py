@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QObject, Slot
+from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QWidget
 
 from app.look.banner import Banner
@@ -19,8 +19,14 @@ from engine.chats import ChatStore, Conversation, Listed, UnsentText
 from engine.errors import DraftlightError
 from engine.wording import amount
 
-Opened = tuple[Conversation, tuple[UnsentText, ...]]
-"""A chat out of the store, and what was written for it and not sent."""
+Opened = tuple[Conversation, tuple[UnsentText, ...], bool]
+"""A chat out of the store, what was written for it and not sent, and whether this window holds it."""
+LOOK_MS = 2000
+"""How often it is looked whether the chat that is shown is held by another window."""
+COPY = "Continue in a copy"
+ELSEWHERE = (
+    "This chat is open in another window, so it can only be read here. Close it there to write here, or continue in a copy."
+)
 
 
 class ChatsController(QObject):
@@ -30,9 +36,14 @@ class ChatsController(QObject):
         restoring: the last chat is being shown again; what was typed meanwhile is meant for it.
     """
 
-    def __init__(self, chat: Chat, banner: Banner, window: QWidget) -> None:
+    def __init__(self, chat: Chat, banner: Banner, lock: Banner, window: QWidget) -> None:
+        """Args:
+        lock: shows that the chat is open in another window, for as long as it is.
+        """
         super().__init__(window)
-        self._chat, self._banner, self._window = chat, banner, window
+        self._chat, self._banner, self._lock, self._window = chat, banner, lock, window
+        self._timer = QTimer(self, interval=LOOK_MS)
+        self._timer.timeout.connect(self.look)
         self._wanted: int | None = None
         self.restoring = False
 
@@ -43,6 +54,8 @@ class ChatsController(QObject):
             models: whether those of the chat are; else those of the settings.
         """
         keeper, number = self._chat.keeper, self._chat.settings.conversation
+        if keeper is not None:
+            self._timer.start()
         if keeper is None or number is None:
             self._chat.load_models()
         else:
@@ -61,6 +74,34 @@ class ChatsController(QObject):
         if keeper is not None and not self._chat.session.replaying:
             self._wanted = number
             keeper.read(partial(_opened, number, message), partial(self._show, then), self._not_there)
+
+    @Slot()
+    def look(self) -> None:
+        """Asks whether the chat that is shown is held by this window, and takes hold of it if no other has it."""
+        keeper, number = self._chat.keeper, self._chat.kept.number
+        if keeper is not None and number is not None:
+            keeper.read(lambda store: store.hold(number), partial(self._looked, number))
+
+    def _looked(self, number: int, held: bool) -> None:
+        chat = self._chat
+        if number != chat.kept.number or chat.session.replaying:
+            return
+        if held and chat.session.read_only:
+            self.open(number)  # it may have changed meanwhile
+        elif not held and chat.idle:
+            chat.set_read_only()
+
+    def show_lock(self, locked: bool) -> None:
+        """Says that another window has the chat, or no longer."""
+        if locked:
+            self._lock.show_message(ELSEWHERE, "lock")
+            self._lock.offer(COPY, self.duplicate)
+        else:
+            self._lock.hide()
+
+    def stop(self) -> None:
+        """Looks no more: the window is closing."""
+        self._timer.stop()
 
     def duplicate(self, at: int | None = None) -> None:
         """Makes a copy of the chat that is shown, or of the way to the answer of a turn, and shows it."""
@@ -90,9 +131,19 @@ class ChatsController(QObject):
             self._banner.show_message("This is a copy. The chat it was made from is still in the list.", "note")
 
     def delete(self, number: int) -> None:
-        """Deletes a chat, with a way to bring it back."""
+        """Deletes a chat, with a way to bring it back. One that another window has stays."""
+        keeper, chat = self._chat.keeper, self._chat
+        if number == chat.kept.number and not chat.session.read_only:
+            self._delete(number, elsewhere=False)
+        elif keeper is not None:
+            keeper.read(lambda store: store.is_held_elsewhere(number), partial(self._delete, number))
+
+    def _delete(self, number: int, elsewhere: bool) -> None:
         keeper = self._chat.keeper
         if keeper is None:
+            return
+        if elsewhere:
+            self._banner.show_message("This chat is open in another window. Close it there, then delete it.", "note")
             return
         shown = self._chat.kept.number == number
         if shown:
@@ -171,8 +222,8 @@ class ChatsController(QObject):
     def _show_first(self, models: bool, opened: Opened) -> None:
         """Unless the user was quicker."""
         conversation = self._take_in(opened)
-        session = self._chat.session
-        if not session.turns and not session.replaying and self._chat.kept.number is None:
+        session, held = self._chat.session, opened[2]
+        if not session.turns and not session.replaying and self._chat.kept.number is None and held:
             if self._wanted == conversation.about.id:
                 self.restoring = True
                 self._chat.show(conversation, models)
@@ -185,7 +236,7 @@ class ChatsController(QObject):
         self._chat.load_models()
 
     def _take_in(self, opened: Opened) -> Conversation:
-        conversation, unsent = opened
+        conversation, unsent, _ = opened
         self._chat.unsent.take_in(KeptChat(conversation.about.id), unsent)
         return conversation
 
@@ -193,8 +244,10 @@ class ChatsController(QObject):
         chat, conversation = self._chat, self._take_in(opened)
         if self._wanted != conversation.about.id or chat.session.replaying:
             return
-        chat.show(conversation)
-        if chat.waits_for_models and chat.session.target != chat.settings.target and not chat.kept.lacks_model:
+        chat.show(conversation, read_only=not opened[2])
+        if chat.session.read_only:
+            pass  # nothing is to be loaded for it
+        elif chat.waits_for_models and chat.session.target != chat.settings.target and not chat.kept.lacks_model:
             model = target_title(chat.settings.target)
             self._banner.show_message(f"This chat uses {model}, which is loaded when you send a message.", "note")
             self._banner.offer("Load now", self._load_now)
@@ -220,10 +273,13 @@ def _restored(number: int, store: ChatStore) -> None:
 
 
 def _opened(number: int, message: int | None, store: ChatStore) -> Opened:
-    if message is not None:
+    held = store.hold(number)
+    if held:
+        store.end_interrupted()  # whoever had it before may have been killed
+    if message is not None and held:
         with contextlib.suppress(DraftlightError):  # it still opens where nothing can be written
             store.choose(message)
-    return store.open(number), _unsent(number, store)
+    return store.open(number), _unsent(number, store) if held else (), held
 
 
 def _unsent(number: int | None, store: ChatStore) -> tuple[UnsentText, ...]:

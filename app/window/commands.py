@@ -52,6 +52,9 @@ class Commanded(Protocol):
     def rename_chat(self) -> None:
         """Asks for another title of the chat that is shown."""
 
+    def new_window(self) -> None:
+        """Another window on the same chats."""
+
     def stop(self) -> None:
         """Stops the answer, or the comparison that is shown."""
 
@@ -155,6 +158,9 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
     ]
     return [
         Command("escapeAction", ESCAPE, "", window.escape, ("Esc",)),
+        Command("newWindowAction", "New window", "File", window.new_window, ("Ctrl+Shift+N",)),
+        Command("settingsAction", "Settings…", "File", window.open_settings, ("Ctrl+,",), group="program"),
+        Command("quitAction", "Quit", "File", window.close, ("Ctrl+Q",), group="program"),
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",), group="chat"),
         Command("renameAction", "Rename chat…", "Chat", window.rename_chat, ("F2",), group="chat"),
         Command("duplicateAction", "Duplicate chat", "Chat", window.chats.duplicate, group="chat"),
@@ -195,8 +201,6 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("saveChartsAction", "Save charts as images…", "Chat", window.picture_menu.save_charts, group="files"),
         Command("shareCardAction", "Share card…", "Chat", window.picture_menu.save_card, ("Ctrl+Shift+S",), group="files"),
         Command("undoDeleteAction", "Undo delete", "Chat", messages.undo_delete, group="files"),
-        Command("settingsAction", "Settings…", "Chat", window.open_settings, ("Ctrl+,",), group="program"),
-        Command("quitAction", "Quit", "Chat", window.close, ("Ctrl+Q",), group="program"),
         *(edit_commands() if menu_bar else ()),
         Command("ghostsAction", "Cycle ghosts", "View", window.toggle_ghosts, ("Ctrl+G",)),
         *ghosts,
@@ -245,19 +249,21 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
     undrawn = "" if any(turn.answer.rounds for turn in session.turns) else "There is no answer yet."
     busy = "Stop the answer or wait until it has finished." if session.running is not None else ""
     replay = "Close the replay first." if session.replaying else ""
-    whole = elsewhere or none_yet or busy or replay
+    locked = "This chat is open in another window." if session.read_only else ""
+    whole = elsewhere or none_yet or busy or replay or locked
     pictures = elsewhere or undrawn
+    shown = elsewhere or none_yet or busy or replay
     reasons = {"regenerateAction": whole, "editAction": whole, "copyAnswerAction": elsewhere or none_yet}
     for name, by, which in (("previousAnswerAction", -1, "earlier"), ("nextAnswerAction", 1, "later")):
         there = bool(session.turns) and session.turns[at].has_sibling(by)
-        reasons[name] = whole or ("" if there else f"There is no {which} answer to this prompt.")
+        reasons[name] = shown or ("" if there else f"There is no {which} answer to this prompt.")
         index, many = session.turns[at].wording if session.turns else (0, 1)
         wording = name.replace("Answer", "Prompt")
-        reasons[wording] = whole or ("" if 0 <= index + by < many else f"There is no {which} wording of this prompt.")
+        reasons[wording] = shown or ("" if 0 <= index + by < many else f"There is no {which} wording of this prompt.")
     reasons["continueAction"] = whole or session.why_not_continue(at)
     reasons["deleteAnswerAction"] = whole
     none_deleted = "" if may_undo_delete else "No message of this chat was deleted since it was opened."
-    reasons["undoDeleteAction"] = elsewhere or busy or replay or none_deleted
+    reasons["undoDeleteAction"] = elsewhere or busy or replay or locked or none_deleted
     if comparing is None:
         alone = "Open the comparison first (F4)."  # elsewhere the keys of these two are other keys
         export = "" if session.trace_paths else "There is no answer to export yet."
@@ -267,10 +273,10 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
         export = "" if comparing.may_export else "There is no comparison to export yet."
         stop = "" if comparing.running else "No comparison is running."
     untitled = "" if session.turns else "A chat has a title once its first message is sent."
-    reasons["renameAction"] = elsewhere or replay or untitled
+    reasons["renameAction"] = elsewhere or replay or locked or untitled
     # Elsewhere Space belongs to what has the keyboard. Text fields keep it in a replay, too: Qt asks them first.
     reasons["playAction"] = elsewhere or ("" if session.replaying else "Open a trace first.")
-    reasons["duplicateAction"] = whole
+    reasons["duplicateAction"] = shown
     reasons["exportChatAction"] = elsewhere or none_yet
     reasons["findAction"] = "" if session.turns else "There is nothing to find yet."
     comparison = "Stop the comparison or wait until it has finished." if comparing is not None and comparing.running else ""

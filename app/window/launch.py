@@ -24,6 +24,7 @@ from app.session import settings as stored
 from app.session.lazy_engine import LazyEngine
 from app.session.machines import split_launch
 from app.session.settings import Settings
+from app.window.new_window import beside_others
 from app.window.window import Window
 from engine.chats import ChatStore
 from engine.drafter_kinds import default_drafter
@@ -61,7 +62,7 @@ def make_window(arguments: argparse.Namespace) -> Window:
     is_new = not path.exists()
     settings, note = stored.load(path)
     trace: Trace | None = getattr(arguments, "trace", None)
-    settings = _with_arguments(settings, arguments)
+    settings = replace(_with_arguments(settings, arguments), geometry=beside_others(settings.geometry))
     window = Window(LazyEngine(partial(engine_for, itertools.count(1)), settings), settings, path, note, ChatStore)
     if trace is None:
         own_models = not (getattr(arguments, "target", None) or getattr(arguments, "drafter", None))

@@ -80,7 +80,7 @@ class Messages(QObject):
         self._answer_again()
 
     def _answer_again(self, same_seed: bool = False) -> None:
-        if self._session.running is None:
+        if self._session.running is None and not self._session.read_only:
             self._banner.hide()
             self._transcript.follow()
             self._chat.regenerate(same_seed)
@@ -93,7 +93,7 @@ class Messages(QObject):
 
     def edit(self, at: int) -> None:
         """Takes the prompt of a turn into the message field; what is sent then stands beside it."""
-        if self._session.running is None and not self._session.replaying:
+        if self._session.idle:
             self.editing.begin(at)
 
     def cancel_editing(self) -> None:
@@ -147,7 +147,7 @@ class Messages(QObject):
         if wish == "copy":
             text = turn.answer.text
             QGuiApplication.clipboard().setText(turn.prompt if prompt else text.answer or text.text)
-        elif not chat.idle:
+        elif not chat.idle and not (self._session.read_only and wish in ("replay", "compare", "new chat")):
             return
         elif wish == "edit":
             self.edit(at) if prompt else self.edit_answer(at)

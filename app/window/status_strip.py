@@ -66,6 +66,8 @@ def phase_text(session: Session) -> str:
     """Which phase the session is in, with its progress."""
     if session.replaying:
         return session.replay_words
+    if session.read_only:
+        return "Read only: this chat is open in another window"
     answer = session.answer
     loading = _loading_text(session)
     if answer is None or answer.state == "waiting":

@@ -63,6 +63,7 @@ from app.window.header import Header
 from app.window.menu_bar import has_menu_bar
 from app.window.messages import Messages
 from app.window.models_controller import ModelsController, dropped_model
+from app.window.new_window import start_another
 from app.window.pages import Pages
 from app.window.palette import Entry, Palette, command_entries
 from app.window.panel_splitter import PanelSplitter
@@ -165,7 +166,7 @@ class Window(QMainWindow):
 
     def _build(self) -> None:
         self.header = Header()
-        self.banner = Banner()
+        self.banner, self.lock = Banner(), Banner()
         self.transcript = Transcript(
             self.session,
             self._theme,
@@ -182,7 +183,7 @@ class Window(QMainWindow):
         self.picture_menu = PictureMenu(self.panel, self.chat, self.banner, self.explainer)
         self.context = ContextMeter(self.chat, self._being_written, self)
         self.measurer = IdleMeasurer(self.chat, lambda: self.panel.shown.answer, self)
-        self.chats = ChatsController(self.chat, self.banner, self)
+        self.chats = ChatsController(self.chat, self.banner, self.lock, self)
         self.models = ModelsController(self.chat, self.banner, self)
         self.chat_files = ChatFiles(self.chat, self.banner, self, self.chats.open)
         self.verdicts = VerdictHost(self, self.transcript, self.cursor_place, self.panel, lambda: self.settings.target)
@@ -201,7 +202,8 @@ class Window(QMainWindow):
         self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.column.installEventFilter(self)
         self.find_bar = FindBar(self.transcript)
-        in_column((self.stack, 1), self.find_bar, self.banner, self.composer, self.replay_controller.bar, parent=self.column)
+        at_end = (self.banner, self.lock, self.composer, self.replay_controller.bar)
+        in_column((self.stack, 1), self.find_bar, *at_end, parent=self.column)
         self.attaching = Attaching(self.composer, self.banner, self)
         self.replay_controller.watch()
         self.unsaved = UnsavedGuard(self.chat.keeper, self)
@@ -346,6 +348,11 @@ class Window(QMainWindow):
         """Shows the rules side by side, and starts."""
         self.pages.open_compare("rejection-gumbel")
         self.pages.start_compare()
+
+    def new_window(self) -> None:
+        """Opens another window on the same chats, in a process of its own."""
+        if not start_another():
+            self.banner.show_message("Another window could not be started. Start Draftlight once more instead.")
 
     def take_back(self, undo: Callable[[], None]) -> None:
         """Undoes what the banner offered to undo."""
@@ -546,6 +553,7 @@ class Window(QMainWindow):
         self._rest.stop()
         self._growing = answer if answer is not None and answer.rounds else None
         self.stack.setCurrentIndex(1 if session.turns else 0)
+        self._show_lock()
         self.composer.set_running(answer is not None)
         self._show_wait(answer)
         self.transcript.sync()
@@ -575,6 +583,18 @@ class Window(QMainWindow):
         comparing = self.pages.comparing
         busy = answer is not None or (comparing is not None and comparing.running)
         self._collector.show_state(busy, not session.turns)
+
+    def _show_lock(self) -> None:
+        """In place of the message field: that another window has the chat. The keyboard goes along."""
+        locked = self.session.read_only and not self.session.replaying
+        if locked != self.lock.isHidden():
+            return
+        had_keyboard = self.composer.edit.hasFocus() or self.transcript.hasFocus()
+        self.chats.show_lock(locked)
+        self.composer.setVisible(not locked and not self.session.replaying)
+        self._align()
+        if had_keyboard and not self.session.replaying:
+            (self.transcript if locked else self.composer.edit).setFocus()
 
     def _show_status(self) -> None:
         comparing = self.pages.comparing
@@ -645,7 +665,17 @@ class Window(QMainWindow):
             application.setFont(themes.body_font(scale))
         self.setStyleSheet(stylesheet(theme, scale))
         for part in (
-            *(self.header, self.composer, self.banner, self.welcome, self.panel, self.status, self.transcript, self.sidebar),
+            *(
+                self.header,
+                self.composer,
+                self.banner,
+                self.lock,
+                self.welcome,
+                self.panel,
+                self.status,
+                self.transcript,
+                self.sidebar,
+            ),
             *(self.find_bar, self.explainer, self.replay_controller.bar, self.verdicts, self.models, self.pages),
             *(self.options.presets, self.palette_popup, self.tour),
         ):
@@ -728,7 +758,7 @@ class Window(QMainWindow):
         if self.session.replaying:
             self.replay_controller.leave()
         self.banner.hide()
-        if number == self.chat.kept.number:
+        if number == self.chat.kept.number and not self.session.read_only:
             self._show_message(message)
         else:
             self.chats.open(number, message, partial(self._show_message, message))
@@ -802,7 +832,7 @@ class Window(QMainWindow):
     def _align(self) -> None:
         whole = self.column.width()
         column = self.transcript.column_in(whole)
-        for part in (self.composer, self.banner, self.find_bar, self.welcome):
+        for part in (self.composer, self.banner, self.lock, self.find_bar, self.welcome):
             part.set_column(column.left(), column.width(), whole)
         wide = self.transcript.column_in(whole, least=REPLAY_BAR)
         self.replay_controller.bar.set_column(wide.left(), wide.width(), whole)
@@ -920,7 +950,15 @@ class Window(QMainWindow):
             self._align()
             self.composer.set_room(self.column.height())
             self.banner.set_room(self.column.height())
+            self.lock.set_room(self.column.height())
         return False
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Who comes back to the window finds what other windows have done meanwhile."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow() and self._painted and not self._closed:
+            self.chats.look()
+            self.sidebar.look_for_others()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
@@ -980,6 +1018,7 @@ class Window(QMainWindow):
             if self.settings_window is not None:
                 self.settings_window.close()
             self.sidebar.stop()
+            self.chats.stop()
             self.replay_controller.stop()
             self.verdicts.stop()
             self.models.stop()

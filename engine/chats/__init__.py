@@ -10,7 +10,7 @@ from engine.chats.exchange.markdown import to_markdown
 from engine.chats.exchange.own import to_json
 from engine.chats.exchange.reading import ReadChats, may_hold_chats, read_chats
 from engine.chats.importing import TakenIn, take_in
-from engine.chats.store import KEPT_DAYS, Begun, ChatStore
+from engine.chats.store import KEPT_DAYS, Begun, ChatStore, how_many_open
 from engine.chats.values import (
     CONTINUABLE,
     EDITED_WORDS,
@@ -56,6 +56,7 @@ __all__ = [
     "UnsentText",
     "figures_of",
     "given_ids",
+    "how_many_open",
     "may_hold_chats",
     "read_chats",
     "take_in",

@@ -1,4 +1,5 @@
-"""Who has the chats open: a locked file for each, whose lock the system drops even for a process that was killed.
+"""Who has the chats open, and which conversation each may change: locked files, whose locks the system drops even for a process
+that was killed.
 
 A number of a process could be given to another one; a lock cannot.
 """
@@ -11,7 +12,7 @@ import os
 import secrets
 from pathlib import Path
 
-_ENDING = ".lock"
+_ENDING, _HOLD_ENDING = ".lock", ".chat"
 
 
 class Presence:
@@ -49,6 +50,63 @@ class Presence:
             self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = None
+
+
+class Hold:
+    """The right to change one conversation, until another is taken or the right is released. At most one process has it."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: that of `Presence`, which has to be there."""
+        self._folder = folder
+        self._held: tuple[int, int] | None = None  # conversation, descriptor of its locked file
+
+    def take(self, conversation: int | None) -> bool:
+        """Takes a conversation in place of the one before; False where another process has it. None only releases."""
+        if self._held is not None and self._held[0] == conversation:
+            return True
+        self.release()
+        if conversation is None:
+            return True
+        path = self._path(conversation)
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(descriptor)
+                return False
+            if _is_file_of(descriptor, path):
+                self._held = conversation, descriptor
+                return True
+            os.close(descriptor)  # whoever had it has just removed the file
+
+    def is_elsewhere(self, conversation: int) -> bool:
+        """Whether another process has a conversation."""
+        return (self._held is None or self._held[0] != conversation) and is_locked(self._path(conversation))
+
+    def release(self) -> None:
+        """Has none any longer."""
+        if self._held is not None:
+            conversation, descriptor = self._held
+            self._path(conversation).unlink(missing_ok=True)
+            os.close(descriptor)
+            self._held = None
+
+    def _path(self, conversation: int) -> Path:
+        return self._folder / f"{conversation}{_HOLD_ENDING}"
+
+
+def _is_file_of(descriptor: int, path: Path) -> bool:
+    """Whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
+
+
+def how_many(folder: Path) -> int:
+    """How many have the chats open whose presence is noted in a folder, which need not be there."""
+    return sum(is_locked(path) for path in folder.glob(f"*{_ENDING}"))
 
 
 def is_locked(path: Path) -> bool:

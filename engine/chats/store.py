@@ -20,7 +20,7 @@ from engine.chats import search
 from engine.chats.answer_of_trace import conversations_of, end_interrupted
 from engine.chats.database import MOST, ChatsBusy, ChatsDamaged, ChatsNotSaved, Database
 from engine.chats.exchange.own import own_origin
-from engine.chats.presence import Presence
+from engine.chats.presence import Hold, Presence, how_many
 from engine.chats.repair import finish, repair
 from engine.chats.schema import make_unsent
 from engine.chats.trace_files import TraceFiles
@@ -84,6 +84,11 @@ class Begun:
     trace_path: str
 
 
+def how_many_open(home: Path | None = None) -> int:
+    """How many processes have the chats of a data folder open; the user's own unless another is given."""
+    return how_many((data_folder() if home is None else home) / "chats" / "open")
+
+
 class ChatStore:
     """The conversations of a data folder. Any thread may use it, other processes may use the same folder.
 
@@ -113,6 +118,7 @@ class ChatStore:
             busy = f"Another Draftlight is still opening or repairing the chats in {self.folder}. Try again in a moment."
             with alone(self.folder / "opening.lock", busy, wait, private=True):
                 self._presence = Presence(self.folder / "open")
+                self._hold = Hold(self.folder / "open")
                 try:
                     self._database = self._opened(self.folder / FILE, home / "traces", wait)
                     self.traces = TraceFiles(home / "traces", self._database, clock)
@@ -155,7 +161,28 @@ class ChatStore:
     def close(self) -> None:
         """Closes the files. A second call does nothing."""
         self._database.close()
+        self._hold.release()
         self._presence.leave()
+
+    def hold(self, conversation: int | None) -> bool:
+        """Takes the right to change a conversation, in place of the one before; False where another process has it.
+
+        The right ends with the process, however that ends. Nothing is enforced: whoever does not hold a conversation is to leave
+        it as it is.
+        """
+        try:
+            return self._hold.take(conversation)
+        except OSError as error:
+            raise DraftlightError(f"The chat cannot be locked: {error.strerror or error}.") from None
+
+    def is_held_elsewhere(self, conversation: int) -> bool:
+        """Whether another process holds a conversation."""
+        return self._hold.is_elsewhere(conversation)
+
+    def end_interrupted(self) -> None:
+        """Gives answers that were being written in a process that has ended since the text they had."""
+        with contextlib.suppress(ChatsBusy, ChatsNotSaved):
+            end_interrupted(self._database, self.traces, self._presence, [])
 
     def __enter__(self) -> ChatStore:
         return self

@@ -394,11 +394,11 @@ def test_traces_may_be_closed_before_their_sizes_are_read(qtbot: QtBot, window: 
 
 
 def test_what_another_program_changes_is_seen(qtbot: QtBot, window: Window, home: Path) -> None:
-    window.sidebar._look_for_others()
+    window.sidebar.look_for_others()
     qtbot.waitUntil(lambda: window.sidebar._seen is not None)
     with ChatStore(home) as other:
         other.add_message(other.create(ChatSettings()), None, "user", "From elsewhere")
-    window.sidebar._look_for_others()
+    window.sidebar.look_for_others()
     qtbot.waitUntil(lambda: "From elsewhere" in titles(window))
 
 

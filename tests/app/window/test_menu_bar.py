@@ -27,7 +27,7 @@ def test_a_mac_has_its_menus_in_the_bar_with_edit_and_window_and_others_have_non
     monkeypatch.setattr(app.window.window, "has_menu_bar", lambda: True)
     window, _ = open_window()
     bar = menus(window)
-    assert list(bar) == ["Chat", "Edit", "View", "Compare", "Go", "Window", "Help"]
+    assert list(bar) == ["File", "Chat", "Edit", "View", "Compare", "Go", "Window", "Help"]
     assert {action for its in bar.values() for action in its} == {
         window.actions_by_id[command.id] for command in window.commands if command.menu
     }

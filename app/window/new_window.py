@@ -1,0 +1,34 @@
+"""Another window: another process on the same data folder, so that models and a crash of one leave the other alone."""
+
+from __future__ import annotations
+
+import sys
+
+from PySide6.QtCore import QProcess, QRect
+
+from app.look.placing import FRAME
+from engine.chats import how_many_open
+from engine.process.launch import is_python, own_python
+
+_COMMAND = "app.cli.entry"
+
+
+def own_command() -> tuple[str, ...]:
+    """What starts Draftlight once more, with this very code: from a checkout, a package, or as the application on a Mac."""
+    return own_python(_COMMAND) if is_python() else (sys.executable,)
+
+
+def start_another() -> bool:
+    """Starts a window that lives on when this one is closed; whether it could be started."""
+    program, *arguments = own_command()
+    started = QProcess.startDetached(program, arguments)
+    return bool(started[0] if isinstance(started, tuple) else started)
+
+
+def beside_others(geometry: tuple[int, ...]) -> tuple[int, ...]:
+    """Where a window goes that would cover those of other processes exactly: lower and to the right by a title bar for each."""
+    if not geometry:
+        return geometry
+    step = FRAME.top() * how_many_open()
+    moved = QRect(*geometry).translated(step, step)
+    return moved.x(), moved.y(), moved.width(), moved.height()
