@@ -61,7 +61,10 @@ class Hold:
         self._held: tuple[int, int] | None = None  # conversation, descriptor of its locked file
 
     def take(self, conversation: int | None) -> bool:
-        """Takes a conversation in place of the one before; False where another process has it. None only releases."""
+        """Takes a conversation in place of the one before; False where another process has it. None only releases.
+
+        Raises OSError where no file can be made or locked.
+        """
         if self._held is not None and self._held[0] == conversation:
             return True
         self.release()
@@ -72,9 +75,11 @@ class Hold:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except OSError as error:
                 os.close(descriptor)
-                return False
+                if isinstance(error, BlockingIOError):
+                    return False
+                raise
             if _is_file_of(descriptor, path):
                 self._held = conversation, descriptor
                 return True

@@ -168,12 +168,12 @@ class ChatStore:
         """Takes the right to change a conversation, in place of the one before; False where another process has it.
 
         The right ends with the process, however that ends. Nothing is enforced: whoever does not hold a conversation is to leave
-        it as it is.
+        it as it is. Where no lock can be made, because the disk is full, say, nobody is kept out.
         """
         try:
             return self._hold.take(conversation)
-        except OSError as error:
-            raise DraftlightError(f"The chat cannot be locked: {error.strerror or error}.") from None
+        except OSError:
+            return True
 
     def is_held_elsewhere(self, conversation: int) -> bool:
         """Whether another process holds a conversation."""

@@ -170,6 +170,15 @@ def test_only_one_store_holds_a_conversation_until_it_lets_go(home: Path) -> Non
     assert not [*(home / "chats" / "open").iterdir()]
 
 
+def test_where_nothing_can_be_locked_chats_open_all_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatStore(home) as store:
+        number = store.create(ChatSettings())
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+            assert store.hold(number)
+        assert store.hold(number)
+
+
 def test_presets_of_two_windows_are_both_kept(tmp_path: Path) -> None:
     from app.session.presets import Preset
     from app.session.settings import Settings
