@@ -133,22 +133,30 @@ class ChatsController(QObject):
     def delete(self, number: int) -> None:
         """Deletes a chat, with a way to bring it back. One that another window has stays."""
         keeper, chat = self._chat.keeper, self._chat
-        if number == chat.kept.number and not chat.session.read_only:
-            self._delete(number, elsewhere=False)
-        elif keeper is not None:
-            keeper.read(lambda store: store.is_held_elsewhere(number), partial(self._delete, number))
-
-    def _delete(self, number: int, elsewhere: bool) -> None:
-        keeper = self._chat.keeper
         if keeper is None:
             return
-        if elsewhere:
-            self._banner.show_message("This chat is open in another window. Close it there, then delete it.", "note")
-            return
-        shown = self._chat.kept.number == number
+        shown = number == chat.kept.number and not chat.session.read_only
+
+        def delete(store: ChatStore) -> bool:
+            """Whether it is deleted."""
+            if not shown and store.is_held_elsewhere(number):
+                return False
+            store.delete(number)
+            return True
+
         if shown:
-            self._chat.new()
-        keeper.write(lambda store: store.delete(number), self._chat.tell_stored)
+            chat.new()
+            self._offer_undo(number, shown)
+        keeper.write(delete, partial(self._deleted, number, shown))
+
+    def _deleted(self, number: int, shown: bool, deleted: bool) -> None:
+        self._chat.tell_stored(deleted)
+        if not deleted:
+            self._banner.show_message("This chat is open in another window. Close it there, then delete it.", "note")
+        elif not shown:
+            self._offer_undo(number, shown)
+
+    def _offer_undo(self, number: int, shown: bool) -> None:
         self._banner.show_message("Chat deleted.", "note")
         self._banner.offer("Undo", partial(self._undo, number, shown))
 
