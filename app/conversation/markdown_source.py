@@ -146,11 +146,12 @@ def read(source: str, references: bool = True) -> Document:
 
 def link_in(line: str, at: int) -> str:
     """Where the link leads that a letter of a line belongs to, its brackets and address included; empty where there is none."""
-    for part in (document := read(line, references=False)).parts:
+    document = read(line, references=False)
+    around = [pair for pair in document.pairs if pair.open_start <= at < pair.close_end]
+    for part in document.parts:
         for segment in part.all_segments:
-            pairs = [pair for pair in document.pairs if pair.open_end <= segment.start and segment.end <= pair.close_start]
-            start = min((pair.open_start for pair in pairs), default=segment.start)
-            if segment.href and start <= at < max((pair.close_end for pair in pairs), default=segment.end):
+            inside = (pair.open_end <= segment.start and segment.end <= pair.close_start for pair in around)
+            if segment.href and (segment.start <= at < segment.end or any(inside)):
                 return segment.href
     return ""
 
@@ -350,9 +351,7 @@ class _Reader:
                 and self._literal(segment)
             ):
                 for found in _ADDRESS.finditer(segment.text):
-                    address = found[0].rstrip(".,;:!?'\"*_~")
-                    while address.endswith(")") and address.count(")") > address.count("("):
-                        address = address[:-1].rstrip(".,;:!?'\"*_~")
+                    address = _without_marks(found[0])
                     end = found.start() + len(address)
                     if found.start() > at:
                         yield _slice(segment, at, found.start())
@@ -406,6 +405,15 @@ _FLAGS = {"strong": Flag.BOLD, "em": Flag.ITALIC, "s": Flag.STRUCK, "link": Flag
 _ADDRESS = re.compile(r"\bhttps?://[^\s<>`|\u2028]+")
 _ROW_START = re.compile(r"[\s>]*(?:(?:[-*+]|\d{1,9}[.)])\s+)*[\s>]*\|?")
 _BORDER = re.compile(r"(?<!\\)\|")
+
+
+def _without_marks(address: str) -> str:
+    """An address without the marks that a sentence sets behind it, and without parentheses that it does not open."""
+    unopened, end = address.count(")") - address.count("("), len(address)
+    while address[end - 1] in ".,;:!?'\"*_~" or (address[end - 1] == ")" and unopened > 0):
+        unopened -= address[end - 1] == ")"
+        end -= 1
+    return address[:end]
 
 
 def _slice(segment: Segment, start: int, end: int) -> Segment:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
 
-from app.conversation.markdown_source import Document, Flag, read, shown
+from app.conversation.markdown_source import Document, Flag, link_in, read, shown
 from app.conversation.tex import unicode_of
 from tests.app.conversation.markdown_texts import HOSTILE, RICH, random_markdown
 
@@ -153,6 +154,30 @@ def test_reading_is_linear_in_the_length(repeated: str) -> None:
     read(repeated * 10)
     few, many = (calls_of(lambda times=times: read(repeated * times)) for times in (150, 600))
     assert many < 4 * 1.3 * few
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Returns the processor time of the faster of two calls, since some loops of Python's own make no calls to count."""
+    times = []
+    for _ in range(2):
+        start = time.thread_time()
+        function()
+        times.append(time.thread_time() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize(("behind", "own"), [(")" * 60_000, ")"), (")." * 30_000, ")"), (".)!" * 4, ".)")])
+def test_what_stands_behind_an_address_is_looked_at_once(behind: str, own: str) -> None:
+    text = f"see http://x.org/a({behind}"
+    assert [segment.href for segment in read(text).parts[0].all_segments if segment.href] == [f"http://x.org/a({own}"]
+    assert seconds(lambda: read(text)) < 1.0  # looking at the whole for each parenthesis takes 3
+
+
+def test_the_links_of_a_line_do_not_slow_the_search_for_one() -> None:
+    assert [link_in("x *[b](c)* y", at) for at in range(12)] == ["", "", *["c"] * 8, "", ""]
+    line = "*a* [b](c) " * 800
+    assert link_in(line, len(line) // 2 + 5) == "c"
+    assert seconds(lambda: link_in(line, 0)) < 3 * seconds(lambda: read(line, references=False))
 
 
 def test_a_block_of_mathematics_may_have_many_lines() -> None:
