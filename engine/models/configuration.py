@@ -16,6 +16,7 @@ import contextlib
 import copy
 import dataclasses
 import inspect
+import json
 import logging
 import math
 import sys
@@ -30,7 +31,7 @@ import mlx_lm.utils
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from engine.errors import DraftlightError, reason_of
-from engine.files.foreign import table
+from engine.files.foreign import content_of, object_in, table
 from engine.files.safetensors_header import missing_parts
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
@@ -78,7 +79,7 @@ _DECISIVE = (
 """Settings that change what a model computes, but neither the names nor the shapes of its weights."""
 _OF_NO_INTEREST = ("quantization", "quantization_config", "auto_map", "num_labels", "id2label", "label2id")
 _MOST_LAYERS = 10_000
-"""Far more layers than any model has."""
+"""Far more layers than any model has. Making those of a damaged file would take all memory."""
 _PLAIN_ROPE = (None, "default", "mrope", "axial")
 """Types of rotary embedding that rotate a text as no scaling does."""
 _SCALED_ROPE = {
@@ -99,7 +100,16 @@ def read_configuration(folder: Path, rows: Collection[int] = ()) -> dict[str, An
         DraftlightError: mlx-lm cannot load it, and why.
     """
     with explained(folder):
-        return for_mlx_lm(mlx_lm.utils.load_config(folder), folder, rows)
+        return for_mlx_lm(_stated(folder), folder, rows)
+
+
+def _stated(folder: Path) -> dict[str, Any]:
+    """What `mlx_lm.utils.load_config` reads, also where a program of Windows wrote a byte order mark, or where
+    generation_config.json is damaged, from which only the ends of a text are taken."""
+    stated = json.loads(content_of(folder / "config.json").decode("utf-8-sig"))  # infinities included
+    config: dict[str, Any] = mlx_lm.utils._decode_tagged_floats(stated)
+    ends = object_in(folder / "generation_config.json").get("eos_token_id")
+    return config | ({"eos_token_id": ends} if ends else {})
 
 
 @contextlib.contextmanager
@@ -114,8 +124,9 @@ def explained(folder: Path, more: str = "") -> Iterator[None]:
     except DraftlightError:
         raise
     except (Exception, SystemExit) as error:
-        said = f"{folder} cannot be loaded as an mlx-lm model: {_reason(error)}{missing_parts(folder)}"
-        raise DraftlightError(f"{said} {more}".rstrip()) from error
+        reason, rest = _reason(error), f"{missing_parts(folder)} {more}".rstrip()
+        stop = "." if rest and not reason.endswith(".") else ""
+        raise DraftlightError(f"{folder} cannot be loaded as an mlx-lm model: {reason}{stop}{rest}") from error
 
 
 def _reason(error: BaseException) -> str:
@@ -144,6 +155,12 @@ def for_mlx_lm(config: Mapping[str, Any], where: object, rows: Collection[int] =
     reads_text = "text_config" in names or "from_dict" in vars(arguments)
     is_nested = isinstance(text, Mapping) and reads_text
     part: Mapping[str, Any] = text if isinstance(text, Mapping) and is_nested else config
+    for name, value in part.items():
+        if name.endswith(("layer", "layers")) and isinstance(value, int) and value > _MOST_LAYERS:
+            raise DraftlightError(
+                f"{where} cannot be used: its config.json states {name} ({value}), more than any model has. Download the model "
+                "again."
+            )
     if "text_config" in names:
         names = _text_fields(model, part)
     kind = _class_of(config, part)
@@ -276,8 +293,6 @@ class _Described:
     def _make(self, part: Mapping[str, Any]) -> PreTrainedConfig | None:
         if self._kind is None:
             return None
-        if any(isinstance(value, int) and value > _MOST_LAYERS for name, value in part.items() if "layer" in name):
-            return None  # it would list the type of every one
         given = {name: value for name, value in part.items() if name not in _OF_NO_INTEREST}
         if given.get("tie_word_embeddings", True) is None:
             del given["tie_word_embeddings"]

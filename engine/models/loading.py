@@ -196,14 +196,25 @@ def _load_folder(
 
 @contextlib.contextmanager
 def _with_only(folder: Path, files: Collection[Path]) -> Iterator[Path]:
-    """Gives the folder, or one of links to what counts of it, since mlx-lm reads all the weight files that it finds."""
-    if set(folder.glob(WEIGHTS)) == set(files):
+    """Gives the folder, or one of links to the weight files that count, since mlx-lm reads all that it finds, and not every
+    config.json. The configuration is given to it besides."""
+    if set(folder.glob(WEIGHTS)) == set(files) and _reads_config(folder):
         yield folder
         return
-    with tempfile.TemporaryDirectory() as place:
-        for path in (*files, *folder.glob("*.json")):
-            (Path(place) / path.name).symlink_to(path.resolve())
-        yield Path(place)
+    with tempfile.TemporaryDirectory() as links:
+        for path in files:
+            (Path(links) / path.name).symlink_to(path.resolve())
+        (Path(links) / "config.json").write_text("{}")
+        yield Path(links)
+
+
+def _reads_config(folder: Path) -> bool:
+    """Whether mlx-lm reads the folder's JSON files itself: not with a byte order mark, say."""
+    try:
+        mlx_lm.utils.load_config(folder)
+    except Exception:  # whatever they make Python raise
+        return False
+    return True
 
 
 def _is_narrow(tables: Iterable[Table]) -> bool:

@@ -19,7 +19,7 @@ from mlx_lm.utils import load_config
 from transformers import CONFIG_MAPPING
 
 from engine.errors import DraftlightError
-from engine.models.configuration import for_mlx_lm, require_rotation
+from engine.models.configuration import explained, for_mlx_lm, read_configuration, require_rotation
 from engine.models.loading import load
 from tests.engine import families, tiny_models
 from tests.engine.families import ALTERNATING
@@ -289,6 +289,41 @@ def test_a_folder_answers_alike_in_both_forms(tmp_path: Path) -> None:
     other = load(tiny_models.write_folder(tmp_path / "other").as_posix())
     assert np.array_equal(logits(new.model), logits(old.model))
     assert not np.allclose(logits(other.model), logits(old.model))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", None),
+        ("generation_config.json", b"null"),
+        ("generation_config.json", b'{"eos_token_id": "caf\xe9"}'),
+    ],
+)
+def test_a_byte_order_mark_and_damaged_recommendations_keep_no_model_from_loading(
+    name: str, content: bytes | None, tmp_path: Path
+) -> None:
+    folder = tiny_models.write_folder(tmp_path / "model")
+    expected = logits(load(str(folder)).model)
+    (folder / name).write_bytes(content or b"\xef\xbb\xbf" + (folder / name).read_bytes())
+    assert np.array_equal(logits(load(str(folder)).model), expected)
+
+
+def test_a_reason_and_what_to_do_are_sentences_of_their_own(tmp_path: Path) -> None:
+    with pytest.raises(DraftlightError, match=r": no such thing\. Choose another\.$"), explained(tmp_path, "Choose another."):
+        raise ValueError("no such thing")
+
+
+def test_infinities_stay_numbers_in_either_spelling(tmp_path: Path) -> None:
+    for infinity in ("Infinity", '{"__float__": "Infinity"}'):
+        (tmp_path / "config.json").write_text(f'{{"model_type": "llama", "vocab_size": 9, "rope_theta": {infinity}}}')
+        assert read_configuration(tmp_path)["rope_theta"] == float("inf")
+
+
+def test_more_layers_than_any_model_has_are_refused_before_they_are_made() -> None:
+    for config in ({"model_type": "llama"}, {"model_type": "gpt2"}):
+        name = "n_layer" if config["model_type"] == "gpt2" else "num_hidden_layers"
+        with pytest.raises(DraftlightError, match=f"{name} \\(1000000000\\)"):
+            for_mlx_lm({**config, name: 10**9}, "the model")
 
 
 def test_the_end_of_a_text_may_be_stated_inside(tmp_path: Path) -> None:
