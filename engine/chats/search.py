@@ -21,7 +21,9 @@ _INVISIBLE = "\u00ad\u200b-\u200d\u2060\ufe0f\ufeff"
 _UNSEEN = f"[{_ACCENTS}{_INVISIBLE}*`]*"
 """Characters that may stand between two letters of a match."""
 _CASED = (
-    *((0x41, 0x250), (0x370, 0x530), (0x1E00, 0x2000), (0x2100, 0x2200)),  # Latin, Greek, Cyrillic; letter-like symbols
+    *((0x41, 0x250), (0x370, 0x590), (0x1E00, 0x2000), (0x2100, 0x2200)),  # Latin, Greek, Cyrillic, Armenian; letter-like symbols
+    *((0x10A0, 0x1100), (0x13A0, 0x1400), (0x1C80, 0x1CC0), (0xAB70, 0xABC0)),  # Georgian, Cherokee
+    *((0x24B6, 0x24EA), (0x2C00, 0x2D30), (0xA640, 0xA7D0)),  # encircled letters; Glagolitic, Coptic, more Cyrillic and Latin
     *((0xFB00, 0xFB07), (0xFF01, 0xFFEF)),  # ligatures; letters of full and half width
 )
 """Blocks of letters that have another case, another width or accents."""
