@@ -89,14 +89,28 @@ class MachineCosts:
     def _of_rows(self, rows: int) -> float:
         """On straight lines between what was measured. Beyond, on the steepest line to the last of them from one of half its
         rows or fewer: two neighbours alone, one of them disturbed, would tell of passes that grow cheaper with their rows."""
-        known = sorted(self.rows)
+        times = self._rising()
+        known = list(times)
         last = known[-1]
         if rows > last:
-            slopes = [(self.rows[last] - self.rows[low]) / (last - low) for low in known if 2 * low <= last]
-            return self.rows[last] + max(0.0, *slopes) * (rows - last)
+            slopes = [(times[last] - times[low]) / (last - low) for low in known if 2 * low <= last]
+            return times[last] + max(0.0, *slopes) * (rows - last)
         after = min(max(bisect_left(known, rows), 1), len(known) - 1)
         low, high = known[after - 1], known[after]
-        return self.rows[low] + (self.rows[high] - self.rows[low]) * (rows - low) / (high - low)
+        return times[low] + (times[high] - times[low]) * (rows - low) / (high - low)
+
+    def _rising(self) -> dict[int, float]:
+        """Returns `rows` in order, fitted by isotonic regression: a pass over more rows takes no less time. Where one seems to,
+        other programs disturbed the measurement, and those rows would look free for ever."""
+        pools: list[list[int]] = []
+        for rows in sorted(self.rows):
+            pools.append([rows])
+            while len(pools) > 1 and self._mean(pools[-2]) > self._mean(pools[-1]):
+                pools[-2:] = [pools[-2] + pools[-1]]
+        return {rows: self._mean(pool) for pool in pools for rows in pool}
+
+    def _mean(self, pool: Sequence[int]) -> float:
+        return sum(self.rows[rows] for rows in pool) / len(pool)
 
     def follow(self, rounds: Iterable[Round], temperature: float) -> None:
         """Takes in what an answer has shown. Only ratios to its own plain rounds count: the machine may have been busy with

@@ -25,20 +25,30 @@ from tests.engine.small_models import VOCAB, tiny_llama
 
 
 def test_between_what_was_measured_times_lie_on_straight_lines_and_none_is_below_a_plain_round() -> None:
-    costs = MachineCosts({1: 10.0, 2: 15.0, 3: 9.0, 4: 14.0, 8: 22.0, 16: 38.0}, {"head": (2.0, 1.0)})
+    costs = MachineCosts({1: 10.0, 2: 9.0, 3: 11.0, 4: 14.0, 8: 22.0, 16: 38.0}, {"head": (2.0, 1.0)})
     copied, drawn = costs.extra("ngram", draws=False), costs.extra("head", draws=True)
     assert copied is not None and drawn is not None
     assert [copied(gamma) for gamma in (0, 1, 2, 3, 5, 7, 15, 31)] == pytest.approx(
-        [0, 0.5, 0, 0.4, 0.8, 1.2, 2.8, 6.37], abs=0.01
+        [0, 0, 0.1, 0.4, 0.8, 1.2, 2.8, 6.12], abs=0.01
     )
-    assert [drawn(gamma) for gamma in (0, 1, 3, 7)] == pytest.approx([0, 0.7, 0.8, 2.0])
+    assert [drawn(gamma) for gamma in (0, 1, 3, 7)] == pytest.approx([0, 0.2, 0.8, 2.0])
     assert costs.extra("draft", draws=True) is None and MachineCosts({1: 10.0}).extra("ngram", draws=False) is None
 
 
 def test_beyond_what_was_measured_passes_grow_dearer_even_where_the_last_times_fall() -> None:
     copied = MachineCosts({1: 10.0, 8: 14.0, 15: 26.0, 16: 20.0}).extra("ngram", draws=False)
     assert copied is not None
-    assert [copied(gamma) for gamma in (15, 31, 63)] == pytest.approx([1.0, 2.2, 4.6])
+    assert [copied(gamma) for gamma in (15, 31, 63)] == pytest.approx([1.3, 3.1, 6.7])
+
+
+def test_a_pass_that_seemed_quick_by_chance_does_not_make_long_copies_free() -> None:
+    """As measured while other programs ran: 12 rows in the time of one. The fit is that of scikit-learn's IsotonicRegression."""
+    measured = [275, 337, 549, 392, 348, 284, 323, 398, 399, 540, 645, 275, 546, 633, 665, 843]
+    copied = MachineCosts({rows: float(time) for rows, time in zip(ROWS, measured, strict=True)}).extra("ngram", draws=False)
+    assert copied is not None
+    fitted = [275, 337, *[379.2] * 5, 398, 399, *[486 + 2 / 3] * 3, 546, 633, 665, 843]
+    assert [copied(rows - 1) for rows in ROWS] == pytest.approx([time / 275 - 1 for time in fitted])
+    assert AutoGamma(copied).length([0.3] * 11) <= 2
 
 
 def test_measuring_finds_what_passes_and_draft_steps_take(monkeypatch: pytest.MonkeyPatch) -> None:
