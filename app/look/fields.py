@@ -11,6 +11,7 @@ from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
     QFocusEvent,
+    QFont,
     QFontMetrics,
     QHideEvent,
     QKeyEvent,
@@ -70,6 +71,11 @@ class NumberField(QDoubleSpinBox):
         self.lineEdit().textChanged.connect(self._typed)
         self.valueChanged.connect(self._changed)
         self.editingFinished.connect(self.commit)
+
+    def set_face(self, font: QFont) -> None:
+        """Sets the font of the field and of its text: an editor that has a style sheet does not take over its field's font."""
+        self.setFont(font)
+        self.lineEdit().setFont(font)
 
     # Values
 
@@ -346,11 +352,11 @@ class TemperatureBox(NumberField):
         super().__init__(RANGES["temperature"], step=0.1, decimals=2)
 
 
-def just_wide_enough(scale: float, examples: Iterable[tuple[QWidget, str]]) -> None:
+def just_wide_enough(scale: float, examples: Iterable[tuple[NumberField, str]]) -> None:
     """Sets number fields in the fixed-width font, each as wide as its longest value."""
     mono = themes.mono_font(scale, 13)
     for control, example in examples:
-        control.setFont(mono)
+        control.set_face(mono)
         control.setFixedWidth(QFontMetrics(mono).horizontalAdvance(example) + 8)
 
 
@@ -400,6 +406,7 @@ class SeedField(NumberField):
         self.show_value(self.NONE if seed is None else seed)
         if not self.hasFocus():
             self.lineEdit().setCursorPosition(0)
+        self._show_last()
 
     def setText(self, text: str) -> None:
         """Puts a text in the field, as if it were typed."""
@@ -425,7 +432,7 @@ class SeedField(NumberField):
 
     @Slot()
     def _show_last(self) -> None:
-        self.setFont(themes.mono_font(self._scale, 13) if self.text() else themes.body_font(self._scale))
+        self.set_face(themes.mono_font(self._scale, 13) if self.text() else themes.body_font(self._scale))
         wordings = [words.format(self._last) for words in (LAST, LAST_ALONE) if self._last]
         fitting = (words for words in wordings if self.fontMetrics().horizontalAdvance(words) <= self.width() - 4)
         self.lineEdit().setPlaceholderText(next(fitting, RANDOM))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import QLocale, Qt
+from PySide6.QtGui import QFontInfo
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
@@ -182,3 +183,18 @@ def test_a_value_beyond_the_range_is_shown_as_it_is(qtbot: QtBot, open_window: O
     window.header.temperature.setFocus()
     qtbot.keyClick(window.header.temperature, Qt.Key.Key_Tab)
     assert window.settings.temperature == 7.125, "who passes by changes nothing"
+
+
+def test_numbers_keep_their_font_whatever_the_theme(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    window.pages.toggle()
+    fields = window.findChildren(NumberField)
+    assert len(fields) > 3
+    window.pages.toggle()
+    window.set_setting("seed", 7)
+    first = {field: QFontInfo(field.lineEdit().font()).family() for field in fields}
+    assert all(first[field] == QFontInfo(field.font()).family() for field in fields)
+    assert first[window.header.gamma] == first[window.header.seed] != QFontInfo(window.header.drafter.font()).family()
+    for theme in ("light", "dark"):
+        window.set_setting("appearance", theme)
+        assert {field: QFontInfo(field.lineEdit().font()).family() for field in fields} == first
