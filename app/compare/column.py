@@ -17,7 +17,7 @@ from app.compare.sample_tally import SampleTally
 from app.compare.time_strip import RoundStrip
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
-from app.look.widgets import icon_button, in_column, in_row, named, plain_tip, restyle, text_label, tint
+from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named, plain_tip, restyle, tint
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
@@ -59,7 +59,7 @@ class CompareColumn(QFrame):
         letter = LETTERS[index]
         self.setAccessibleName(f"Column {letter}")
         self.letter = named(QLabel(letter, alignment=Qt.AlignmentFlag.AlignCenter), "columnLetter")
-        self.title = text_label("sectionTitle", wraps=False)
+        self.title = named(ElidedLabel(), "sectionTitle")
         self.title.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.remove = icon_button("close", f"Remove column {letter}", self.removed.emit)
         self.unfold = icon_button("options", f"Settings of column {letter}", self._show_controls)
@@ -120,10 +120,10 @@ class CompareColumn(QFrame):
         self.controls.setVisible(not folds or self.unfold.isChecked())
 
     def show_title(self, words: str) -> None:
-        """Shortens the title to the room there is and keeps it whole in the tooltip and for screen readers."""
+        """Shows the title, whole also in the tooltip and for screen readers."""
         self.title.setToolTip(plain_tip(words))
         self.title.setAccessibleName(words)
-        self.title.setText(self.title.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, max(60, self.title.width())))
+        self.title.setText(words)
 
     def _show_page(self, page: QWidget) -> None:
         """The text or the samples; only what is shown takes room."""
@@ -299,7 +299,6 @@ class CompareColumn(QFrame):
         self.verdict.setFixedHeight(QFontMetrics(self.verdict.font()).lineSpacing() * self._lines + 12)
         self._show_verdict(self.cursor_place.place)
         self.strip.set_room(self.height())
-        self.show_title(self.title.toolTip())
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the parts and writes figures, difference and verdict anew, whose mark-up holds colours."""

@@ -409,7 +409,7 @@ def test_settings_of_a_column_are_edited_before_the_start_and_locked_while_runni
     controls.gamma.setValue(5)
     controls.temperature.setValue(0.3)
     controls.drafter.setCurrentIndex(controls.drafter.findData("ngram"))
-    assert view.columns[0].title.toolTip() == "Rejection, N-gram"
+    assert view.columns[0].title.toolTip() == view.columns[0].title.text() == "Rejection, N-gram"
     view.bar.seed.setText("99")
     view.bar.longest.setValue(17)
     engine.hold = True
