@@ -121,7 +121,7 @@ def _next_conditions(settings: Settings) -> Conditions:
 def waiting_words(session: Session, settings: Settings) -> str:
     """Which settings of the header apply to the next answer only, since the newest one was given under others; "" for none."""
     given, wanted = conditions(session, settings), _next_conditions(settings)
-    if session.running is not None or given == wanted:
+    if session.running is not None or session.read_only or given == wanted:
         return ""
     named = {
         "rule": f"rule {RULE_TITLES[settings.rule]}",
@@ -152,7 +152,7 @@ def _rule_bars(session: Session, settings: Settings) -> RuleBars:
     bars = tuple(_bar(comparison, rule) for rule in SHOWN_RULES)
     alike = likeness(comparison, options)
     remedy = ""
-    if alike and helps_to_warm(comparison, options) and not session.replaying:
+    if alike and helps_to_warm(comparison, options) and not (session.replaying or session.read_only):
         remedy = f"Show at temperature {WARM:g}"
     words = f"{comparison_sentence(comparison)} {alike or difference_sentence(comparison)}"
     whiskers = f" {WHISKERS}" if any(bar.gap is not None and bar.gap.low is not None for bar in bars) else ""

@@ -167,6 +167,18 @@ def test_an_answer_without_drafter_says_so(qtbot: QtBot, open_window: Open) -> N
     assert "Nothing was judged in this answer" in window.header.strip.told.text()
 
 
+def test_a_chat_that_another_window_has_offers_no_answer_in_the_strip(qtbot: QtBot, open_window: Open) -> None:
+    window, engine = open_window(alike(story_rounds()), temperature=0.1)
+    strip = window.header.strip
+    answer(qtbot, window)
+    assert strip.remedy.text() == "Show at temperature 0.8"
+    window.chat.set_read_only()
+    assert not strip.remedy.isVisible()
+    window.chat.change("rule", "match")
+    assert "next answer" not in strip.told.text() and not strip.remedy.isVisible()
+    assert len(engine.requests) == 1
+
+
 def test_where_the_rules_hardly_differ_one_click_answers_again_at_a_temperature_that_shows_it(
     qtbot: QtBot, open_window: Open
 ) -> None:
