@@ -130,7 +130,9 @@ class ReplayController(QObject):
         self.bar.setFocus(Qt.FocusReason.OtherFocusReason)
         missing = f"{trace.path.name}: {trace.missing} " if trace.missing else ""
         words, player = BEGINS if trace.rounds else NO_ROUNDS, self.player
-        window.banner.show_message(f"{missing}{words}", "note", lambda: self.player is player and player.shown == 0)
+        window.banner.show_message(
+            f"{missing}{words}", "note", lambda: self.player is player and player.shown == 0 and not player.playing
+        )
 
     @Slot()
     def leave(self) -> None:

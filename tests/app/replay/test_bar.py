@@ -86,6 +86,15 @@ def test_a_trace_opens_paused_at_its_beginning_without_a_model(window: Window, t
     assert window.actions_by_id["exportAction"].isEnabled()
 
 
+def test_the_note_about_the_beginning_goes_when_the_replay_plays(window: Window, trace: Path) -> None:
+    window.replay_controller.open(trace)
+    assert window.banner.isVisible()
+    window.replay_controller.toggle()
+    player = window.replay_controller.player
+    assert player is not None and player.playing and player.shown == 0, "the first token comes seconds later"
+    assert not window.banner.isVisible()
+
+
 def test_the_menu_opens_a_trace(window: Window, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     action = window.actions_by_id["openTraceAction"]
     assert action.shortcut().toString() == "Ctrl+O"
