@@ -42,12 +42,13 @@ def price(outlook: Outlook) -> str:
 
 
 def rest(outlook: Outlook) -> str:
-    """That drafting is parked, and for how long; "" where it is not."""
+    """That drafting is parked, and for how long; "" where it is not. Figures that would pay have improved since the last try."""
     if outlook.next_try is None:
         return ""
     if outlook.next_try == 0:
         return "drafting is tried again"
-    return f"drafting rests, next try in {amount(outlook.next_try, 'round')}"
+    why = ", since the last one hardly paid" if outlook.alpha >= outlook.needed else ""
+    return f"drafting rests, next try in {amount(outlook.next_try, 'round')}{why}"
 
 
 def resting(round_: Round) -> str:

@@ -25,6 +25,10 @@ PARKED = Outlook(2, 1.3, 0.29, 0.45, next_try=20)
             replace(PARKED, drafter="head", next_try=1),
             f"{PRICE}; the trained head has 0.29 lately. Drafting rests, next try in 1 round.",
         ),
+        (
+            replace(PARKED, alpha=0.61),
+            f"{PRICE}; the drafter has 0.61 lately. Drafting rests, next try in 20 rounds, since the last one hardly paid.",
+        ),
         (replace(PARKED, next_try=None), f"{PRICE}; the drafter has 0.29 lately."),
         (
             replace(PARKED, alpha=0.61, next_try=None, skipped="measured"),
