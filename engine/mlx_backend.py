@@ -23,6 +23,7 @@ from engine.drafter_kinds import (
 )
 from engine.errors import DraftlightError
 from engine.files.hub import require_drafter
+from engine.files.logs import explain
 from engine.files.memory import MakeRoom, available_memory
 from engine.files.paths import data_folder
 from engine.mlx_import import require_device
@@ -44,7 +45,7 @@ class MlxBackend:
         try:
             import mlx.core
 
-            from engine import decoding
+            from engine import decoding, warm_up
             from engine.models import loading as models
             from engine.models import tokenizer_files
             from engine.target import prompt_cache as cache
@@ -53,6 +54,7 @@ class MlxBackend:
         self._mx = mlx.core
         self._cache = cache
         self._decoding = decoding
+        self._warming = warm_up
         self._models = models
         self._read_json = tokenizer_files.read_json
         self._target: tuple[str, Any] = ("", None)
@@ -70,7 +72,17 @@ class MlxBackend:
         self._target = (name, model)
         self._draft_models.clear()
         self._costs = (None, MachineCosts())
+        if self._warming.is_needed():
+            progress("compiling for the GPU", None)
+            self._warm_up(model)
         return model
+
+    def _warm_up(self, target: Any, drafter: Any = None) -> None:
+        """Compiles what rounds of the pair run. What goes wrong is left to the answer, which says it to whom it concerns."""
+        try:
+            self._warming.warm_up(target, drafter)
+        except Exception as error:
+            explain(error, "compiling for the GPU")
 
     def _load_target(self, name: str, progress: Progress, make_room: MakeRoom | None) -> Any:
         """What `load` asks for; a target that is split over several processes is loaded in another way."""
@@ -117,7 +129,9 @@ class MlxBackend:
         return self._noted(kind.builder()(name, target, load), target)
 
     def _noted(self, made: LoadedDrafter, target: Any) -> LoadedDrafter:
-        """The drafter, which stays resident; what was measured of another model under its name counts no longer."""
+        """The drafter, compiled and resident; what was measured of another model under its name counts no longer."""
+        if self._warming.is_needed():
+            self._warm_up(target, made.renewed())
         self._models.keep_resident()
         if made.sha256 is not None:
             self._costs_of(target).now_drafts(made.name, made.sha256)

@@ -153,6 +153,12 @@ class ClusterBackend(MlxBackend):
             yield from super().decode(target, *arguments, **named)
             target.model.settle()
 
+    def _warm_up(self, target: Any, drafter: Any = None) -> None:
+        """As in `MlxBackend`, of all ranks."""
+        with contextlib.suppress(DraftlightError), self._told():
+            super()._warm_up(target, drafter)
+            target.model.settle()
+
     def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
         """As in `Backend`."""
         with self._told():

@@ -14,7 +14,7 @@ from functools import cached_property
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
-from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
+from mlx_lm.sample_utils import apply_top_k, apply_top_p
 
 from engine.host import on_host
 from engine.types import DecodingOptions
@@ -355,10 +355,12 @@ class Shaper:
         if not (use_top_k or "top_p" in self._on or "min_p" in self._on):
             return logits
         log_probabilities = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        # A number would be compiled into the kernel, another one for each value. mlx-lm's own min-p takes nothing else.
         if "top_p" in self._on:
-            log_probabilities = apply_top_p(log_probabilities, options.top_p)
+            log_probabilities = apply_top_p(log_probabilities, mx.array(options.top_p))
         if "min_p" in self._on:
-            log_probabilities = apply_min_p(log_probabilities, options.min_p)
+            border = mx.max(log_probabilities, axis=-1, keepdims=True) + math.log(options.min_p)
+            log_probabilities = mx.where(log_probabilities < border, -math.inf, log_probabilities)
         if use_top_k:
             log_probabilities = apply_top_k(log_probabilities, options.top_k)
         return mx.where(log_probabilities == -math.inf, -math.inf, logits)

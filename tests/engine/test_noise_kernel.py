@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.shim.generated import Call, generated_calls
 from tests.shim.needs import needs_clang, needs_compiler, needs_metal
 
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
+NAMES: dict[Any, cases.Dtype] = {mx.float32: "float32", mx.float16: "float16", mx.bfloat16: "bfloat16"}
 TABLE = cases.draws()
 
 
@@ -98,19 +100,47 @@ def _agrees_afresh() -> bool:
     return noise_kernel._agrees.__wrapped__()
 
 
-def test_a_kernel_is_trusted_when_its_first_draw_is_the_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    def honest(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, None]:
-        drawn = reference.gumbel_argmax(np.array(logits), scale, 2**33 + 5, positions.tolist(), "draft", stream.tolist()[4])
-        return mx.array(drawn), None
+def drawn_by_numpy(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, mx.array]:
+    """What an honest kernel gives for the draws of the self-check."""
+    rows, the_round = np.array(logits.astype(mx.float32)), stream.tolist()[4]
+    draw = cases.Draw(
+        "", rows, inverse_temperature=scale, seed=2**33 + 5, first_position=0, domain="draft", round_position=the_round
+    )
+    assert draw.positions == positions.tolist() and stream_of(draw) == stream.tolist()
+    ids, margins = draw.expected
+    return mx.array(ids), mx.array(margins)
 
-    monkeypatch.setattr(noise_kernel, "gumbel_argmax", honest)
+
+def test_a_kernel_is_trusted_when_its_first_draws_are_the_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise_kernel, "gumbel_argmax", drawn_by_numpy)
     assert _agrees_afresh()
 
 
+WRONG_WHERE: dict[str, Callable[[mx.array, mx.array], bool]] = {
+    "everywhere": lambda logits, positions: True,
+    "in one row": lambda logits, positions: logits.shape[0] == 1,
+    "in rows in constant memory": lambda logits, positions: logits.shape[0] == 4,
+    "in eight rows and more": lambda logits, positions: logits.shape[0] >= 8,
+    "in many splits": lambda logits, positions: noise_kernel.split_count(*logits.shape) >= 8,
+    "in float16": lambda logits, positions: logits.dtype == mx.float16,
+    "in bfloat16": lambda logits, positions: logits.dtype == mx.bfloat16,
+}
+
+
+@pytest.mark.parametrize("where", WRONG_WHERE)
+@pytest.mark.parametrize("what", ["ids", "margins"])
 def test_a_kernel_that_draws_something_else_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    where: str, what: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(noise_kernel, "gumbel_argmax", lambda logits, *rest: (mx.argmax(logits, axis=-1), None))
+    """One compiled variant that is wrong is enough."""
+
+    def drawn(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, mx.array]:
+        ids, margins = drawn_by_numpy(logits, scale, positions, stream)
+        if WRONG_WHERE[where](logits, positions):
+            ids, margins = (ids + 1, margins) if what == "ids" else (ids, margins + 1e-6)
+        return ids, margins
+
+    monkeypatch.setattr(noise_kernel, "gumbel_argmax", drawn)
     assert not _agrees_afresh()
     assert "does not draw the same tokens" in caplog.text
 
@@ -138,8 +168,8 @@ def test_the_first_draw_tells_a_contracted_kernel(
     def in_cpp(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, mx.array]:
         with monkeypatch.context() as real:
             real.setattr(noise_kernel, "gumbel_argmax", bound)  # whoever generates the source calls it
-            asked.append(np.array(logits))
-            draw = cases.Draw("first draw", asked[-1], "float32", scale, 2**33 + 5, 0, "draft", stream.tolist()[4])
+            asked.append(np.array(logits.astype(mx.float32)))
+            draw = cases.Draw("first draw", asked[-1], NAMES[logits.dtype], scale, 2**33 + 5, 0, "draft", stream.tolist()[4])
             assert draw.positions == positions.tolist() and stream_of(draw) == stream.tolist()
             ids, margins = drawn_in_cpp(draw, build, mutation=mutation)
         return mx.array(ids), mx.array(margins)
