@@ -117,7 +117,7 @@ def _kernel() -> Any:
         input_names=INPUTS,
         output_names=OUTPUTS,
         source=SOURCE_FILE.read_text(encoding="utf-8"),
-        header="".join(f"#define {name} {value}\n" for name, value in sizes.items()),
+        header="#pragma METAL fp contract(off)\n" + "".join(f"#define {name} {value}\n" for name, value in sizes.items()),
     )
 
 

@@ -18,6 +18,8 @@ import numpy.typing as npt
 from tests.shim.generated import Call
 
 SHIM = Path(__file__).with_name("metal.hpp")
+MOST_THREADGROUP_BYTES = 32 * 1024
+"""What every GPU of Apple's gives a threadgroup (Metal feature set tables, "Maximum total threadgroup memory allocation")."""
 Order = Literal["forward", "backward"]
 
 ATTRIBUTES = {
@@ -79,9 +81,9 @@ def parameters(source: str) -> tuple[str, list[Parameter]]:
     return signature[1], [Parameter(*parts) for parts in found]
 
 
-def as_cpp(sources: Sequence[str]) -> str:
+def as_cpp(sources: Sequence[str], shim: Path = SHIM) -> str:
     """Generated sources, each with a launcher and a namespace of its own, after the shim."""
-    program = [f'#include "{SHIM}"']
+    program = [f'#include "{shim}"']
     for index, source in enumerate(sources):
         name, listed = parameters(source)
         arguments = []
@@ -93,9 +95,17 @@ def as_cpp(sources: Sequence[str]) -> str:
     return "\n".join(program)
 
 
-def compile_kernels(sources: Sequence[str], folder: Path) -> ctypes.CDLL:
-    """A shared library with launchers `launch_0`, `launch_1`, ...; compiled once per folder."""
-    program = as_cpp(sources)
+class TooMuchMemory(Exception):
+    """Kernels take more threadgroup memory than a GPU has for a threadgroup, so Metal would refuse to run them."""
+
+
+def compile_kernels(sources: Sequence[str], folder: Path, shim: Path = SHIM) -> ctypes.CDLL:
+    """A shared library with launchers `launch_0`, `launch_1`, ...; compiled once per folder.
+
+    Raises:
+        TooMuchMemory: the threadgroup memory of all sources together does not fit one threadgroup.
+    """
+    program = as_cpp(sources, shim)
     library = folder / f"{hashlib.sha256(program.encode()).hexdigest()[:16]}.so"
     if not library.exists():
         text = library.with_suffix(".cpp")
@@ -104,7 +114,11 @@ def compile_kernels(sources: Sequence[str], folder: Path) -> ctypes.CDLL:
         flags = "-std=c++20 -Og -fPIC -shared -ffp-contract=off -fvisibility=hidden -U_FORTIFY_SOURCE -w"
         command = [str(compiler()), *flags.split(), str(text), "-o", str(library)]
         subprocess.run(command, check=True, capture_output=True, text=True)
-    return ctypes.CDLL(str(library))
+    loaded = ctypes.CDLL(str(library))
+    loaded.threadgroup_bytes.restype = ctypes.c_ulong
+    if (taken := loaded.threadgroup_bytes()) > MOST_THREADGROUP_BYTES:
+        raise TooMuchMemory(f"{taken} bytes")
+    return loaded
 
 
 def check_address_spaces(source: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -159,6 +159,9 @@ template <typename T>
 T max(T a, T b) { return a > b ? a : b; }
 template <typename T>
 T min(T a, T b) { return a < b ? a : b; }
+// Of floats they are fmax and fmin: where one operand is not a number, the other one (Metal Shading Language, 6.5).
+inline float max(float a, float b) { return __builtin_fmaxf(a, b); }
+inline float min(float a, float b) { return __builtin_fminf(a, b); }
 
 // One fiber runs at a time, so plain memory is atomic. A class of its own, so that nothing else can be done with it; it could not
 // stand in an address space of its own, where only the types are checked.
@@ -210,5 +213,9 @@ using namespace metal;
 #define threadgroup static __attribute__((section("threadgroup_memory")))
 extern char __start_threadgroup_memory[] __attribute__((weak));
 extern char __stop_threadgroup_memory[] __attribute__((weak));
+// What all kernels of a program have in threadgroup memory together; each has it for one threadgroup.
+extern "C" __attribute__((visibility("default"))) unsigned long threadgroup_bytes() {
+  return __start_threadgroup_memory ? __stop_threadgroup_memory - __start_threadgroup_memory : 0;
+}
 #endif
 #define kernel
