@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import mlx.core as mx
 import numpy as np
+from mlx.utils import tree_flatten
 
 from engine.drafters.base import always
 from engine.models.block_config import BlockConfig
@@ -20,17 +21,56 @@ from engine.models.block_model import BlockModel
 from engine.models.block_unroll import unroll_blocks
 from engine.models.head_model import HeadModel
 from engine.models.loaded import LoadedModel
-from engine.target.layer_taps import embedding_of, tap
+from engine.models.loading import runs_on_cpu
+from engine.target.layer_taps import embedding_of, tap, type_of
 from engine.target.prompt_cache import make_prompt_cache, read_prompt
 
 WRITTEN = 32
 """Tokens that the target writes for the probe."""
 LEAST_GAIN = 0.25
 """Nats a token by which another setting must predict better to be reported, besides three standard errors."""
+_TRIED = list(range(16))
 _QUESTION = "Explain in three sentences why the sky is blue."
 
+Model = TypeVar("Model", BlockModel, HeadModel)
 Scores = np.ndarray
 """(anchors,) log-probability of the token after each: the first that is drafted, on which most of a draft's length depends."""
+
+
+def in_targets_type(load: Callable[[mx.Dtype], Model], target: LoadedModel) -> Model:
+    """A drafter in the type of the target's activations, so that neither features nor matrices are cast in every pass.
+
+    In float16 it is tried on a few tokens first: numbers beyond that type's range need bfloat16.
+
+    Args:
+        load: reads the drafter in this type, wherever halves are computed in at all.
+
+    Raises:
+        DraftlightError: as `load`; it does not fit the target.
+    """
+    if runs_on_cpu() or type_of(embedding_of(target.model)) != mx.float16:
+        return load(mx.bfloat16)
+    model = load(mx.float16)
+    model.require_target(target)
+    return model if _stays_finite(model, target.model) else load(mx.bfloat16)
+
+
+def _stays_finite(model: BlockModel | HeadModel, target: Any) -> bool:
+    """Whether weights and what the drafter computes of a few tokens are in the range of its type."""
+    parameters = cast(dict[str, mx.array], tree_flatten(model.parameters(), destination={})).values()
+    if not all(cast(bool, mx.isfinite(array).all().item()) for array in parameters):
+        return False
+    if isinstance(model, BlockModel):
+        model.bind(target)
+    tapped = tap(target, model.config.taps)
+    target(mx.array([_TRIED]))
+    features = tapped.take()
+    made = (
+        _of_head(model, target, features, _TRIED, 1)
+        if isinstance(model, HeadModel)
+        else _of_block(model, model.config, features, _TRIED, 1)
+    )
+    return bool(np.isfinite(made).all())
 
 
 def doubts(model: BlockModel | HeadModel, target: LoadedModel) -> str:

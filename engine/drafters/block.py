@@ -11,7 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine.drafter_kinds import BLOCK, LoadedDrafter
-from engine.drafters.alignment import doubts
+from engine.drafters.alignment import doubts, in_targets_type
 from engine.drafters.base import DraftPen, Proposals
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
 from engine.host import on_host
@@ -171,6 +171,7 @@ def visible(context: int, slots: int, causal: bool, window: int | None, follows_
 
 def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDrafter:
     """As in `engine.drafter_kinds.Build`."""
-    block = load_block(BUILTIN_BLOCK if name == BLOCK else Path(name).expanduser())
+    folder = BUILTIN_BLOCK if name == BLOCK else Path(name).expanduser()
+    block = in_targets_type(functools.partial(load_block, folder), target)
     make = functools.partial(BlockDrafter, block, target, name)
     return LoadedDrafter(name, make(), block.sha256, make=make, warning=doubts(block, target))

@@ -10,7 +10,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.drafter_kinds import HEAD, LoadedDrafter
-from engine.drafters.alignment import doubts
+from engine.drafters.alignment import doubts, in_targets_type
 from engine.drafters.base import DraftPen, Proposals
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
 from engine.models.head_model import BUILTIN_HEAD, HeadModel, load_head
@@ -135,6 +135,6 @@ def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDraf
 
 def from_folder(folder: Path, name: str, target: LoadedModel) -> LoadedDrafter:
     """The head of a folder under any name. Errors as in `engine.drafter_kinds.Build`."""
-    head = load_head(folder)
+    head = in_targets_type(functools.partial(load_head, folder), target)
     make = functools.partial(FeatureHead, head, target, name)
     return LoadedDrafter(name, make(), head.sha256, make=make, warning=doubts(head, target))

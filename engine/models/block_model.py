@@ -36,7 +36,7 @@ from engine.models.block_config import BlockConfig, read_block_config
 from engine.models.loading import runs_on_cpu, to_float32
 from engine.models.model_folder import weight_files, write_drafter
 from engine.models.tokenizer_files import read_json
-from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of
+from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of, type_of
 from engine.wording import noun
 
 if TYPE_CHECKING:
@@ -336,7 +336,9 @@ class BlockModel(nn.Module):
         if "lm_head" in self:
             self.about.rows = self.lm_head
         elif self.target_ids is None:
-            self.about.rows = output_rows_of(target)
+            rows, narrow = output_rows_of(target), type_of(output_module_of(target))
+            # Of two types MLX multiplies in a wider one, and casts the whole matrix in every pass. Normed outputs fit either.
+            self.about.rows = lambda hidden: rows(hidden.astype(narrow))
         else:
             head = dense(output_module_of(target), self.target_ids)
             head = head.astype(self.norm.weight.dtype)
@@ -484,9 +486,9 @@ def save_block(model: BlockModel, folder: Path, config: Mapping[str, Any], card:
     write_drafter(folder, arrays, config, card)
 
 
-def load_block(folder: Path) -> BlockModel:
+def load_block(folder: Path, half: mx.Dtype = mx.bfloat16) -> BlockModel:
     """A block drafter of any packaging that `engine.models.block_config` knows, in float32; on a GPU as stored where it is
-    quantised, else in bfloat16.
+    quantised, else in `half`.
 
     Raises:
         DraftlightError: a file is missing or damaged, or its arrays are not exactly those that its configuration asks for.
@@ -499,7 +501,7 @@ def load_block(folder: Path) -> BlockModel:
     for file in files:
         arrays.update(cast(dict[str, mx.array], mx.load(file.as_posix())))
     try:
-        return _assembled(config, described.get("quantization"), arrays, files, folder)
+        return _assembled(config, described.get("quantization"), arrays, files, folder, half)
     except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError, IndexError, AttributeError) as error:
         raise DraftlightError(
             f"{folder} is not a usable block drafter: its weights do not match its config.json ({error})."
@@ -507,7 +509,12 @@ def load_block(folder: Path) -> BlockModel:
 
 
 def _assembled(
-    config: BlockConfig, quantised: Any, arrays: dict[str, mx.array], files: tuple[Path, ...], folder: Path
+    config: BlockConfig,
+    quantised: Any,
+    arrays: dict[str, mx.array],
+    files: tuple[Path, ...],
+    folder: Path,
+    half: mx.Dtype,
 ) -> BlockModel:
     arrays = {name.removeprefix("model."): array for name, array in arrays.items()}
     offsets, known = arrays.pop("d2t", None), arrays.pop("t2d", None)
@@ -543,7 +550,7 @@ def _assembled(
     if runs_on_cpu():
         to_float32(model)
     elif quantised is None:
-        model.set_dtype(mx.bfloat16)
+        model.set_dtype(half)
     mx.eval(model.parameters())
     model.eval()
     return model

@@ -83,4 +83,4 @@ def _attended(
     from_context = chances[..., :rows].reshape(kv_heads, -1, rows) @ values
     from_block = chances[..., rows:].reshape(kv_heads, blocks, shared * slots, slots) @ block_values.swapaxes(0, 1)
     given = from_context.reshape(from_block.shape) + from_block
-    return given.swapaxes(0, 1).reshape(blocks, heads, slots, size)
+    return given.swapaxes(0, 1).reshape(blocks, heads, slots, size).astype(queries.dtype)

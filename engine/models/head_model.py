@@ -33,6 +33,7 @@ from engine.drafter_kinds import HEAD_FOLDER
 from engine.errors import DraftlightError
 from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import check_safetensors, require_scales
+from engine.models.loading import runs_on_cpu
 from engine.models.model_folder import write_drafter
 from engine.models.tokenizer_files import read_json
 
@@ -198,8 +199,8 @@ def save_head(head: HeadModel, folder: Path, card: str) -> None:
     write_drafter(folder, arrays, {"model_type": MODEL_TYPE, **asdict(head.config)}, card)
 
 
-def load_head(folder: Path) -> HeadModel:
-    """A head in float32; on a GPU in bfloat16, whose range holds every target's features.
+def load_head(folder: Path, half: mx.Dtype = mx.bfloat16) -> HeadModel:
+    """A head in float32; on a GPU in `half`. The range of bfloat16 holds every target's features.
 
     Raises:
         DraftlightError: a file is missing or damaged, or the weights do not fit the configuration.
@@ -218,7 +219,7 @@ def load_head(folder: Path) -> HeadModel:
         head.load_weights([(f"{name}.weight", array) for name, array in weights.items()])
         head.about.target_ids = target_ids
         head.about.file = path
-        head.set_dtype(mx.float32 if mx.default_device().type == mx.DeviceType.cpu else mx.bfloat16)
+        head.set_dtype(mx.float32 if runs_on_cpu() else half)
         mx.eval(head.parameters(), target_ids)
     except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError) as error:
         raise DraftlightError(

@@ -112,6 +112,12 @@ def output_rows_of(model: Any) -> Any:
     return getattr(module, "as_linear", module)
 
 
+def type_of(module: Any) -> mx.Dtype:
+    """The type in which a layer multiplies: that of its weights, or of the scales of quantised ones."""
+    dtype: mx.Dtype = getattr(module, "scales", module.weight).dtype
+    return dtype if mx.issubdtype(dtype, mx.floating) else mx.bfloat16  # scales of 8 bits, as in mxfp4
+
+
 def dense(module: Any, rows: mx.array | None = None) -> Any:
     """The float32 matrix of a layer, quantised or not, or some of its rows; None of something without weights."""
     weight = getattr(module, "weight", None)
