@@ -587,3 +587,13 @@ def test_many_new_tokens_or_layers_that_are_marked_are_read_before(monkeypatch: 
     cache = make_prompt_cache(TARGET)
     assert [caches.goes_with_a_round(TARGET, cache, tokens, 128) for tokens in (0, 1, 500)] == [False, True, False]
     assert not caches.goes_with_a_round(TARGET, make_prompt_cache(tiny_sliding_window(1)), 1, 128)
+
+
+@pytest.mark.parametrize("on_cpu", [True, False])
+def test_how_many_new_tokens_are_few_is_the_devices_figure(on_cpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a vocabulary in which all parameters lie, every row costs what one more row of a pass does."""
+    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.cpu if on_cpu else mx.gpu))
+    cache = make_prompt_cache(TARGET)
+    most = max(tokens for tokens in range(1, 40) if caches.goes_with_a_round(TARGET, cache, tokens, 10**9))
+    assert most == (caches.ROWS_OF_A_PASS if on_cpu else caches.ROWS_ON_GPU)
+    assert caches.ROWS_OF_A_PASS != caches.ROWS_ON_GPU
