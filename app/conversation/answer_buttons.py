@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.conversation.answer_view import ThoughtButton
 from app.conversation.blocks import CONTINUE, AnswerBlock, Block
+from app.conversation.code_bars import CodeBars
 from app.conversation.floating_buttons import FloatingButtons, floating
 from app.look.command import native_keys
 from app.look.theme import DARK, Theme
@@ -25,10 +26,15 @@ class AnswerButtons:
         latest: goes to the end, where that is not in view.
         copy, regenerate, reading: at the right end of the newest answer's last line of figures, once it is done.
         thoughts, codes, continues: as many as there are in view; the last are for answers that ended early.
+        bars: the scroll bars below blocks of code that are wider than their place, as many as there are in view.
     """
 
     def __init__(
-        self, viewport: QWidget, turn_thought: Callable[[AnswerBlock], object], go_on: Callable[[Answer], object]
+        self,
+        viewport: QWidget,
+        turn_thought: Callable[[AnswerBlock], object],
+        go_on: Callable[[Answer], object],
+        code_moved: Callable[[], object],
     ) -> None:
         self._viewport = viewport
         self._look: tuple[Theme, float] = (DARK, 1.0)
@@ -41,6 +47,7 @@ class AnswerButtons:
         self.thoughts = FloatingButtons[ThoughtButton, AnswerBlock](partial(ThoughtButton, viewport), turn_thought)
         self.continues = FloatingButtons[QToolButton, Answer](self._continue_button, go_on)
         self.codes = FloatingButtons[QToolButton, str](self._code_button, lambda code: QGuiApplication.clipboard().setText(code))
+        self.bars = CodeBars(viewport, code_moved)
 
     def _tool(self, words: str, icon: str) -> QToolButton:
         button = named(floating(self._viewport, "iconButton"), words=words, tip=words)
@@ -96,6 +103,7 @@ class AnswerButtons:
             for place, button in enumerate((self.regenerate, self.copy, self.reading)):
                 button.setGeometry(column.right() - (place + 1) * size - 4 * place, y, size, size)
         self._place_codes(column, in_view, size)
+        self.bars.place(column, in_view)
         self._place_thoughts(column, in_view)
         self._place_continues(column, newest, unfinished, size)
         self.copy.setVisible(done)

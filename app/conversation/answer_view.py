@@ -55,6 +55,10 @@ class AnswerView(PaintedView):
             self.pointing.leave()
         return super().viewportEvent(event)
 
+    def code_moved(self) -> None:
+        """Shows a block of code that was scrolled sideways as it stands now."""
+        self.viewport().update()
+
     def wheelEvent(self, event: QWheelEvent) -> None:
         if event.angleDelta().y() > 0:
             self.following = False

@@ -75,7 +75,9 @@ class Block:
         self.flow.paint_under(painter, chunk)
         top, bottom = clip.top() - chunk.top - OVERHANG, clip.bottom() - chunk.top + OVERHANG
         painter.save()
-        painter.translate(0, chunk.top)
+        _clip(painter, chunk, chunk.window)
+        painter.save()
+        painter.translate(-chunk.offset, chunk.top)
         boxes = (box for box in self.flow.boxes(chunk) if box.rect.bottom() >= top and box.rect.top() <= bottom)
         paint_marks(painter, boxes, self.style)
         painter.restore()
@@ -88,11 +90,13 @@ class Block:
             ]
             ranges = [*marked, *_selected(chunk, selection, self.style)]
             lines = clip.adjusted(0, -OVERHANG, 0, OVERHANG) if self.flow.in_order else QRectF()
-            chunk.layout.draw(painter, QPointF(0, chunk.top), ranges, lines)
+            chunk.layout.draw(painter, QPointF(-chunk.offset, chunk.top), ranges, lines)
+        painter.restore()
         for seam in chunk.seams:
             painter.save()
+            _clip(painter, chunk, None if chunk.window is None else (0, self.flow.width))
             painter.translate(0, chunk.top)
-            paint_seam(painter, seam, self.flow, self.style.theme)
+            paint_seam(painter, replace(seam, x=seam.x - chunk.offset), self.flow, self.style.theme)
             painter.restore()
 
 
@@ -203,6 +207,7 @@ class AnswerBlock(Block):
         folded = self.answer.folded if self.folds else 0
         undecided = folded and self.answer.text.thought.state == "undecided"
         changed = self.flow.height if self.shown else 0.0
+        offsets = self.flow.code_offsets if self.turns else {}
         if self.turns:
             kept = pieces[folded:]
             self.flow = ReadingFlow(self.style, self.width, kept) if self.reads else Flow(self.style, self.width, self.markdown)
@@ -220,6 +225,7 @@ class AnswerBlock(Block):
         if not self.answer.running and self.shown:
             self.flow.finish()
             changed = min(changed, self.flow.changed_top)
+        self.flow.scroll_code(offsets)
         self.changed_top = self.origin.y() + changed
         self._measure()
 
@@ -404,6 +410,14 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
 
 def _rules(answer: Answer) -> list[Rule]:
     return answer.rules or [answer.options.rule]
+
+
+def _clip(painter: QPainter, chunk: Chunk, window: tuple[float, float] | None) -> None:
+    """Paints from now on only between two edges, at the height of a chunk; everywhere without any."""
+    if window is not None:
+        left, right = window
+        area = QRectF(left, chunk.top - OVERHANG, right - left, chunk.height + 2 * OVERHANG)
+        painter.setClipRect(area, Qt.ClipOperation.IntersectClip)
 
 
 def paint_seam(painter: QPainter, seam: Seam, flow: Flow, theme: Theme) -> None:

@@ -99,8 +99,53 @@ class LineBoxes:
 
 
 @dataclass(slots=True)
+class CodeScroll:
+    """The sideways scrolling of one block of code whose lines are not wrapped. Coordinates are the flow's, in pixels.
+
+    Attributes:
+        line: number of the block's first line in the text.
+        left, right: the edges between which its letters are shown.
+        button: width at the right edge of its first line that is left to the button that copies it.
+        extent: where the widest line ends while nothing is scrolled, with the same margin as on the left.
+        offset: how far its letters are moved to the left.
+        first, last: its first and its last chunk.
+    """
+
+    line: int
+    left: float
+    right: float
+    button: float
+    first: Chunk
+    last: Chunk
+    extent: float = 0.0
+    offset: float = 0.0
+
+    @property
+    def limit(self) -> float:
+        """The greatest offset; 0 where every line fits."""
+        spare = self.extent - self.right
+        return spare if spare >= 1 else 0.0
+
+    @property
+    def top(self) -> float:
+        """Upper edge of the block."""
+        return self.first.top
+
+    @property
+    def bottom(self) -> float:
+        """Lower edge of the block, with the room for its scroll bar."""
+        return self.last.top + self.last.height
+
+    def move(self, offset: float) -> bool:
+        """Scrolls to an offset, or as near to it as there is text; returns whether anything has moved."""
+        before, self.offset = self.offset, min(max(0.0, offset), self.limit)
+        return self.offset != before
+
+
+@dataclass(slots=True)
 class Chunk:
-    """A few lines, laid out once.
+    """A few lines, laid out once. Its layout, its seams and the boxes of its runs have coordinates of their own: `inside` and
+    `outside` convert points and rectangles between them and the flow's.
 
     Attributes:
         start: offset of the chunk's first character in the flow; a chunk that ends a paragraph counts its newline.
@@ -109,6 +154,9 @@ class Chunk:
         number: of its line in the text, and `into`: where in that line it begins, without ghosts.
         look: how the line is set.
         seams: the dividers in it.
+        extent: where its widest line ends in the flow while nothing is scrolled, a margin included; 0 where lines are wrapped.
+        scroll: the sideways scrolling of its block of code; None elsewhere.
+        below: how much of its height is left to the scroll bar of the block that ends with it.
         boxes: where its runs stand, as marks are painted; `whole_boxes`: as tokens are found.
     """
 
@@ -127,6 +175,36 @@ class Chunk:
     seams: list[Seam] = field(default_factory=list)
     boxes: LineBoxes = field(default_factory=LineBoxes)
     whole_boxes: LineBoxes = field(default_factory=LineBoxes)
+    extent: float = 0.0
+    scroll: CodeScroll | None = None
+    below: float = 0.0
+
+    @property
+    def offset(self) -> float:
+        """How far its letters are scrolled to the left, in pixels."""
+        return 0.0 if self.scroll is None else self.scroll.offset
+
+    @property
+    def window(self) -> tuple[float, float] | None:
+        """The edges between which its letters are shown, in the flow; None where none can be scrolled out of sight."""
+        scroll = self.scroll
+        if scroll is None or not scroll.limit:
+            return None
+        return scroll.left, scroll.right - (scroll.button if scroll.first is self else 1.0)
+
+    def inside(self, point: QPointF) -> QPointF:
+        """A point of the flow in the chunk's own coordinates. Beside the window it counts as on its edge."""
+        x, window = point.x(), self.window
+        return QPointF((x if window is None else min(max(x, window[0]), window[1])) + self.offset, point.y() - self.top)
+
+    def outside(self, rect: QRectF) -> QRectF:
+        """A rectangle of the chunk in the flow's coordinates, in sight or not."""
+        return rect.translated(-self.offset, self.top)
+
+    def leave_room(self, below: float) -> None:
+        """Leaves so many pixels below its last line to a scroll bar."""
+        self.height += below - self.below
+        self.below = below
 
     @property
     def length(self) -> int:

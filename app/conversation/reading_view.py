@@ -19,7 +19,7 @@ from app.conversation.chunks import Chunk, LineBoxes, PieceRun, lines_of, slice_
 from app.conversation.letter_looks import Style, unbroken
 from app.conversation.line_looks import Look, Span, units
 from app.conversation.markdown_source import LINE_BREAK, Code, Document, Flag, Part, Segment, read, shown
-from app.conversation.text_flow import Flow
+from app.conversation.text_flow import BUTTON, INSET, Flow
 from app.look.theme import sized
 from engine.lens.pieces import NOWHERE, Piece, Spot
 
@@ -30,7 +30,6 @@ CODE_HEAD = 1.9
 """Room above the first line of code, for its language and the button that copies it."""
 CODE_EDGE = 0.6
 """Room above code without a language, and below any."""
-BUTTON = 2.2
 TASKS = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
@@ -64,6 +63,7 @@ class ReadingFlow(Flow):
 
     def __init__(self, style: Style, width: float, pieces: Iterable[Piece]) -> None:
         super().__init__(style, width)
+        self._unwrapped = True
         kept = [piece for piece in pieces if not piece.ghost and piece.text]
         texts = [shown(piece.text) for piece in kept]
         self.document: Document = read("".join(texts))
@@ -175,6 +175,20 @@ class ReadingFlow(Flow):
 
     # Places
 
+    def _begins_code(self, chunk: Chunk, before: Chunk | None) -> bool:
+        return chunk.code and isinstance(chunk, Rendered) and chunk.first
+
+    def _code_line(self, chunk: Chunk) -> int:
+        code = chunk.part.code if isinstance(chunk, Rendered) else None
+        return chunk.number if code is None else code.first
+
+    def _code_left(self, chunk: Chunk) -> float:
+        return chunk.left + 1 if isinstance(chunk, Rendered) else 0.0
+
+    def _code_button(self, chunk: Chunk) -> float:
+        code = chunk.part.code if isinstance(chunk, Rendered) else None
+        return 0.0 if code is not None and code.language else super()._code_button(chunk)
+
     def _indent(self, container: str) -> float:
         return self._size * (1.1 if container == "q" else 1.6)
 
@@ -228,9 +242,9 @@ class ReadingFlow(Flow):
         if not isinstance(chunk, Rendered):
             super()._lay_out(chunk)
             return
-        layout, _, pitch = unbroken(chunk, self.style)
+        layout, metrics, pitch = unbroken(chunk, self.style)
         layout.beginLayout()
-        inset = 12.0 if chunk.code else 0.0
+        inset = INSET if chunk.code else 0.0
         pad = 5.0 if chunk.columns else 0.0
         y = top = chunk.above + pad
         bottom, cell = y, 0
@@ -241,9 +255,7 @@ class ReadingFlow(Flow):
                 y, cell = (top, now) if now != cell else (y, cell)
                 left = chunk.columns[cell] + CELL * self._size
                 width = chunk.columns[cell + 1] - left - CELL * self._size
-            if chunk.code and chunk.first and y == top:
-                width -= BUTTON * self._size
-            line.setLineWidth(max(8.0, width))
+            line.setLineWidth(max(8.0, self._line_width(chunk, width, metrics)))
             spare = max(0.0, width - line.naturalTextWidth()) if chunk.columns else 0.0
             left += {"center": spare / 2, "right": spare}.get(chunk.part.cells[cell][1], 0.0) if chunk.columns else 0.0
             if chunk.part.kind == "math":
@@ -258,6 +270,7 @@ class ReadingFlow(Flow):
         if chunk.code and chunk.last:
             chunk.height += CODE_EDGE * self._size
         chunk.layout, chunk.boxes, chunk.whole_boxes = layout, LineBoxes(), LineBoxes()
+        chunk.below, chunk.extent = 0.0, self._extent(chunk, inset) if chunk.code else 0.0
 
     @property
     def codes(self) -> list[tuple[float, float, Code]]:

@@ -19,6 +19,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QTextLayout, Q
 from app.conversation.chunks import (
     Box,
     Chunk,
+    CodeScroll,
     DividerLine,
     LineBoxes,
     PieceRun,
@@ -44,6 +45,20 @@ END = Spot(2**62, True, 0)
 """Behind every token."""
 MAX_LINES = 6
 KEPT_LINES = 2
+CODE_LINE = 1000
+"""Letters of a line of code that is not wrapped. A longer one is, for what a token costs depends on the letters in its chunk."""
+CODE_LINES = 3
+"""Like `MAX_LINES`, of such long lines."""
+INSET = 12.0
+"""Pixels between the edges of a block of code and its letters."""
+BUTTON = 2.2
+"""Width of the button that copies code, in heights of the text's letters."""
+EDGE = 2.0
+"""Width of the line on the left of a block of code, in pixels."""
+BAR = 10.0
+"""Pixels that a scroll bar takes below a block of code."""
+REVEALED = 40.0
+"""Pixels kept between a place that is scrolled into sight and the edge of its block of code."""
 BATCH = 400
 """Pieces that are added before they are laid out: an open chunk must not get long, because every piece copies its text."""
 
@@ -52,7 +67,8 @@ class Flow:
     """Pieces laid out at one width.
 
     Args:
-        markdown: sets the letters as Markdown says, and keeps all of them; otherwise only fenced code is told apart.
+        markdown: sets the letters as Markdown says, keeps all of them, and does not wrap lines of code, which scroll sideways as
+            a block; otherwise only fenced code is told apart, and its lines are wrapped.
 
     Attributes:
         chunks: in reading order; never empty.
@@ -70,6 +86,8 @@ class Flow:
         self.changed_top = 0.0
         self._dividers: dict[int, DividerLine] = {}  # by the offset in the text before which they stand
         self._looks = LineLooks(markdown)
+        self._unwrapped = markdown
+        self._scrolls: dict[int, CodeScroll] = {}  # by the number of their first line
         self._lay_out_from(0)
 
     @property
@@ -172,8 +190,10 @@ class Flow:
         if changed == len(chunks):
             return len(self.chunks)
         first = max(0, changed - 1)  # whose last line may have room for a narrower word
+        scroll = chunks[0].scroll
         self.chunks[start + first : end] = [joined_chunk(chunks[first:])]
-        return start + first
+        # the width of a block is measured anew from its first line, for its widest one may be narrower now or no code
+        return start + first if scroll is None else self._first_of_line(scroll.line)
 
     def _lay_out_from(self, first: int, known: _SettledLines | None = None) -> None:
         """Lays out what has no layout yet, and places the rest below it. `known`: the lines of a chunk that has got more text."""
@@ -181,8 +201,10 @@ class Flow:
         changed = False
         while index < len(self.chunks):
             chunk = self.chunks[index]
-            if index:
-                before = self.chunks[index - 1]
+            before = self.chunks[index - 1] if index else None
+            begins = self._begins_code(chunk, before)
+            if before is not None:
+                self._close(before, ends=begins or not chunk.code)
                 chunk.start, chunk.top = before.start + before.length, before.top + before.height
             if chunk.layout is None:
                 self._lay_out(chunk)
@@ -190,18 +212,111 @@ class Flow:
                 if not changed:
                     settled = 0.0 if known is None else known.reach(chunk, lines)
                     changed, self.changed_top = True, min(self.changed_top, chunk.top + settled)
-                if len(lines) > MAX_LINES:
-                    firsts = range(MAX_LINES - KEPT_LINES, len(lines) - KEPT_LINES + 1, MAX_LINES - KEPT_LINES)
+                most = CODE_LINES if chunk.extent else MAX_LINES
+                if len(lines) > most:
+                    firsts = range(most - KEPT_LINES, len(lines) - KEPT_LINES + 1, most - KEPT_LINES)
                     # the blanks at the end of a line get room where it is the last one of a chunk
                     self.changed_top = min(self.changed_top, chunk.top + lines[firsts[0] - 1].y())
                     self.chunks[index : index + 1] = cut(chunk, [lines[line].textStart() for line in firsts])
                     self.chunks[index].start, self.chunks[index].top = chunk.start, chunk.top
                     self._lay_out(self.chunks[index])
+            self._join(self.chunks[index], before, begins)
             index += 1
+        self._close(self.chunks[-1], ends=True)
+
+    # Code that scrolls sideways. A block of it is a row of chunks, from one that `_begins_code` to the last that stands in code.
+
+    def _begins_code(self, chunk: Chunk, before: Chunk | None) -> bool:
+        """Whether a block of code begins with a chunk."""
+        return chunk.code and (before is None or not before.code)
+
+    def _code_line(self, chunk: Chunk) -> int:
+        """The number of the first line of the code that begins with a chunk, in every view of the same text."""
+        return chunk.number
+
+    def _code_left(self, chunk: Chunk) -> float:
+        """The left edge of the place for the letters of the code in which a chunk stands."""
+        return EDGE
+
+    def _code_button(self, chunk: Chunk) -> float:
+        """Width that the button takes from the first line of the code, in pixels."""
+        return BUTTON * self.style.text.pixelSize()
+
+    def _join(self, chunk: Chunk, before: Chunk | None, begins: bool) -> None:
+        """Adds a chunk to the block of code that begins with it or goes on, and forgets a block that began here."""
+        line, scroll = self._code_line(chunk), None
+        if begins and self._unwrapped:
+            scroll = self._scrolls.get(line) or CodeScroll(
+                line, self._code_left(chunk), self.width, self._code_button(chunk), chunk, chunk
+            )
+            scroll.first, scroll.extent = chunk, 0.0
+            self._scrolls[line] = scroll
+        elif chunk.code and before is not None:
+            scroll = before.scroll
+        if scroll is None or scroll.line != line:
+            self._scrolls.pop(line, None)
+        if scroll is not None:
+            scroll.extent = max(scroll.extent, chunk.extent + (scroll.button if scroll.first is chunk else 0.0))
+            scroll.last = chunk
+        chunk.scroll = scroll
+
+    def _close(self, chunk: Chunk, ends: bool) -> None:
+        """Leaves room for a scroll bar below a chunk, if a block of code ends with it that is wider than its place."""
+        scroll = chunk.scroll
+        chunk.leave_room(BAR if ends and scroll is not None and scroll.limit else 0.0)
+        if ends and scroll is not None:
+            scroll.move(scroll.offset)
+
+    @property
+    def code_scrolls(self) -> list[CodeScroll]:
+        """The blocks of code that are wider than their place."""
+        return [scroll for scroll in self._scrolls.values() if scroll.limit]
+
+    @property
+    def code_offsets(self) -> dict[int, float]:
+        """How far blocks of code are scrolled, by the number of their first line; those at their beginning left out."""
+        return {line: scroll.offset for line, scroll in self._scrolls.items() if scroll.offset}
+
+    def scroll_code(self, offsets: dict[int, float]) -> None:
+        """Scrolls blocks of code as `code_offsets` of another layout of the same text says."""
+        for line, offset in offsets.items():
+            if line in self._scrolls:
+                self._scrolls[line].move(offset)
+
+    def reveal(self, area: QRectF) -> bool:
+        """Scrolls the block of code in which an area of the flow stands just as far as is needed to see it; returns whether it
+        has moved."""
+        chunk = self.chunks[self.chunk_at(area.center().y())]
+        if chunk.scroll is None or chunk.window is None:
+            return False
+        left, right = chunk.window
+        margin = min(REVEALED, (right - left) / 4)
+        by = min(max(0.0, area.right() + margin - right), area.left() - margin - left)
+        return chunk.scroll.move(chunk.offset + by)
+
+    def area_of(self, first: int, last: int) -> QRectF:
+        """Where letters stand between two offsets; of several lines, on the first."""
+        chunk = self.chunks[max(0, bisect_right(self.chunks, first, key=lambda chunk: chunk.start) - 1)]
+        inside = min(first - chunk.start, units(chunk.text))
+        line = next((line for line in reversed(lines_of(chunk)) if line.textStart() <= inside), None)
+        if line is None:
+            return chunk.outside(QRectF(0, 0, 0, chunk.height))
+        edges = x_of(line, inside), x_of(line, min(last - chunk.start, line.textStart() + line.textLength()))
+        return chunk.outside(QRectF(min(edges), line.y(), abs(edges[1] - edges[0]), line.height()))
+
+    def _extent(self, chunk: Chunk, inset: float) -> float:
+        """Where the widest line of a chunk ends, blanks at its end included, with a margin behind it."""
+        lines = lines_of(chunk)
+        ends = (max(line.x() + line.naturalTextWidth(), x_of(line, line.textStart() + line.textLength())) for line in lines)
+        return max(ends, default=0.0) + inset
+
+    def _line_width(self, chunk: Chunk, room: float, metrics: QFontMetricsF) -> float:
+        """The width of a chunk's lines where there is so much room."""
+        return max(room, CODE_LINE * metrics.horizontalAdvance("0")) if chunk.code and self._unwrapped else room
 
     def _lay_out(self, chunk: Chunk) -> None:
         layout, metrics, pitch = unbroken(chunk, self.style)
-        inset = 12.0 if chunk.code else 0.0
+        inset = INSET if chunk.code else 0.0
         hang = metrics.horizontalAdvance(prefix(chunk)) if chunk.look.hang and not chunk.into else chunk.hang
         chunk.hang = min(hang, self.width / 3)
         layout.beginLayout()
@@ -209,7 +324,7 @@ class Flow:
         dividers, placed = self._dividers_in(chunk), list[tuple[int, DividerLine, float, QTextLine]]()
         while (line := layout.createLine()).isValid():
             left = inset + (chunk.hang if line.textStart() or chunk.into else 0.0)
-            line.setLineWidth(self.width - inset - left)
+            line.setLineWidth(self._line_width(chunk, self.width - inset - left, metrics))
             end = line.textStart() + line.textLength()
             while dividers and (dividers[0][0] < end or end == units(chunk.text)):
                 offset, divider = dividers.pop(0)
@@ -223,8 +338,9 @@ class Flow:
             for offset, divider, top, line in placed
         ]
         blank = not chunk.text and chunk.newline is not None
-        chunk.height = round(pitch * 0.55) if blank and not chunk.code else max(y, pitch)
+        chunk.height, chunk.below = round(pitch * 0.55) if blank and not chunk.code else max(y, pitch), 0.0
         chunk.layout, chunk.boxes, chunk.whole_boxes = layout, LineBoxes(), LineBoxes()
+        chunk.extent = self._extent(chunk, inset) if chunk.code and self._unwrapped else 0.0
 
     @property
     def divider_font(self) -> QFont:
@@ -273,9 +389,10 @@ class Flow:
         lines = lines_of(chunk)
         if not lines:
             return chunk.start
-        line = line_at(lines, QPointF(point.x(), point.y() - chunk.top), 1.25) or lines[-1]
+        inside = chunk.inside(point)
+        line = line_at(lines, inside, 1.25) or lines[-1]
         on = QTextLine.CursorPosition.CursorOnCharacter if on_letter else QTextLine.CursorPosition.CursorBetweenCharacters
-        return chunk.start + line.xToCursor(point.x(), on)
+        return chunk.start + line.xToCursor(inside.x(), on)
 
     def link_at(self, offset: int) -> str:
         """Where the link leads that stands at an offset; empty where there is none. It is read when asked for."""
@@ -296,7 +413,7 @@ class Flow:
         """What lies behind a chunk's letters and marks."""
         if chunk.code:
             painter.fillRect(QRectF(0, chunk.top, self.width, chunk.height), QColor(self.style.theme.code))
-            painter.fillRect(QRectF(0, chunk.top, 2, chunk.height), QColor(self.style.theme.line))
+            painter.fillRect(QRectF(0, chunk.top, EDGE, chunk.height), QColor(self.style.theme.line))
 
     def word_at(self, offset: int) -> tuple[int, int]:
         """Start and end of the word around an offset."""

@@ -19,10 +19,12 @@ _NEAR = 4.0
 def spot_at(flow: Flow, point: QPointF) -> Spot | None:
     """The token whose letters or blanks lie under a point; None beside the text and on text of no round."""
     chunk = flow.chunks[flow.chunk_at(point.y())]
-    below = point.y() - chunk.top
+    if (window := chunk.window) is not None and not window[0] <= point.x() <= window[1]:
+        return None
+    point = chunk.inside(point)
     lines = lines_of(chunk)
-    line = line_at(lines, QPointF(point.x(), below), 1.15)
-    if line is None or below < line.y() - 0.4 * line.height() or point.x() < line.x() - 2:
+    line = line_at(lines, point, 1.15)
+    if line is None or point.y() < line.y() - 0.4 * line.height() or point.x() < line.x() - 2:
         return None
     if point.x() >= line.x() + line.naturalTextWidth():  # behind the last letter stand hanging blanks and a newline's mark
         behind = (box for box in reversed(flow.whole_boxes(chunk)) if box.rect.top() == line.y() and box.rect.left() <= point.x())
@@ -59,7 +61,7 @@ def boxes_of(flow: Flow, first: Spot, last: Spot) -> list[QRectF]:
 
 
 def fragments_of(flow: Flow, first: Spot, last: Spot) -> list[Box]:
-    """Where the tokens from `first` to `last` stand, one box per line and token, relative to the flow.
+    """Where the tokens from `first` to `last` stand, in sight or not, one box per line and token, relative to the flow.
 
     A blank at the end of a line is left out where the letters of its word stand on the next.
     """
@@ -69,9 +71,7 @@ def fragments_of(flow: Flow, first: Spot, last: Spot) -> list[Box]:
         if start is not None and start > last:
             break
         found += [
-            box._replace(rect=box.rect.translated(0, chunk.top))
-            for box in flow.whole_boxes(chunk, last)
-            if first <= box.spot <= last
+            box._replace(rect=chunk.outside(box.rect)) for box in flow.whole_boxes(chunk, last) if first <= box.spot <= last
         ]
     with_letters = {box.spot for box in found if not box.is_blank}
     return [box for box in found if not box.is_blank or box.spot not in with_letters]
@@ -81,8 +81,23 @@ def gap_before(flow: Flow, spot: Spot) -> QRectF:
     """A narrow box where a token without letters stands: behind the last letter before it."""
     chunk = flow.chunks[_chunk_of(flow.chunks, spot)]
     before = [box for box in flow.whole_boxes(chunk) if box.spot < spot]
-    rect = before[-1].rect if before else QRectF(0, 0, 0, chunk.height)
-    return QRectF(rect.right(), rect.top() + chunk.top, 4, rect.height())
+    rect = chunk.outside(before[-1].rect if before else QRectF(0, 0, 0, chunk.height))
+    return QRectF(rect.right(), rect.top(), 4, rect.height())
+
+
+def in_window(flow: Flow, box: Box) -> Box:
+    """The part of a box that is in sight in its block of code, open where it is cut off. Where nothing of it is in sight, a box
+    without width at the edge beyond which it stands."""
+    window = flow.chunks[flow.chunk_at(box.rect.center().y())].window
+    if window is None:
+        return box
+    rect = box.rect
+    left, right = (min(max(x, window[0]), window[1]) for x in (rect.left(), rect.right()))
+    return box._replace(
+        rect=QRectF(left, rect.top(), right - left, rect.height()),
+        open_left=box.open_left or left > rect.left(),
+        open_right=box.open_right or right < rect.right(),
+    )
 
 
 def _chunk_of(chunks: Sequence[Chunk], spot: Spot) -> int:

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import Box
-from app.conversation.token_boxes import fragments_of, gap_before, spot_at, spot_before, spot_from
+from app.conversation.token_boxes import fragments_of, gap_before, in_window, spot_at, spot_before, spot_from
 from app.look.marks import bracket_over, fragment
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
@@ -52,6 +52,9 @@ class View(Protocol):
     def verticalScrollBar(self) -> QScrollBar:
         """Its value is the height of the document that is scrolled out of sight, in pixels."""
 
+    def code_moved(self) -> None:
+        """Shows a block of code that was scrolled sideways as it stands now."""
+
 
 class TokenPointer(QObject):
     """The transcript's hand on the cursor.
@@ -91,11 +94,20 @@ class TokenPointer(QObject):
         return None if spot is None else place_of(turn, spot)
 
     def boxes(self, place: Place | None) -> list[QRectF]:
-        """Where the tokens of a place stand in the viewport, visible or not; one box per line for a whole round."""
+        """Where the tokens of a place stand in the viewport, visible or not; one box per line for a whole round. Of one that is
+        scrolled out of sight in its block of code, a box without width at the edge."""
         return [box.rect for box in self._fragments(place)]
 
     def _fragments(self, place: Place | None) -> list[Box]:
-        if place is None or (block := self.view.answer_block(place.turn)) is None or not block.shown:
+        if place is None or (block := self.view.answer_block(place.turn)) is None:
+            return []
+        shift = QPointF(self.view.column.left(), block.top - self.view.verticalScrollBar().value()) + block.origin
+        found = [in_window(block.flow, box) for box in self._in_flow(place, block)]
+        return [box._replace(rect=box.rect.translated(shift)) for box in found]
+
+    def _in_flow(self, place: Place, block: AnswerBlock) -> list[Box]:
+        """Where the tokens of a place stand relative to the flow, in sight or not."""
+        if not block.shown:
             return []
         if place.whole_round:
             found = _lines_of(fragments_of(block.flow, Spot(place.round, False, 0), Spot(place.round, True, LAST)))
@@ -103,8 +115,7 @@ class TokenPointer(QObject):
             return []
         elif not (found := fragments_of(block.flow, spot, spot)) and block.answer.text.place_of(spot) is not None:
             found = self._without_letters(block, spot)
-        shift = QPointF(self.view.column.left(), block.top - self.view.verticalScrollBar().value()) + block.origin
-        return [box._replace(rect=box.rect.translated(shift)) for box in found]
+        return found
 
     def _without_letters(self, block: AnswerBlock, spot: Spot) -> list[Box]:
         """Where a token is shown that has no letters of its own in the text, relative to the flow: in a fold or in a gap."""
@@ -121,10 +132,11 @@ class TokenPointer(QObject):
         return GHOSTS if block is not None and block.reads else self.view.hidden
 
     def area(self, place: Place | None) -> QRect:
-        """A rectangle around a place in the viewport; empty where it is not shown."""
+        """A rectangle around a place in the viewport; empty where it is not shown. Of a token that is scrolled out of sight in a
+        block of code, the edge beyond which it stands."""
         area = QRectF()
         for box in self.boxes(place):
-            area = area.united(box)
+            area = area.united(box if box.width() else box.adjusted(-0.5, 0, 0.5, 0))
         return area.toAlignedRect()
 
     # Mouse
@@ -239,6 +251,8 @@ class TokenPointer(QObject):
         if place is not None and not (area := self.area(place)).isEmpty():
             bar = self.view.verticalScrollBar()
             bar.setValue(bar.value() + area.top() - top)
+            if place == self.cursor.pin_place:
+                self._reveal(place)
 
     def _letters(self, place: Place) -> bool:
         block = self.view.answer_block(place.turn)
@@ -246,7 +260,8 @@ class TokenPointer(QObject):
         return block is not None and spot is not None and bool(fragments_of(block.flow, spot, spot))
 
     def show(self, place: Place) -> None:
-        """Scrolls just as far as is needed to see a place, at once."""
+        """Scrolls just as far as is needed to see a place, at once, the block of code in which it stands too."""
+        self._reveal(place)
         area, bar = self.area(place), self.view.verticalScrollBar()
         height = self.view.viewport().height()
         if area.isEmpty():
@@ -255,6 +270,12 @@ class TokenPointer(QObject):
             bar.setValue(bar.value() + area.top() - MARGIN)
         elif area.bottom() > height - MARGIN:
             bar.setValue(bar.value() + area.bottom() - height + MARGIN)
+
+    def _reveal(self, place: Place) -> None:
+        """Scrolls the block of code in which a place stands, so that it is in sight between the edges of that."""
+        block = self.view.answer_block(place.turn)
+        if block is not None and (found := self._in_flow(place, block)) and block.flow.reveal(found[0].rect):
+            self.view.code_moved()
 
     # What is shown
 
@@ -272,7 +293,8 @@ class TokenPointer(QObject):
         theme = self.view.theme
         for marked in self._marks_in_view():
             for box in self.boxes(marked):
-                bracket_over(painter, box, theme)
+                if box.width():
+                    bracket_over(painter, box, theme)
         pinned, place = self.cursor.pin_place, self.cursor.place
         if pinned is not None and pinned != place:
             _outline(painter, self._fragments(pinned), QPen(QColor(theme.accent), 2))
@@ -307,6 +329,7 @@ class TokenPointer(QObject):
         self.repaint()
         if place is None or self.walking or self._hovering:
             return
+        self._reveal(place)
         area, bar = self.area(place), self.view.verticalScrollBar()
         height = self.view.viewport().height()
         if not area.isEmpty() and (area.top() < 0 or area.bottom() > height):
@@ -344,5 +367,6 @@ def _outline(painter: QPainter, boxes: list[Box], pen: QPen) -> None:
     painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for box in boxes:
-        painter.drawPath(fragment(box.rect.adjusted(-1, -2, 1, 2), 4, box.open_left, box.open_right))
+        if box.rect.width():
+            painter.drawPath(fragment(box.rect.adjusted(-1, -2, 1, 2), 4, box.open_left, box.open_right))
     painter.restore()

@@ -20,12 +20,14 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QResizeEvent,
+    QWheelEvent,
 )
 from PySide6.QtWidgets import QApplication, QMenu, QToolTip, QWidget
 
 from app.conversation.answer_buttons import AnswerButtons
 from app.conversation.answer_view import AnswerView, thought_action
 from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_words
+from app.conversation.chunks import CodeScroll
 from app.conversation.find import Found, find
 from app.conversation.legend import Legend
 from app.conversation.letter_looks import Style
@@ -50,6 +52,8 @@ MEASURE = 74
 """Letters of English text that a line of the column holds: between 65 and 75 are read most easily."""
 SAMPLE = "It was a bright cold day in April, and the clocks were striking thirteen; the keeper looked up. "
 TOP = 26.0
+DRAG = 40
+"""Milliseconds between two steps while the pointer is held beyond an edge with text selected."""
 LEGEND_GAP = 8
 """Pixels between the legend and the answer below it."""
 LEGEND_INDENT = 7
@@ -64,6 +68,7 @@ class Transcript(AnswerView):
         regenerate: the user asked for another answer to the last prompt.
         wanted: (wish, turn, whether its prompt) something of `message_tools.TITLES` is to be done with a message.
         scrolled: other messages are in view.
+        code_scrolled: a block of code was scrolled sideways.
         reading_wanted: the user asked for the other view of answers.
         link_wanted: (address) a link was clicked or chosen in a menu; whether to open it is to be asked.
         figure_wanted: (turn, definition, global position) a figure below an answer was clicked.
@@ -72,6 +77,7 @@ class Transcript(AnswerView):
     regenerate = Signal()
     wanted = Signal(str, int, bool)
     scrolled = Signal()
+    code_scrolled = Signal()
     reading_wanted = Signal()
     link_wanted = Signal(str)
     figure_wanted = Signal(int, str, QPoint)
@@ -97,19 +103,23 @@ class Transcript(AnswerView):
         self._pressed: QPointF | None = None
         self._settle = QTimer(self, singleShot=True, interval=40)
         self._settle.timeout.connect(self._settled)
+        self._dragged = QPointF()
+        self._drag = QTimer(self, interval=DRAG)
+        self._drag.timeout.connect(self._drag_on)
         named(
             self,
             "transcript",
             "Conversation",
             "Prompts and answers. Left and Right move between tokens and read out the verdict, "
             f"{native_keys('Ctrl+Left')} and {native_keys('Ctrl+Right')} between rounds. Enter pins the verdict, Escape closes "
-            f"it. Up, Down and Page keys scroll, {native_keys('Ctrl+A')} selects all, {native_keys('Ctrl+C')} copies.",
+            f"it. Up, Down and Page keys scroll, {native_keys('Shift+Left')} and {native_keys('Shift+Right')} scroll code "
+            f"sideways, {native_keys('Ctrl+A')} selects all, {native_keys('Ctrl+C')} copies.",
         )
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
         self.pointing = TokenPointer(self, Cursor(self) if cursor is None else cursor, self)
         self.pointing.cursor.pinned.connect(self._unfold)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
-        self.buttons = AnswerButtons(self.viewport(), self._turn_thought, self._go_on)
+        self.buttons = AnswerButtons(self.viewport(), self._turn_thought, self._go_on, self.code_moved)
         self.buttons.latest.clicked.connect(self._follow_from_button)
         self.buttons.copy.clicked.connect(self.copy_answer)
         self.buttons.regenerate.clicked.connect(self.regenerate)
@@ -174,9 +184,14 @@ class Transcript(AnswerView):
         bar = self.verticalScrollBar()
         share = bar.value() / max(1, bar.maximum())
         kept = landmarks or ([] if self.following or not share else self.pointing.landmarks())  # at its top it stays there
+        before = self._blocks
         self._blocks, self._answers = [], []
         self.selection.select(None, None)
         self.sync()
+        for old, new in zip(before, self._blocks, strict=False):
+            if isinstance(old, AnswerBlock) and isinstance(new, AnswerBlock) and old.answer is new.answer:
+                new.flow.scroll_code(old.flow.code_offsets)
+        self._place_buttons()
         if not self.following:
             bar.setValue(round(share * bar.maximum()))
             self.pointing.return_to(kept)
@@ -213,7 +228,7 @@ class Transcript(AnswerView):
             bottom = newest.top + newest.height
             newest.grow()
             grown = len(self._answers) != known or newest.top + newest.height != bottom
-            if grown or not only_rounds or newest.fold or newest.flow.codes:
+            if grown or not only_rounds or newest.fold or newest.flow.codes or newest.flow.code_scrolls:
                 self._place()
             if kept:
                 self.pointing.return_to(kept)
@@ -421,6 +436,9 @@ class Transcript(AnswerView):
         if not bar.value() + TOP <= top <= bar.value() + self.viewport().height() - 3 * TOP:
             self.following = False
             bar.setValue(round(top - self.viewport().height() / 3))
+        flow = self._blocks[index].flow
+        if flow.reveal(flow.area_of(start, end)):
+            self.code_moved()
         self.viewport().update()
 
     def _top_of(self, found: Found) -> float:
@@ -446,6 +464,49 @@ class Transcript(AnswerView):
         self._place_buttons()
         self.viewport().update()
         self.scrolled.emit()
+
+    # Scrolling code sideways
+
+    def code_moved(self) -> None:
+        """Shows a block of code that was scrolled sideways as it stands now."""
+        self.pointing.leave()
+        self._place_buttons()
+        self.viewport().update()
+        self.code_scrolled.emit()
+
+    def _code_scroll_at(self, y: float) -> CodeScroll | None:
+        """The wide block of code at a height of the viewport."""
+        below = y + self.verticalScrollBar().value()
+        if (found := self.turn_at(below)) is None or not found[1].shown:
+            return None
+        inside = below - found[1].top - found[1].origin.y()
+        return next((scroll for scroll in found[1].flow.code_scrolls if scroll.top <= inside < scroll.bottom), None)
+
+    def _code_scroll_for_keys(self) -> CodeScroll | None:
+        """The wide block of code in which the cursor is, or else the first one in view."""
+        area, height = self.pointing.area(self.pointing.cursor.place), self.viewport().height()
+        if not area.isEmpty() and 0 <= area.center().y() < height and (scroll := self._code_scroll_at(area.center().y())):
+            return scroll
+        for block, top in self._answers_in_view():
+            for scroll in block.flow.code_scrolls if block.shown else ():
+                if top + block.origin.y() + scroll.bottom > 0 and top + block.origin.y() + scroll.top < height:
+                    return scroll
+        return None
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Scrolls the block of code under the pointer sideways with Shift, or where a touchpad or a wheel goes that way; else the
+        conversation."""
+        delta, point = event.angleDelta(), event.position()
+        shifted = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+        by = delta.x() or (delta.y() if shifted else 0)
+        scroll = self._code_scroll_at(point.y()) if abs(by) > (0 if shifted else abs(delta.y())) else None
+        if scroll is None or not scroll.left <= point.x() - self.column.left() <= scroll.right:
+            super().wheelEvent(event)
+            return
+        lines = by / 120 * QApplication.wheelScrollLines()
+        if scroll.move(scroll.offset - lines * self.verticalScrollBar().singleStep()):
+            self.code_moved()
+        event.accept()
 
     # Selection
 
@@ -602,19 +663,32 @@ class Transcript(AnswerView):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if event.buttons() & Qt.MouseButton.LeftButton and self.selection.anchor is not None:
-            bar = self.verticalScrollBar()
-            if event.position().y() < 0:
-                bar.setValue(bar.value() - bar.singleStep())
-            elif event.position().y() > self.viewport().height():
-                bar.setValue(bar.value() + bar.singleStep())
-            self.selection.end = self._place_at(event.position())
-            self.viewport().update()
+            self._dragged = event.position()
+            self._drag_on()
         elif not event.buttons():
             self.pointing.hover(event.position())
             over = self._figure_at(event.position()) is not None or bool(self._link_to_open(event.position()))
             self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if over else Qt.CursorShape.IBeamCursor)
 
+    def _drag_on(self) -> None:
+        """Selects up to the pointer. Held beyond an edge of the view or of a wide block of code, it scrolls there in steps."""
+        bar, point, height = self.verticalScrollBar(), self._dragged, self.viewport().height()
+        down = -1 if point.y() < 0 else 1 if point.y() > height else 0
+        bar.setValue(bar.value() + down * bar.singleStep())
+        scroll = self._code_scroll_at(min(max(0.0, point.y()), height - 1.0))
+        x = point.x() - self.column.left()
+        aside = 0 if scroll is None else -1 if x < scroll.left else 1 if x > scroll.right else 0
+        if scroll is not None and scroll.move(scroll.offset + aside * bar.singleStep()):
+            self.code_moved()
+        if down or aside:
+            self._drag.start()
+        else:
+            self._drag.stop()
+        self.selection.end = self._place_at(point)
+        self.viewport().update()
+
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        self._drag.stop()
         pressed, self._pressed = self._pressed, None
         if pressed is not None and (event.position() - pressed).manhattanLength() < QApplication.startDragDistance():
             if (figure := self._figure_at(event.position())) is not None:
@@ -645,6 +719,12 @@ class Transcript(AnswerView):
             Qt.Key.Key_End: bar.maximum(),
         }
         if self.pointing.key(event):
+            return
+        aside = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))
+        if aside is not None and event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier == Qt.KeyboardModifier.ShiftModifier:
+            scroll = self._code_scroll_for_keys()
+            if scroll is not None and scroll.move(scroll.offset + aside * bar.singleStep()):
+                self.code_moved()
             return
         if event.matches(QKeySequence.StandardKey.Copy):
             self.copy()

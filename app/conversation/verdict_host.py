@@ -67,6 +67,7 @@ class VerdictHost(QObject):
         transcript.pointing.walked.connect(self._walked)
         transcript.pointing.entered.connect(self._enter)
         transcript.verticalScrollBar().valueChanged.connect(self._scrolled)
+        transcript.code_scrolled.connect(self._scrolled)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the card and, if it shows, places it anew, because its size may have changed."""

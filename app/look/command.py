@@ -129,6 +129,7 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Pin a token's verdict and choose an alternative", ("Return",)),
         Keys("Scroll, including the verdict", ("Up", "Down", "PgUp", "PgDown", "Space")),
         Keys("Go to start or end", ("Home", "End")),
+        Keys("Scroll code sideways, in the conversation", ("Shift+Left", "Shift+Right")),
         Keys("Copy, select all", ("Ctrl+C", "Ctrl+A")),
     ),
     "While finding in a chat": (Keys("Next or previous", ("Return", "Shift+Return")),),

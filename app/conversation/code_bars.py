@@ -1,0 +1,76 @@
+"""The scroll bars below blocks of code in answers whose lines are wider than their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from PySide6.QtCore import QRect, QSignalBlocker, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QScrollBar, QWidget
+
+from app.conversation.blocks import AnswerBlock
+from app.conversation.chunks import CodeScroll
+from app.conversation.text_flow import BAR
+from app.look.widgets import named
+
+STEP = 20
+"""Pixels that a bar moves by at its arrow keys, at text scale 1 and any other."""
+
+
+class CodeBar(QScrollBar):
+    """A bar that leaves the wheel to the conversation: it must not stop where a bar comes under the pointer."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(Qt.Orientation.Horizontal, parent)
+        named(self, "codeBar", "Scroll the code sideways")
+        self.setCursor(Qt.CursorShape.ArrowCursor)
+        self.setSingleStep(STEP)
+        self.hide()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+
+class CodeBars:
+    """As many bars as there are wide blocks of code in view, made when first needed and kept.
+
+    Args:
+        moved: is called when the user has moved one.
+    """
+
+    def __init__(self, viewport: QWidget, moved: Callable[[], object]) -> None:
+        self.bars: list[CodeBar] = []
+        self._scrolls: list[CodeScroll] = []
+        self._viewport, self._moved = viewport, moved
+
+    def place(self, column: QRect, in_view: Sequence[tuple[AnswerBlock, float]]) -> None:
+        """Puts a bar below every wide block of code.
+
+        Args:
+            column: where the text stands in the viewport.
+            in_view: the answers of which something is in view, with the height of their tops there.
+        """
+        found = [
+            (scroll, round(top + block.origin.y() + scroll.bottom - BAR))
+            for block, top in in_view
+            for scroll in (block.flow.code_scrolls if block.shown else ())
+        ]
+        found = [(scroll, y) for scroll, y in found if -BAR < y < self._viewport.height()]
+        self._scrolls = [scroll for scroll, _ in found]
+        while len(self.bars) < len(found):
+            bar = CodeBar(self._viewport)
+            bar.valueChanged.connect(partial(self._slid, len(self.bars)))
+            self.bars.append(bar)
+        for index, bar in enumerate(self.bars):
+            bar.setVisible(index < len(found))
+        for bar, (scroll, y) in zip(self.bars, found, strict=False):
+            with QSignalBlocker(bar):
+                bar.setRange(0, round(scroll.limit))
+                bar.setPageStep(round(scroll.right - scroll.left))
+                bar.setValue(round(scroll.offset))
+            bar.setGeometry(column.left() + round(scroll.left), y, round(scroll.right - scroll.left), round(BAR))
+
+    def _slid(self, index: int, value: int) -> None:
+        if index < len(self._scrolls) and self._scrolls[index].move(value):
+            self._moved()
