@@ -189,7 +189,7 @@ def keys_of_the_documents() -> list[str]:
         .splitlines()[2:]
     )
     named = re.findall(r"(?<!\+)\b(?:Enter|Esc|Up|Left|Right|F\d+)\b", " ".join(row.split("|")[1] for row in rows))
-    named += re.findall(r"(?:(?:Ctrl|Shift)\+)+(?:Enter|[A-Z\d\[\]])", " ".join(rows))
+    named += re.findall(r"(?:(?:Ctrl|Shift)\+)+(?:Enter|Left|Right|[A-Z\d\[\]])", " ".join(rows))
     return [name.replace("Enter", "Return") for name in named]
 
 
