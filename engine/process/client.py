@@ -23,6 +23,7 @@ from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.files.logs import LESS_MEMORY, explain, lacks_memory, log_path
 from engine.interface import EventQueue
+from engine.macos import Activity
 from engine.process.launch import Child, Companions, Launch
 from engine.process.wire import packed, unpacked
 from engine.requests.bench import BenchRequest
@@ -66,6 +67,11 @@ class Owed:
     loads: list[tuple[str, str]] = field(default_factory=list)
     begun: set[int] = field(default_factory=set)
     stopping: set[int] = field(default_factory=set)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether an answer, a task or a load is under way."""
+        return bool(self.runs or self.tasks or self.loads)
 
     def settle(self, event: Event) -> None:
         """Strikes off what an event answers."""
@@ -141,6 +147,8 @@ class ProcessEngine:
         self._events = EventQueue()
         self._lock = threading.Lock()
         self._owed = Owed()
+        # The process of the engine keeps the machine awake for long tasks; here the events have to be passed on in time.
+        self._activity = Activity("Waiting for a language model", lets_sleep=True)
         self._forced: tuple[str, ...] | None = None
         self._loaded: tuple[str, str] | None = None  # what was asked for last
         self._life: _Life | None = None
@@ -159,6 +167,7 @@ class ProcessEngine:
             self._ask("load", target, drafter)
             self._owed.loads.append((target, drafter))
             self._loaded = target, drafter
+            self._activity.set_running(True)
 
     def check_drafter(self, name: str) -> None:
         """As in `EngineLike`."""
@@ -204,6 +213,7 @@ class ProcessEngine:
             numbers = tuple(next(self._ids) for _ in request.requests)
             self._ask("compare", request, ids=numbers)
             self._owed.runs.update(numbers)
+            self._activity.set_running(True)
         return numbers
 
     def sample(self, request: SampleRequest) -> int:
@@ -257,6 +267,7 @@ class ProcessEngine:
             number = next(self._ids)
             self._ask(name, request, ids=(number,))
             owed.add(number)
+            self._activity.set_running(self._owed.is_running)
         return number
 
     def _ask(self, name: str, *arguments: object, ids: tuple[int, ...] = (), **named: object) -> None:
@@ -276,6 +287,7 @@ class ProcessEngine:
         with self._lock:
             for event in events:
                 self._owed.settle(event)
+            self._activity.set_running(self._owed.is_running)
             if self._life is not None:
                 self._life.unheard = 0.0 if self._owed.stopping else None
         self._events.put(*events)
@@ -289,6 +301,7 @@ class ProcessEngine:
                 self._owed.loads.clear()
                 self._owed.counts.clear()
             ends, self._owed = self._owed.failures(message), Owed()
+            self._activity.set_running(False)
         if not closing:
             ends = [ModelsUnloaded(), *(ends or [EngineFailed(message)])]
         self._events.put(*ends)

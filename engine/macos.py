@@ -1,0 +1,126 @@
+"""Requests that only macOS understands: to run undisturbed in the background, and the program's name in the menu bar.
+
+Through ctypes rather than PyObjC: for these few calls PyObjC would add two compiled packages to every lock file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from ctypes import CDLL
+from typing import Any
+
+_IDLE_SYSTEM_SLEEP_DISABLED = 1 << 20
+_USER_INITIATED = 0x00FFFFFF
+"""Values of NSActivityOptions (NSProcessInfo.h): the second, which has the first among its bits, also keeps App Nap away."""
+_UTF8 = 0x08000100
+"""kCFStringEncodingUTF8 (CFString.h)."""
+_FRAMEWORKS = "/System/Library/Frameworks"
+_log = logging.getLogger(__name__)
+
+
+class Activity:
+    """Keeps macOS from slowing this process down while something runs (App Nap); does nothing elsewhere.
+
+    May be used on any thread, one at a time. If macOS refuses, what runs goes on without.
+
+    Args:
+        reason: shown by `pmset -g assertions` and Activity Monitor.
+        lets_sleep: whether the machine may fall asleep meanwhile when nobody uses it.
+    """
+
+    def __init__(self, reason: str, *, lets_sleep: bool) -> None:
+        self._reason = reason
+        self._options = _USER_INITIATED & ~(_IDLE_SYSTEM_SLEEP_DISABLED if lets_sleep else 0)
+        self._running = False
+        self._token: int | None = None
+
+    def set_running(self, running: bool) -> None:
+        """Begins the activity or ends it, unless that was done already."""
+        if running == self._running or not _is_mac():
+            return
+        self._running = running
+        try:
+            if running:
+                self._token = _Runtime().begin(self._options, self._reason)
+            elif self._token:
+                _Runtime().end(self._token)
+        except (OSError, AttributeError):
+            _log.warning("macOS may slow down what runs in the background", exc_info=True)
+
+
+@contextmanager
+def activity(reason: str, *, lets_sleep: bool) -> Iterator[None]:
+    """Holds an `Activity` for as long as it is entered; several may be at once."""
+    held = Activity(reason, lets_sleep=lets_sleep)
+    held.set_running(True)
+    try:
+        yield
+    finally:
+        held.set_running(False)
+
+
+def name_program(name: str) -> None:
+    """Gives the application's menu this name, where Python runs the program and would give its own.
+
+    Before there is a QApplication: Cocoa and Qt read it once, as CFBundleName of the main bundle.
+    """
+    if not _is_mac():
+        return
+    with suppress(OSError, AttributeError):
+        core = CDLL(f"{_FRAMEWORKS}/CoreFoundation.framework/CoreFoundation")
+        bundle = _call(core.CFBundleGetMainBundle)
+        key, value = (
+            _call(core.CFStringCreateWithCString, None, ctypes.c_char_p(words.encode()), ctypes.c_uint32(_UTF8))
+            for words in ("CFBundleName", name)
+        )
+        for dictionary in (core.CFBundleGetInfoDictionary, core.CFBundleGetLocalInfoDictionary):
+            if found := _call(dictionary, bundle):
+                _call(core.CFDictionarySetValue, found, key, value)
+
+
+def _is_mac() -> bool:
+    return sys.platform == "darwin"
+
+
+def _call(function: Any, *arguments: Any) -> int | None:
+    """Calls a C function that takes pointers, or what is given as another ctypes value, and returns a pointer."""
+    values = [each if isinstance(each, ctypes._SimpleCData) else ctypes.c_void_p(each) for each in arguments]
+    kind = ctypes.CFUNCTYPE(ctypes.c_void_p, *map(type, values))  # objc_msgSend needs the types of each message
+    result: int | None = ctypes.cast(function, kind)(*values)
+    return result
+
+
+class _Runtime:
+    """The messages of NSProcessInfo, sent through Objective-C's C interface."""
+
+    def __init__(self) -> None:
+        CDLL(f"{_FRAMEWORKS}/Foundation.framework/Foundation")
+        self._objc = CDLL("/usr/lib/libobjc.A.dylib")
+
+    def begin(self, options: int, reason: str) -> int | None:
+        """Returns the token of an activity that has begun, None if macOS gives none."""
+        pool = _call(self._objc.objc_autoreleasePoolPush)
+        words = self._send(self._class("NSString"), "stringWithUTF8String:", ctypes.c_char_p(reason.encode()))
+        token = self._send(self._process(), "beginActivityWithOptions:reason:", ctypes.c_uint64(options), words)
+        self._send(token, "retain")  # it has to outlive the pool
+        _call(self._objc.objc_autoreleasePoolPop, pool)
+        return token
+
+    def end(self, token: int) -> None:
+        """Ends the activity of a token."""
+        self._send(self._process(), "endActivity:", token)
+        self._send(token, "release")
+
+    def _process(self) -> int | None:
+        return self._send(self._class("NSProcessInfo"), "processInfo")
+
+    def _class(self, name: str) -> int | None:
+        return _call(self._objc.objc_getClass, ctypes.c_char_p(name.encode()))
+
+    def _send(self, receiver: int | None, message: str, *arguments: Any) -> int | None:
+        selector = _call(self._objc.sel_registerName, ctypes.c_char_p(message.encode()))
+        return _call(self._objc.objc_msgSend, receiver, selector, *arguments)
