@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 import pyqtgraph as pg
-from PySide6.QtCore import QLocale
+from PySide6.QtCore import QLocale, Qt
 from PySide6.QtWidgets import QApplication
 
 from app.compare import column_text
@@ -29,6 +29,7 @@ from app.window.window import Window
 from engine.chats import ChatStore
 from engine.drafter_kinds import default_drafter
 from engine.interface import EngineLike
+from engine.macos import name_program
 from engine.process.client import AGAIN, ProcessEngine
 from engine.process.launch import Launch, is_python
 from engine.trace import Trace
@@ -98,8 +99,15 @@ def make_application() -> QApplication:
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     existing = QApplication.instance()
-    if isinstance(existing, QApplication):
-        return existing
+    application = existing if isinstance(existing, QApplication) else _new_application()
+    # By default a Mac's Tab goes to fields and lists only and passes over buttons and the tabs of the panel.
+    application.styleHints().setTabFocusBehavior(Qt.TabFocusBehavior.TabFocusAllControls)
+    return application
+
+
+def _new_application() -> QApplication:
+    if is_python():
+        name_program("Draftlight")  # a Mac's menu bar would have that of the interpreter
     application = QApplication(sys.argv[:1])
     application.setApplicationName("draftlight")
     application.setApplicationDisplayName("Draftlight")
