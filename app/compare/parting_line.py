@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel
 
 from app.compare.comparison import LETTERS, Comparison
 from app.compare.finding import CONTRARY, agreeing, closing, rule_findings
+from app.look.command import native_keys
 from app.look.widgets import named, push_button
 from engine import near_ties
 from engine.lens.pieces import visible
@@ -42,7 +43,7 @@ class PartingLine(QFrame):
         self.go = named(
             push_button("Go to the difference", "quietButton"),
             words="Show the first difference in every column",
-            tip="Show the first difference in every column (F7)",
+            tip=f"Show the first difference in every column ({native_keys('F7')})",
         )
         row = QHBoxLayout(self)
         row.setContentsMargins(16, 6, 12, 6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,6 +25,37 @@ EDIT_MENU = "Edit"
 """Qt recognises these titles on a Mac and makes native items of them, which also work in the system's own file dialogs."""
 
 
+MAC_KEYS: dict[str, tuple[str, ...]] = {
+    "F1": ("Ctrl+/", "F1"),
+    "F2": ("Ctrl+Alt+R", "F2"),
+    "F3": ("Ctrl+Alt+I", "F3"),
+    "F4": ("Ctrl+5", "F4"),
+    "F6": ("Ctrl+Shift+R", "F6"),
+    "F7": ("Ctrl+Shift+D", "F7"),
+    "Ctrl+G": ("Ctrl+Alt+G",),
+    "Ctrl+Up": ("Ctrl+Alt+Up",),
+    "Ctrl+PgUp": ("Ctrl+Alt+Left",),
+    "Ctrl+PgDown": ("Ctrl+Alt+Right",),
+}
+"""Keys of a Mac in place of those that it uses itself: a MacBook's F keys change brightness and sound unless fn is held,
+Command+G finds again, and in a text field Command with Up and the page keys moves the text cursor."""
+
+
+def is_mac() -> bool:
+    """Whether the keys of a Mac are in force."""
+    return sys.platform == "darwin"
+
+
+def platform_keys(keys: Iterable[str]) -> tuple[str, ...]:
+    """Keys as they are on this platform, in the order in which they are shown, each once."""
+    return tuple(dict.fromkeys(its for each in keys for its in (MAC_KEYS.get(each, (each,)) if is_mac() else (each,))))
+
+
+def pressed(event: QKeyEvent, keys: str) -> bool:
+    """Whether a key event is one of these keys, as they are on this platform."""
+    return QKeySequence(event.keyCombination()) in map(QKeySequence, platform_keys((keys,)))
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """Something the user can ask for.
@@ -31,9 +63,11 @@ class Command:
     Attributes:
         id: stable name; also the action's objectName.
         menu: the menu it stands in; empty for none.
-        shortcuts: in Qt's portable notation, where Ctrl is the Mac's Command key; the first is shown.
+        shortcuts: in Qt's portable notation, where Ctrl is the Mac's Command key; the first is shown. A Mac has those of
+            `MAC_KEYS` instead.
         checked: whether a switch is on; None for what is no switch.
         group: what stands together in a menu, between lines; switches among it exclude each other.
+        in_every_window: whether its keys also work in the program's other windows.
     """
 
     id: str
@@ -43,6 +77,7 @@ class Command:
     shortcuts: tuple[str, ...] = ()
     checked: bool | None = None
     group: str = ""
+    in_every_window: bool = False
 
 
 def make_actions(commands: Iterable[Command], owner: QWidget) -> dict[str, QAction]:
@@ -52,7 +87,9 @@ def make_actions(commands: Iterable[Command], owner: QWidget) -> dict[str, QActi
     for command in commands:
         action = QAction(command.title, owner)
         action.setObjectName(command.id)
-        action.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
+        action.setShortcuts([QKeySequence(keys) for keys in platform_keys(command.shortcuts)])
+        if command.in_every_window:
+            action.setShortcutContext(Qt.ShortcutContext.ApplicationShortcut)
         by_words = QAction.MenuRole.TextHeuristicRole if command.menu == EDIT_MENU else QAction.MenuRole.NoRole
         action.setMenuRole(MENU_ROLES.get(command.id, by_words))
         if command.checked is not None:
@@ -230,9 +267,9 @@ class ShortcutSheet(PassingDialog):
             columns.addLayout(grid)
         listed = (command for command in commands if command.shortcuts and command.menu)
         for menu, its in groupby(listed, lambda command: command.menu):
-            self._add(0, menu, [(command.title.rstrip("…"), " or ".join(map(native_keys, command.shortcuts))) for command in its])
+            self._add(0, menu, [(command.title.rstrip("…"), " or ".join(_written(command.shortcuts))) for command in its])
         for place, entries in ELSEWHERE.items():
-            self._add(1, place, [(entry.title, "  ".join(map(native_keys, entry.keys))) for entry in entries])
+            self._add(1, place, [(entry.title, "  ".join(_written(entry.keys))) for entry in entries])
         for grid in self._grids:
             grid.setRowStretch(grid.rowCount(), 1)
         note = QLabel(ESCAPE, wordWrap=True)
@@ -278,5 +315,10 @@ def title_with_key(title: str, place: str, entry: str) -> str:
 
 
 def native_keys(keys: str) -> str:
-    """Keys as the platform writes them."""
-    return QKeySequence(keys).toString(QKeySequence.SequenceFormat.NativeText).replace("Return", "Enter")
+    """The first of these keys on this platform, as it writes them."""
+    return _written((keys,))[0]
+
+
+def _written(keys: Iterable[str]) -> list[str]:
+    native = QKeySequence.SequenceFormat.NativeText
+    return [QKeySequence(each).toString(native).replace("Return", "Enter") for each in platform_keys(keys)]

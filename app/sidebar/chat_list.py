@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QContextMenuEvent, QDrag, QFont, QKeyEvent, QP
 from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.look import theme as themes
+from app.look.command import native_keys, pressed
 from app.look.marks import rounded, write_in
 from app.look.theme import Theme
 from app.look.widgets import named
@@ -163,8 +164,8 @@ class ChatList(QListView):
             self,
             "chatList",
             "Chats",
-            "Enter opens a chat or a folder, F2 renames it, Delete deletes it, P pins a chat, the menu key has everything. Chats "
-            "can be dragged onto folders.",
+            f"Enter opens a chat or a folder, {native_keys('F2')} renames it, Delete deletes it, P pins a chat, the menu key has "
+            "everything. Chats can be dragged onto folders.",
         )
         self.delegate = ChatDelegate(self)
         self.setItemDelegate(self.delegate)
@@ -213,8 +214,8 @@ class ChatList(QListView):
     # Qt
 
     def event(self, event: QEvent) -> bool:
-        """Keeps F2 for the chat with the keyboard; in the rest of the window it renames the chat that is shown."""
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_F2:
+        """Keeps the key that renames for the chat with the keyboard; elsewhere in the window it renames the one that is shown."""
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and pressed(event, "F2"):
             event.accept()
             return True
         return super().event(event)
@@ -224,12 +225,12 @@ class ChatList(QListView):
         key = event.key()
         if self.state() == self.State.EditingState:
             event.accept()  # Enter ends the editing of a title, and reaches the list as well
+        elif pressed(event, "F2"):
+            self.rename()
         elif (number is None and folder is None) or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
             super().keyPressEvent(event)
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self._choose(self.currentIndex())
-        elif key == Qt.Key.Key_F2:
-            self.rename()
         elif key == Qt.Key.Key_Backspace and folder == "":
             self.folder_chosen.emit("")
         elif key in (Qt.Key.Key_Delete, Qt.Key.Key_Backspace):

@@ -8,7 +8,7 @@ from typing import Protocol
 from app.compare.view import CompareView
 from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
-from app.look.command import ESCAPE, Command
+from app.look.command import ESCAPE, Command, native_keys
 from app.look.theme import APPEARANCE_TITLES, Appearance
 from app.look.wording import GHOST_TITLES
 from app.panel.picture_menu import PictureMenu
@@ -244,7 +244,7 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
         at: index of the turn that the views beside the conversation show.
         may_undo_delete: whether something was deleted that can come back.
     """
-    elsewhere = "Go back to the chat first (F4)." if comparing is not None else ""
+    elsewhere = f"Go back to the chat first ({native_keys('F4')})." if comparing is not None else ""
     none_yet = "" if session.turns else "There is no answer yet."
     undrawn = "" if any(turn.answer.rounds for turn in session.turns) else "There is no answer yet."
     busy = "Stop the answer or wait until it has finished." if session.running is not None else ""
@@ -265,7 +265,7 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
     none_deleted = "" if may_undo_delete else "No message of this chat was deleted since it was opened."
     reasons["undoDeleteAction"] = elsewhere or busy or replay or locked or none_deleted
     if comparing is None:
-        alone = "Open the comparison first (F4)."  # elsewhere the keys of these two are other keys
+        alone = f"Open the comparison first ({native_keys('F4')})."  # elsewhere the keys of these two are other keys
         export = "" if session.trace_paths else "There is no answer to export yet."
         stop = "" if busy else "No answer is being generated."
     else:

@@ -59,7 +59,7 @@ class Header(QWidget):
         keep_from_wheel(self.target, self.drafter)
         self.sidebar = icon_button("sidebar", f"Show or hide the chats ({native_keys('Ctrl+B')})")
         self.sidebar.setCheckable(True)
-        self.compare = named(icon_button("compare", "Compare settings side by side (F4)"), words="Compare")
+        self.compare = named(icon_button("compare", f"Compare settings side by side ({native_keys('F4')})"), words="Compare")
         self.options = icon_button("options", "Sampling options and system prompt")
         self.panel = icon_button("panel", "Show or hide the panel")
         self.panel.setCheckable(True)

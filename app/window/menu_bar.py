@@ -30,10 +30,10 @@ def edit_commands() -> list[Command]:
 def window_menu() -> list[Command]:
     """They act on the window that is in front, be it the settings."""
     return [
-        Command("minimizeAction", "Minimize", "Window", _in_front(QWidget.showMinimized), ("Ctrl+M",)),
+        Command("minimizeAction", "Minimize", "Window", _in_front(QWidget.showMinimized), ("Ctrl+M",), in_every_window=True),
         Command("zoomAction", "Zoom", "Window", _in_front(_zoom)),
-        Command("fullScreenAction", "Full screen", "Window", _in_front(_full_screen), ("Ctrl+Meta+F",)),
-        Command("closeWindowAction", "Close window", "Window", _in_front(QWidget.close), ("Ctrl+W",)),
+        Command("fullScreenAction", "Full screen", "Window", _in_front(_full_screen), ("Ctrl+Meta+F",), in_every_window=True),
+        Command("closeWindowAction", "Close window", "Window", _in_front(QWidget.close), ("Ctrl+W",), in_every_window=True),
     ]
 
 

@@ -60,7 +60,7 @@ def stops_of(window: Host) -> tuple[Stop, ...]:
         Stop(
             "The lens",
             "Every token of an answer shows what became of it. Rest the pointer on one for the reason; click it to choose "
-            f"another and branch off there. {native_keys('Ctrl+G')} shows fewer marks, F6 none.",
+            f"another and branch off there. {native_keys('Ctrl+G')} shows fewer marks, {native_keys('F6')} none.",
             lambda: window.stack,
             marks=True,
         ),
@@ -71,7 +71,8 @@ def stops_of(window: Host) -> tuple[Stop, ...]:
         ),
         Stop(
             "Rounds and charts",
-            "The same rounds over time, as charts and as a table, and what another rule would have accepted. F3 hides them.",
+            "The same rounds over time, as charts and as a table, and what another rule would have accepted. "
+            f"{native_keys('F3')} hides them.",
             lambda: _if_shown(window.panel),
         ),
         Stop(
@@ -82,7 +83,7 @@ def stops_of(window: Host) -> tuple[Stop, ...]:
         ),
         Stop(
             "Everything else",
-            f"This menu has all commands. {native_keys('Ctrl+K')} finds them by name, and F1 lists the keys. "
+            f"This menu has all commands. {native_keys('Ctrl+K')} finds them by name, and {native_keys('F1')} lists the keys. "
             "The tour is under Help.",
             lambda: window.header.menu,
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,12 +10,19 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
+from PySide6.QtGui import QKeySequence
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
+import app.look.command
+import app.window.window
+from app.look.command import ELSEWHERE, platform_keys
 from app.window.launch import make_application
+from app.window.palette import command_entries
+from app.window.tour import stops_of
 from app.window.window import Window
-from tests.app.driving import Open
+from engine.chats import ChatStore
+from tests.app.driving import Open, ask, wait_for_answer
 
 REPOSITORY = Path(__file__).parents[3]
 TEXT_AND_LISTS = Qt.TabFocusBehavior(
@@ -75,3 +83,171 @@ launch.make_application()
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True)
     assert done.stdout.split() == ["Draftlight" if named else "Python"], done.stderr
+
+
+# Keys
+
+OF_THE_SYSTEM = {
+    *(
+        "Ctrl+H",
+        "Ctrl+Alt+H",
+        "Ctrl+Tab",
+        "Ctrl+Shift+Tab",
+        "Ctrl+Space",
+        "Ctrl+Alt+Space",
+        "Ctrl+`",
+        "Ctrl+Shift+`",
+        "Ctrl+Alt+D",
+    ),
+    *("Ctrl+Shift+3", "Ctrl+Shift+4", "Ctrl+Shift+5", "Ctrl+Alt+Esc", "Ctrl+Shift+Q", "Ctrl+Meta+Q", "Ctrl+Meta+Space"),
+    *("Ctrl+Meta+D", "Ctrl+?", "Meta+Up", "Meta+Down", "Meta+Left", "Meta+Right", "Meta+Space", "Ctrl+Alt+F5", "F11", "F12"),
+    *(f"Ctrl+F{number}" for number in range(1, 9)),
+    *(f"Meta+F{number}" for number in range(1, 9)),
+}
+"""Of macOS itself, in every program (Apple, "Mac keyboard shortcuts", HT201236)."""
+OF_TEXT_FIELDS = {
+    *("Ctrl+Up", "Ctrl+Down", "Ctrl+Left", "Ctrl+Right", "Alt+Up", "Alt+Down", "Alt+Left", "Alt+Right", "Alt+PgUp", "Alt+PgDown"),
+    *("Ctrl+Shift+Up", "Ctrl+Shift+Down", "Ctrl+Shift+Left", "Ctrl+Shift+Right", "Ctrl+PgUp", "Ctrl+PgDown", "Meta+PgUp"),
+    *(f"Meta+{letter}" for letter in "ABDEFHKNOPVY"),
+    *("Alt+Backspace", "Alt+Del", "Ctrl+Backspace", "Home", "End", "PgUp", "PgDown", "Up", "Down", "Left", "Right"),
+}
+"""Of Qt's text fields on a Mac (KB_Mac in qplatformtheme.cpp), and Command with the page keys."""
+OF_THE_CONVENTION = {
+    "Ctrl+,": "settingsAction",
+    "Ctrl+Q": "quitAction",
+    "Ctrl+M": "minimizeAction",
+    "Ctrl+W": "closeWindowAction",
+    "Ctrl+Meta+F": "fullScreenAction",
+    "Ctrl+N": "newChatAction",
+    "Ctrl+O": "openTraceAction",
+    "Ctrl+F": "findAction",
+    "Ctrl+.": "stopAction",
+    "Ctrl+Z": "undoAction",
+    "Ctrl+Shift+Z": "redoAction",
+    "Ctrl+X": "cutAction",
+    "Ctrl+C": "copyAction",
+    "Ctrl+V": "pasteAction",
+    "Ctrl+A": "selectAllAction",
+}
+FREE = {"Ctrl+S", "Ctrl+P", "Ctrl+G", "Ctrl+Shift+G", "Ctrl+T", "Ctrl+Y"}
+"""Have a meaning in every program that is none of ours."""
+BARE_F_KEY = re.compile(r"F\d+")
+
+
+@pytest.fixture
+def mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.look.command, "is_mac", lambda: True)
+    monkeypatch.setattr(app.window.window, "has_menu_bar", lambda: True)
+
+
+def portable(keys: QKeySequence | str) -> str:
+    return QKeySequence(keys).toString(QKeySequence.SequenceFormat.PortableText)
+
+
+def keys_by_command(window: Window) -> dict[str, list[str]]:
+    return {name: [portable(keys) for keys in action.shortcuts()] for name, action in window.actions_by_id.items()}
+
+
+@pytest.mark.usefixtures("mac")
+def test_no_key_of_a_mac_belongs_to_something_else(open_window: Open) -> None:
+    window, _ = open_window()
+    by_command = keys_by_command(window)
+    every = [keys for its in by_command.values() for keys in its]
+    assert len(every) == len(set(every)), "two commands with one key: neither would work"
+    assert not set(every) & {portable(keys) for keys in OF_THE_SYSTEM | OF_TEXT_FIELDS | FREE}
+    assert not [keys for keys in every if re.fullmatch(r"(Shift\+)?Alt\+.|Alt\+Shift\+.", keys)], (
+        "Option with a letter types a sign"
+    )
+    first = [its[0] for its in by_command.values() if its]
+    assert not [keys for keys in first if BARE_F_KEY.fullmatch(keys)], "a MacBook's F keys change brightness and sound"
+    assert {"F1", "F3", "F4", "F6", "F7"} <= set(every), "with fn they work"
+    owners = {keys: name for name, its in by_command.items() for keys in its}
+    assert {keys: owners.get(portable(keys)) for keys in OF_THE_CONVENTION} == OF_THE_CONVENTION
+    for place, entries in ELSEWHERE.items():
+        for entry in entries:
+            its = platform_keys(entry.keys)
+            assert not BARE_F_KEY.fullmatch(its[0]), (place, entry.title)
+            others = {owners.get(portable(keys)) for keys in its} - {None, entry.command, "escapeAction", "playAction"}
+            assert others <= {"copyAction", "selectAllAction", "undoAction"}, "these press the key for the view itself"
+
+
+def test_elsewhere_the_keys_are_as_they_were(open_window: Open) -> None:
+    window, _ = open_window()
+    keys = keys_by_command(window)
+    assert keys["panelAction"] == ["F3"] and keys["editAction"] == ["Ctrl+Up"] and keys["shortcutsAction"] == ["F1", "Ctrl+/"]
+
+
+@pytest.mark.usefixtures("mac")
+def test_no_words_name_a_bare_f_key_on_a_mac(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    window.pages.open_compare()
+    reason = window.actions_by_id["copyAnswerAction"].toolTip()
+    window.tour.begin()
+    window.open_settings()
+    window.models.open()
+    said = [reason, *(stop.words for stop in stops_of(window))]
+    said += [entry.note for entry in command_entries(window.commands, window.actions_by_id)]
+    for widget in [each for top in QApplication.topLevelWidgets() for each in (top, *top.findChildren(QWidget))]:
+        said += [widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()]
+        said += [str(widget.property(name) or "") for name in ("text", "placeholderText", "whatsThis")]
+    assert [words for words in said if re.search(r"\bF\d\b", words)] == []
+    assert "Ctrl+5" in reason and any("Ctrl+Alt+I" in words for words in said)
+    window.show_shortcuts()
+    sheet = window.findChild(QWidget, "shortcutSheet")
+    assert sheet is not None
+    shown = [label.text() for label in sheet.findChildren(QLabel)]
+    assert {"Ctrl+Alt+I or F3", "Ctrl+/ or F1", "Ctrl+Alt+R  F2", "Ctrl+Alt+Up"} <= set(shown)
+    sheet.close()
+
+
+@pytest.mark.usefixtures("mac")
+def test_keys_with_command_work_while_the_message_has_text(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    window.composer.set_text("two\nlines")
+    control, alt = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.AltModifier
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Up, control | alt)
+    assert window.messages.editing.at == 0
+    window.messages.cancel_editing()
+    window.composer.set_text("two\nlines")
+    qtbot.keyClick(window.composer.edit, Qt.Key.Key_Left, control | alt)
+    assert window.banner.words.text() == "There is no earlier wording of this prompt."
+
+
+@pytest.mark.usefixtures("mac")
+def test_the_list_of_chats_renames_with_the_key_of_a_mac(qtbot: QtBot, open_window: Open, home: Path) -> None:
+    window, _ = open_window(store=ChatStore)
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    chats = window.sidebar.list
+    qtbot.waitUntil(lambda: chats.model().rowCount() > 1)
+    chats.setCurrentIndex(chats.model().index(1, 0))  # below its day
+    chats.setFocus()
+    qtbot.keyClick(chats, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    assert chats.state() == chats.State.EditingState
+    qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Escape)
+
+
+@pytest.mark.usefixtures("mac")
+def test_command_w_closes_the_window_in_front(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    window.open_settings()
+    window.models.open()
+    assert window.models.dialog is not None and window.settings_window is not None
+    for other in (window.models.dialog, window.settings_window):
+        other.activateWindow()
+        qtbot.waitUntil(lambda other=other: QApplication.activeWindow() is other)
+        qtbot.keyClick(other, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
+        assert not other.isVisible() and window.isVisible()
+
+
+def test_the_documents_name_the_keys_of_a_mac() -> None:
+    page = (REPOSITORY / "assets" / "docs" / "window.md").read_text(encoding="utf-8")
+    rows = page.split("| elsewhere | on a Mac | |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    named: dict[str, str] = {}
+    for row in rows:
+        here, there = (cell.strip().split(", ") for cell in row.split("|")[1:3])
+        named |= dict(zip(here, there, strict=True))
+    written = {keys: portable(there.replace("Command", "Ctrl").replace("Option", "Alt")) for keys, there in named.items()}
+    assert written == {keys: portable(its[0]) for keys, its in app.look.command.MAC_KEYS.items()}
