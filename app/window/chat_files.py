@@ -7,21 +7,23 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QObject, Slot
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from app.export.dialog import documents, show_folder
 from app.export.kinds import free_name
 from app.look.banner import Banner
 from app.look.dragged import local_files
+from app.look.widgets import Question
 from app.session.chat import Chat
 from engine.chats import ChatStore, TakenIn, may_hold_chats, take_in, to_json, to_markdown
 from engine.errors import DraftlightError
 from engine.exports.formats import named_as
 from engine.files.logs import explain
 from engine.files.whole_file import write_whole
-from engine.wording import amount
+from engine.wording import amount, listed
 
 IMPORTED = "Chats (*.json *.zip);;All files (*)"
+IMPORT_NOTE = "They are added to the list of chats. Chats that are there already are left as they are."
 MARKDOWN, JSON = "Markdown (*.md)", "JSON, can be imported again (*.json)"
 
 
@@ -44,6 +46,15 @@ class ChatFiles(QObject):
         if self._chat.keeper is not None:
             chosen, _ = QFileDialog.getOpenFileNames(self._window, "Import chats", str(documents()), IMPORTED)
             self.take_in([Path(path) for path in chosen])
+
+    def ask_to_take_in(self, paths: list[Path]) -> None:
+        """Takes the chats of files in that were opened from elsewhere, if the user says so."""
+        names = listed([path.name for path in paths])
+        question = Question(self._window, "importQuestion", f"Import the chats in {names}?", IMPORT_NOTE)
+        question.setDefaultButton(question.addButton("Import", QMessageBox.ButtonRole.AcceptRole))
+        question.addButton(QMessageBox.StandardButton.Cancel)
+        question.accepted.connect(partial(self.take_in, paths))
+        question.open()
 
     def take_in(self, paths: list[Path]) -> None:
         """Takes the chats of files in, and says what came of each."""

@@ -27,11 +27,19 @@ class Dropping(QObject):
             target.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if isinstance(event, QDropEvent):
-            for find, take in self._takers:
-                if found := find(event.mimeData()):
-                    event.acceptProposedAction()
-                    if event.type() == QEvent.Type.Drop:
-                        take(found)
-                    return True
+        if not isinstance(event, QDropEvent) or not self._offer(event.mimeData(), event.type() == QEvent.Type.Drop):
+            return False
+        event.acceptProposedAction()
+        return True
+
+    def take(self, data: QMimeData) -> bool:
+        """Has what was dropped elsewhere, on the program's icon, taken as if it had been dropped here; False if nobody does."""
+        return self._offer(data, dropped=True)
+
+    def _offer(self, data: QMimeData, dropped: bool) -> bool:
+        for find, take in self._takers:
+            if found := find(data):
+                if dropped:
+                    take(found)
+                return True
         return False

@@ -25,6 +25,7 @@ from app.session.lazy_engine import LazyEngine
 from app.session.machines import split_launch
 from app.session.settings import Settings
 from app.window.new_window import beside_others
+from app.window.opened_files import OpenedFiles
 from app.window.window import Window
 from engine.chats import ChatStore
 from engine.drafter_kinds import default_drafter
@@ -41,7 +42,9 @@ _log = logging.getLogger(__name__)
 def run(arguments: argparse.Namespace) -> int:
     """The window, until it is closed; returns the exit status. `arguments` as in `make_window`."""
     application = make_application()
+    opened = OpenedFiles(application)
     window = make_window(arguments)
+    opened.serve(window)
     previous = signal.signal(signal.SIGINT, lambda *_: window.close())
     window.show()
     status = application.exec()
@@ -108,7 +111,7 @@ def make_application() -> QApplication:
 def _new_application() -> QApplication:
     if is_python():
         name_program("Draftlight")  # a Mac's menu bar would have that of the interpreter
-    application = QApplication(sys.argv[:1])
+    application = QApplication(sys.argv)  # macOS wants them opened as files as well, which Qt leaves out if it knows them
     application.setApplicationName("draftlight")
     application.setApplicationDisplayName("Draftlight")
     application.setDesktopFileName("draftlight")

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal, SignalInstance, Slot
+from PySide6.QtCore import QEvent, QMimeData, QObject, QSize, Qt, QTimer, QUrl, Signal, SignalInstance, Slot
 from PySide6.QtGui import (
     QAccessible,
     QAccessibleAnnouncementEvent,
@@ -79,6 +79,7 @@ from engine.chats import ChatStore, Listed
 from engine.interface import EngineLike
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.types import Event, RoundFinished, RunFailed, RunFinished
+from engine.wording import listed
 
 NARROW = 900
 """Below this width the panel makes room for the conversation."""
@@ -353,6 +354,29 @@ class Window(QMainWindow):
         """Opens another window on the same chats, in a process of its own."""
         if not start_another():
             self.banner.show_message("Another window could not be started. Start Draftlight once more instead.")
+
+    def open_files(self, paths: Sequence[Path]) -> None:
+        """Takes files that the system wants opened here as if they were dropped on the window; chats are asked about first.
+
+        After the chat that is shown at the start, which is still being read then.
+        """
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.raise_()
+        self.activateWindow()
+        if self.chat.keeper is None:
+            self._take_opened(paths)
+        else:
+            take = partial(self._take_opened, paths)
+            self.chat.keeper.read(lambda store: None, lambda _: take(), lambda _: take())
+
+    def _take_opened(self, paths: Sequence[Path]) -> None:
+        data = QMimeData()
+        data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+        self.pages.leave_comparison()
+        if chats := self.chat_files.dropped(data):
+            self.chat_files.ask_to_take_in(chats)
+        elif not self.dropping.take(data):
+            self.banner.show_message(f"{listed([path.name for path in paths])} cannot be found.")
 
     def take_back(self, undo: Callable[[], None]) -> None:
         """Undoes what the banner offered to undo."""

@@ -13,9 +13,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.parsers.expat import ExpatError
 
 OLDEST_SYSTEM = (15, 0)
+OWN_FILES = {"jsonl", "jsonl.gz", "gguf"}
+"""Endings of files that a double-click opens: traces and models."""
+FOREIGN_FILES = {"public.json", "public.zip-archive", "org.gnu.gnu-zip-archive", "public.folder"}
+"""Types of macOS's own that can be opened here, but belong to other programs: chats, packed traces, folders of models."""
 ARM64, X86_64 = 0x0100000C, 0x01000007
 _THIN, _FAT = 0xFEEDFACF, 0xCAFEBABE
 _BUILD_VERSION, _VERSION_MIN = 0x32, 0x24
@@ -93,9 +98,33 @@ def _of_the_plist(app: Path) -> Iterator[str]:
     if not plist.get("NSLocalNetworkUsageDescription"):
         without = "without which macOS may not let it reach the other machines of a split target"
         yield f"there is no NSLocalNetworkUsageDescription, {without}"
+    yield from _of_the_documents(plist)
     oldest = ".".join(map(str, OLDEST_SYSTEM))
     if plist.get("LSMinimumSystemVersion") != oldest:
         yield f"LSMinimumSystemVersion is {plist.get('LSMinimumSystemVersion')} instead of {oldest}"
+
+
+def _of_the_documents(plist: dict[str, Any]) -> Iterator[str]:
+    """Without these lists Finder, `open -a` and the Dock hand no file over."""
+    declared = {
+        each["UTTypeIdentifier"]: set(each["UTTypeTagSpecification"]["public.filename-extension"])
+        for each in plist.get("UTImportedTypeDeclarations", [])
+    }
+    ranks = {
+        kind: each.get("LSHandlerRank")
+        for each in plist.get("CFBundleDocumentTypes", [])
+        for kind in each.get("LSItemContentTypes", [])
+    }
+    opened = {ending for kind, endings in declared.items() if kind in ranks for ending in endings}
+    if missing := OWN_FILES - opened:
+        yield f"a double-click opens no {', '.join(f'.{ending}' for ending in sorted(missing))}"
+    if missing := FOREIGN_FILES - set(ranks):
+        yield f"nothing of {', '.join(sorted(missing))} can be dropped on the Dock's icon"
+    for kind in ranks:
+        if kind not in declared and kind not in FOREIGN_FILES:
+            yield f"{kind} is no type of macOS's own and not declared"
+        elif kind in FOREIGN_FILES and ranks[kind] != "Alternate":
+            yield f"{kind} would be opened by Draftlight instead of by the program that it belongs to"
 
 
 def _of_code(app: Path, codes: dict[Path, Code]) -> Iterator[str]:

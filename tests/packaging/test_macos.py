@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtGui import QImage
@@ -39,6 +40,13 @@ def universal(*parts: bytes) -> bytes:
     return header.ljust(64, b"\0") + b"".join(parts)
 
 
+def described() -> dict[str, Any]:
+    """What packaging/macos/pyproject.toml says of the application for macOS."""
+    whole = tomllib.loads((REPOSITORY / "packaging/macos/pyproject.toml").read_text(encoding="utf-8"))
+    application: dict[str, Any] = whole["tool"]["briefcase"]["app"]["draftlight"]
+    return application
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     """An application with nothing wrong, as small as can be."""
@@ -49,7 +57,7 @@ def app(tmp_path: Path) -> Path:
         "CFBundleIconFile": "draftlight.icns",
         "CFBundleShortVersionString": "0.1.0",
         "LSMinimumSystemVersion": "15.0",
-        "NSLocalNetworkUsageDescription": "To reach your other machines.",
+        **described()["macOS"]["info"],
     }
     files = {
         contents / "Info.plist": plistlib.dumps(plist),
@@ -72,9 +80,15 @@ def test_a_good_application_passes(app: Path) -> None:
     assert list(check_bundle.problems(app)) == []
 
 
-def _plist(app: Path, **changes: str) -> None:
+def _plist(app: Path, **changes: Any) -> None:
     path = app / "Contents" / "Info.plist"
     path.write_bytes(plistlib.dumps({**plistlib.loads(path.read_bytes()), **changes}))
+
+
+def _documents(app: Path, before: str, after: str) -> None:
+    """Puts other words into the lists of what can be opened."""
+    path = app / "Contents" / "Info.plist"
+    path.write_bytes(path.read_bytes().replace(before.encode(), after.encode()))
 
 
 def _packages(app: Path) -> Path:
@@ -107,6 +121,11 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "another program": (lambda app: _plist(app, CFBundleExecutable="Stub"), "names a program"),
     "an older system": (lambda app: _plist(app, LSMinimumSystemVersion="11.0"), "instead of 15.0"),
     "silence about the network": (lambda app: _plist(app, NSLocalNetworkUsageDescription=""), "other machines of a split target"),
+    "no documents": (lambda app: _plist(app, CFBundleDocumentTypes=[]), "opens no .gguf, .jsonl, .jsonl.gz"),
+    "an ending not declared": (lambda app: _documents(app, "jsonl.gz<", "jsonlz<"), "opens no .jsonl.gz"),
+    "chats left out": (lambda app: _documents(app, "public.json<", "org.ggml.gguf<"), "nothing of public.json"),
+    "chats taken over": (lambda app: _documents(app, ">Alternate<", ">Default<"), "public.json would be opened by Draftlight"),
+    "an unknown type": (lambda app: _documents(app, "public.folder<", "folder<"), "folder is no type of macOS's own"),
     "no icon": (lambda app: (app / "Contents/Resources/draftlight.icns").unlink(), "no icon"),
     "a broken plist": (lambda app: (app / "Contents/Info.plist").write_text("<plist>"), "cannot be read"),
 }
@@ -139,17 +158,15 @@ def test_thinning_leaves_the_part_for_apple_silicon(app: Path) -> None:
 
 
 def test_the_description_asks_for_what_the_check_demands() -> None:
-    described = tomllib.loads((REPOSITORY / "packaging/macos/pyproject.toml").read_text())["tool"]["briefcase"]["app"][
-        "draftlight"
-    ]
-    macos = described["macOS"]
+    application = described()
+    macos = application["macOS"]
     assert tuple(map(int, macos["min_os_version"].split("."))) == check_bundle.OLDEST_SYSTEM
     assert macos["universal_build"] is False
     assert all(name.startswith("com.apple.security.") and value is True for name, value in macos["entitlement"].items())
     plistlib.dumps(macos["info"])
     assert macos["info"]["NSLocalNetworkUsageDescription"]
-    assert (REPOSITORY / "packaging/macos" / described["sources"][0] / "__main__.py").is_file()
-    assert "requires" not in described  # the lock says what is in it (fill_packages.sh)
+    assert (REPOSITORY / "packaging/macos" / application["sources"][0] / "__main__.py").is_file()
+    assert "requires" not in application  # the lock says what is in it (fill_packages.sh)
 
 
 def test_the_icon_has_the_sizes_that_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qapp: object) -> None:

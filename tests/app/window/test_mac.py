@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QFileOpenEvent, QKeySequence
+from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 import app.look.command
 import app.window.window
 from app.look.command import ELSEWHERE, platform_keys
 from app.window.launch import make_application
+from app.window.opened_files import OpenedFiles
 from app.window.palette import command_entries
 from app.window.tour import stops_of
 from app.window.window import Window
 from engine.chats import ChatStore
 from tests.app.driving import Open, ask, wait_for_answer
+from tests.app.fakes import FakeEngine, story_rounds
+from tests.traces import write_trace
 
 REPOSITORY = Path(__file__).parents[3]
 TEXT_AND_LISTS = Qt.TabFocusBehavior(
@@ -237,7 +242,7 @@ def test_command_w_closes_the_window_in_front(qtbot: QtBot, open_window: Open) -
     assert window.models.dialog is not None and window.settings_window is not None
     for other in (window.models.dialog, window.settings_window):
         other.activateWindow()
-        qtbot.waitUntil(lambda other=other: QApplication.activeWindow() is other)
+        qtbot.waitUntil(lambda other=other: QApplication.activeWindow() is other)  # type: ignore[misc]
         qtbot.keyClick(other, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
         assert not other.isVisible() and window.isVisible()
 
@@ -251,3 +256,91 @@ def test_the_documents_name_the_keys_of_a_mac() -> None:
         named |= dict(zip(here, there, strict=True))
     written = {keys: portable(there.replace("Command", "Ctrl").replace("Option", "Alt")) for keys, there in named.items()}
     assert written == {keys: portable(its[0]) for keys, its in app.look.command.MAC_KEYS.items()}
+
+
+# Files from Finder
+
+QUANTISED = "small.gguf"
+
+
+@pytest.fixture
+def opened(qapp: QApplication) -> Iterator[OpenedFiles]:
+    files = OpenedFiles(qapp)
+    yield files
+    qapp.removeEventFilter(files)
+    files.deleteLater()
+
+
+def from_finder(qapp: QApplication, *paths: Path) -> None:
+    """As Qt's plugin for macOS does it: an event for each file, for the application."""
+    for path in paths:
+        QApplication.sendEvent(qapp, QFileOpenEvent(QUrl.fromLocalFile(str(path))))
+
+
+def trace_file(folder: Path, packed: bool) -> Path:
+    path = write_trace(folder / "answer.jsonl", story_rounds())
+    if not packed:
+        return path
+    whole = path.with_name("answer.jsonl.gz")
+    whole.write_bytes(gzip.compress(path.read_bytes()))
+    return whole
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_double_click_on_a_trace_opens_its_replay_once_there_is_a_window(
+    packed: bool, qtbot: QtBot, qapp: QApplication, opened: OpenedFiles, show_window: Any, home: Path, tmp_path: Path
+) -> None:
+    trace = trace_file(tmp_path, packed)
+    from_finder(qapp, trace)  # before the window
+    window = show_window(FakeEngine(), store=ChatStore)
+    opened.serve(window)
+    window.first_painted.emit()
+    qtbot.waitUntil(lambda: window.session.replaying)
+    window.replay_controller.leave()
+    from_finder(qapp, trace)  # and while it is open
+    qtbot.waitUntil(lambda: window.session.replaying)
+
+
+@pytest.fixture
+def served(opened: OpenedFiles, show_window: Any, home: Path) -> Window:
+    window: Window = show_window(FakeEngine(), store=ChatStore)
+    opened.serve(window)
+    window.first_painted.emit()
+    return window
+
+
+def test_a_model_from_finder_becomes_the_target(qtbot: QtBot, qapp: QApplication, served: Window, tmp_path: Path) -> None:
+    model, folder = tmp_path / QUANTISED, tmp_path / "folder"
+    model.write_bytes(b"GGUF")
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "llama"}')
+    served.pages.open_compare()
+    for path in (model, folder):
+        from_finder(qapp, path)
+        qtbot.waitUntil(lambda path=path: served.settings.target == str(path.resolve()))  # type: ignore[misc]
+    assert served.pages.comparing is None, "what is said of it is said in the chat"
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_chats_from_finder_are_imported_after_a_question(
+    agrees: bool, qtbot: QtBot, qapp: QApplication, served: Window, tmp_path: Path
+) -> None:
+    taken: list[list[Path]] = []
+    served.chat_files.take_in = taken.append  # type: ignore[method-assign, assignment]
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    for file in files:
+        file.write_text('{"format": "draftlight.chats/1", "chats": []}')
+    from_finder(qapp, *files)
+    qtbot.waitUntil(lambda: served.findChild(QMessageBox, "importQuestion") is not None)
+    question = served.findChild(QMessageBox, "importQuestion")
+    assert question is not None and "a.json and b.json" in question.text(), "one question for what was opened together"
+    roles = QMessageBox.ButtonRole
+    wanted = roles.AcceptRole if agrees else roles.RejectRole
+    next(button for button in question.buttons() if question.buttonRole(button) == wanted).click()
+    qtbot.waitUntil(lambda: served.findChild(QMessageBox, "importQuestion") is None)
+    assert taken == ([files] if agrees else [])
+
+
+def test_a_file_that_is_gone_is_named(qtbot: QtBot, qapp: QApplication, served: Window, tmp_path: Path) -> None:
+    from_finder(qapp, tmp_path / "gone.json")
+    qtbot.waitUntil(lambda: served.banner.words.text() == "gone.json cannot be found.")
