@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QKeyCombination, QObject
-from PySide6.QtGui import QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtCore import QEvent, QKeyCombination, QObject, Slot
+from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QApplication, QMenu, QWidget
 
 from app.look.command import EDIT_MENU, Command
 
@@ -35,6 +35,33 @@ def window_menu() -> list[Command]:
         Command("fullScreenAction", "Full screen", "Window", _in_front(_full_screen), ("Ctrl+Meta+F",), in_every_window=True),
         Command("closeWindowAction", "Close window", "Window", _in_front(QWidget.close), ("Ctrl+W",), in_every_window=True),
     ]
+
+
+class GreyedReasons(QObject):
+    """Says at the end of a menu why entries are grey: a Mac's own menus show no tooltips, which say it elsewhere."""
+
+    def __init__(self, menu: QMenu) -> None:
+        super().__init__(menu)
+        self._menu = menu
+        self._lines: list[QAction] = []
+        menu.aboutToShow.connect(self._show)
+
+    @Slot()
+    def _show(self) -> None:
+        for line in self._lines:
+            self._menu.removeAction(line)
+            line.deleteLater()
+        titles: dict[str, list[str]] = {}
+        for action in self._menu.actions():
+            if action.isVisible() and not action.isEnabled() and not action.isSeparator():
+                titles.setdefault(action.toolTip(), []).append(action.text().rstrip("…"))
+        self._lines = [self._menu.addSeparator()] if titles else []
+        for reason, its in titles.items():
+            who = ", ".join(its) if len(its) < 3 else f"{its[0]} and {len(its) - 1} others"
+            line = self._menu.addAction(f"{who}: {reason}".replace("&", "&&"))
+            line.setMenuRole(QAction.MenuRole.NoRole)
+            line.setEnabled(False)
+            self._lines.append(line)
 
 
 class _OwnKeys(QObject):

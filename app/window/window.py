@@ -60,7 +60,7 @@ from app.window.dropped_folders import DroppedFolders, dropped_anything
 from app.window.dropping import Dropping
 from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header
-from app.window.menu_bar import has_menu_bar
+from app.window.menu_bar import GreyedReasons, has_menu_bar
 from app.window.messages import Messages
 from app.window.models_controller import ModelsController, dropped_model
 from app.window.new_window import start_another
@@ -241,6 +241,7 @@ class Window(QMainWindow):
             everything.addMenu(menu)
             if has_menu_bar():
                 self.menuBar().addMenu(menu)
+                GreyedReasons(menu)
         give_menu(self.header.menu, everything)
 
     def _connect(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import QFileOpenEvent, QKeySequence
-from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QMenu, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 import app.look.command
@@ -344,3 +344,27 @@ def test_chats_from_finder_are_imported_after_a_question(
 def test_a_file_that_is_gone_is_named(qtbot: QtBot, qapp: QApplication, served: Window, tmp_path: Path) -> None:
     from_finder(qapp, tmp_path / "gone.json")
     qtbot.waitUntil(lambda: served.banner.words.text() == "gone.json cannot be found.")
+
+
+# Reasons
+
+
+@pytest.mark.usefixtures("mac")
+def test_menus_say_at_their_end_why_entries_are_grey(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    menu = next(top.menu() for top in window.menuBar().actions() if top.text() == "Chat")
+    assert isinstance(menu, QMenu)
+
+    def lines() -> list[str]:
+        menu.aboutToShow.emit()
+        there = [action for action in menu.actions() if action not in window.actions_by_id.values() and not action.isSeparator()]
+        assert not any(action.isEnabled() for action in there)
+        return [action.text() for action in there]
+
+    before = lines()
+    assert "Stop answer: No answer is being generated." in before
+    assert any(re.fullmatch(r"[A-Z][a-z ]+ and \d+ others: There is no answer yet\.", line) for line in before), before
+    assert lines() == before, "once each, however often the menu opens"
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    assert not any(line.endswith("There is no answer yet.") for line in lines())
