@@ -11,7 +11,9 @@ from unittest.mock import patch
 from PySide6.QtGui import QKeySequence, QPainter, QPixmap
 from PySide6.QtWidgets import QMenu
 
-SIGNS = dict(zip("Meta Alt Shift Ctrl Return Backspace Up Down Left Right Esc".split(), "⌃⌥⇧⌘↩⌫↑↓←→⎋", strict=True))
+SIGNS = dict(
+    zip(["Meta", "Alt", "Shift", "Ctrl", "Return", "Backspace", "Up", "Down", "Left", "Right", "Esc"], "⌃⌥⇧⌘↩⌫↑↓←→⎋", strict=True)
+)
 GAP = 16
 
 

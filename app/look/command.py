@@ -157,7 +157,7 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
     ),
     "In a field for a number": (
         Keys("Take what is typed", ("Return", "Tab")),
-        Keys("Restore the value", ("Esc",)),
+        Keys("Restore the value", ("Esc",), "escapeAction"),
         Keys("More, less", ("Up", "Down")),
     ),
     "In the conversation and in compared answers": (

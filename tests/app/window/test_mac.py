@@ -70,7 +70,7 @@ def test_from_a_checkout_the_menu_bar_has_the_programs_name(executable: str, nam
     """Before there is an application, which reads it once. In a process of its own, since there is one application only."""
     program = f"""
 import sys
-sys.executable = {executable!r}
+sys.executable, sys.argv = {executable!r}, ["draftlight", "replay", "a.jsonl"]
 import engine.macos
 from PySide6.QtWidgets import QApplication
 from tests.engine.mac import Library
@@ -79,6 +79,7 @@ engine.macos._is_mac = lambda: True
 import app.window.launch as launch
 make = launch.QApplication
 def checked(arguments):
+    assert arguments == sys.argv, "or Qt would have macOS open them as files"
     print(library.information["CFBundleName"])
     return make(arguments)
 checked.instance = make.instance
