@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,9 @@ from PySide6.QtWidgets import QApplication, QLabel, QMenu, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 import app.look.command
+import app.window.launch
 import app.window.window
+import engine.macos
 from app.look.command import ELSEWHERE, platform_keys
 from app.window.launch import make_application
 from app.window.opened_files import OpenedFiles
@@ -27,6 +28,7 @@ from app.window.window import Window
 from engine.chats import ChatStore
 from tests.app.driving import Open, ask, wait_for_answer
 from tests.app.fakes import FakeEngine, story_rounds
+from tests.engine.mac import Library
 from tests.traces import write_trace
 
 REPOSITORY = Path(__file__).parents[3]
@@ -65,30 +67,28 @@ def test_tab_reaches_every_control_although_keyboard_navigation_is_off(qtbot: Qt
     assert {"Panel pages", "Attach files", "Compare", "Menu", "Rounds", "Example prompt: Code"} <= reached_by_tab(qtbot, window)
 
 
-@pytest.mark.parametrize(("executable", "named"), [("/usr/bin/python3.12", True), ("/D.app/Contents/MacOS/Draftlight", False)])
-def test_from_a_checkout_the_menu_bar_has_the_programs_name(executable: str, named: bool) -> None:
-    """Before there is an application, which reads it once. In a process of its own, since there is one application only."""
-    program = f"""
-import sys
-sys.executable, sys.argv = {executable!r}, ["draftlight", "replay", "a.jsonl"]
-import engine.macos
-from PySide6.QtWidgets import QApplication
-from tests.engine.mac import Library
-library = engine.macos.CDLL = Library()
-engine.macos._is_mac = lambda: True
-import app.window.launch as launch
-make = launch.QApplication
-def checked(arguments):
-    assert arguments == sys.argv, "or Qt would have macOS open them as files"
-    print(library.information["CFBundleName"])
-    return make(arguments)
-checked.instance = make.instance
-launch.isinstance = lambda value, kind: value is not None
-launch.QApplication = checked
-launch.make_application()
-"""
-    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True)
-    assert done.stdout.split() == ["Draftlight" if named else "Python"], done.stderr
+class Made(Exception):
+    """An application would be made now."""
+
+
+@pytest.mark.parametrize("from_checkout", [True, False])
+def test_from_a_checkout_the_menu_bar_has_the_programs_name(from_checkout: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before there is an application, which reads it once."""
+    library, given = Library(), []
+
+    def make(arguments: list[str]) -> None:
+        given.append(arguments)
+        raise Made
+
+    monkeypatch.setattr(engine.macos, "_is_mac", lambda: True)
+    monkeypatch.setattr(engine.macos, "CDLL", library)
+    monkeypatch.setattr(app.window.launch, "is_python", lambda: from_checkout)
+    monkeypatch.setattr(app.window.launch, "QApplication", make)
+    monkeypatch.setattr(sys, "argv", ["draftlight", "replay", "a.jsonl"])
+    with pytest.raises(Made):
+        app.window.launch._new_application()
+    assert library.information["CFBundleName"] == ("Draftlight" if from_checkout else "Python")
+    assert given == [sys.argv], "without its arguments Qt would have macOS open them as files"
 
 
 # Keys
