@@ -59,7 +59,7 @@ def main() -> int:
         patch("app.look.command._written", lambda keys: [as_on_a_mac(QKeySequence(each)) for each in platform_keys(keys)]),
         patch("app.window.window.has_menu_bar", lambda: True),
     ):
-        window = Window(FakeEngine(), Settings(appearance="light"))
+        window = Window(FakeEngine(), Settings(appearance="light"))  # type: ignore[arg-type]
         menus = [action.menu() for action in window.menuBar().actions()]
         saved = picture([menu for menu in menus if isinstance(menu, QMenu)]).save(sys.argv[1])
         window.close()
