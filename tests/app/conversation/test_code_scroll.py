@@ -226,6 +226,7 @@ def test_a_drag_past_the_edge_scrolls_and_selects_to_the_end(qtbot: QtBot, open_
     start = chunk.start + chunk.text.index("found")
     first = place_of(window, block, block.flow.area_of(start, start))
     qtbot.mousePress(viewport, Qt.MouseButton.LeftButton, pos=first)
+    scroll.move(scroll.limit - 150)  # the rest of the way takes several steps
     beyond = QPoint(transcript.column.right() + 20, first.y())
     QTest.mouseMove(viewport, beyond)
     qtbot.waitUntil(lambda: scroll.offset == scroll.limit, timeout=8000)
