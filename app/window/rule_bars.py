@@ -247,7 +247,7 @@ class RuleBarsView(QWidget):
         gap = 9 * self._scale
         if not self.flat:
             return QRectF(max(self._names) + gap, index * self._row, round(170 * self._scale), self._row)
-        gap, wide, apart = (round(each * self._scale) for each in ((6, 14, 8) if self.tight else (9, 32, 16)))
+        gap, wide, apart = (round(each * self._scale) for each in ((6, 10, 6) if self.tight else (9, 32, 16)))
         left = sum(self._names[: index + 1]) + (index + 1) * gap + index * (wide + self._value + apart)
         return QRectF(left, 0, wide, self._row)
 
