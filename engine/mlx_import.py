@@ -15,13 +15,13 @@ def require_device() -> None:
     """Does nothing where MLX has a device to run on.
 
     Raises:
-        DraftlightError: on a Mac that offers no GPU to this session, as over a remote login or in a virtual machine. MLX would
-            end the process with an NSRangeException while it is imported (ml-explore/mlx#3148).
+        DraftlightError: on a Mac that offers no GPU to this session, as over some remote connections or in a virtual
+            machine. MLX would end the process with an NSRangeException while it is imported (ml-explore/mlx#3148).
     """
     if sys.platform == "darwin" and not metal_devices():
         raise DraftlightError(
             "macOS offers no GPU to this session, and MLX cannot start without one. In most virtual machines and over "
-            "some remote logins that is so. Start Draftlight on the Mac itself, as a user who is logged in."
+            "some remote connections that is so. Start Draftlight on the Mac itself, as a user who is logged in."
         )
 
 

@@ -127,7 +127,8 @@ class AnswerButtons:
     def _place_continues(
         self, column: QRect, newest: Block | None, unfinished: Sequence[tuple[AnswerBlock, float]], size: int
     ) -> None:
-        """Left of the other buttons of each answer that can go on."""
+        """Left of the other buttons of each answer that can go on, where there is room."""
+        unfinished = [(block, top) for block, top in unfinished if block.may_show_continue]
         blocks = {id(block.answer): (block, top) for block, top in unfinished}
         for button, answer in self.continues.show_for([block.answer for block, _ in unfinished]):
             block, top = blocks[id(answer)]

@@ -340,7 +340,14 @@ class AnswerBlock(Block):
 
     @property
     def _footer_width(self) -> float:
-        return self.width - BUTTONS * self.style.text.pixelSize() / 15 - (self.continue_width if self.answer.ended_early else 0)
+        room = self.width - BUTTONS * self.style.text.pixelSize() / 15
+        return room - (self.continue_width if self.answer.ended_early and self.may_show_continue else 0)
+
+    @property
+    def may_show_continue(self) -> bool:
+        """Whether the button that goes on with an answer leaves room for the longest words beside it."""
+        room = self.width - BUTTONS * self.style.text.pixelSize() / 15 - self.continue_width
+        return room >= QFontMetricsF(self.small).horizontalAdvance(f"  {INVARIANT}")
 
     @property
     def continue_width(self) -> float:

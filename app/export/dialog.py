@@ -18,6 +18,7 @@ from app.look.widgets import Question
 from app.session.chat import Chat
 from app.session.settings import Settings
 from engine.errors import DraftlightError
+from engine.wording import amount
 
 
 def export_answers(parent: QWidget, chat: Chat, banner: Banner) -> None:
@@ -62,7 +63,7 @@ class ReplaceQuestion(Question):
 
     def __init__(self, parent: QWidget, existing: Sequence[Path]) -> None:
         names = "\n".join(file.name for file in existing[:8]) + ("\n…" if existing[8:] else "")
-        what = "This file exists" if len(existing) == 1 else f"These {len(existing)} files exist"
+        what = "This file exists" if len(existing) == 1 else f"These {amount(len(existing), 'file')} exist"
         super().__init__(
             parent, "replaceQuestion", f"{what} already and would be replaced:", f"{names}\n\nin {existing[0].parent}"
         )

@@ -245,7 +245,8 @@ class NumberField(QDoubleSpinBox):
             return True
         handled = super().event(event)
         keys = QKeySequence(event.keyCombination())
-        if self._is_possible and any(keys in action.shortcuts() for action in self.window().actions()):
+        typed = event.isAccepted()  # the field takes the key itself, so no command runs
+        if not typed and self._is_possible and any(keys in action.shortcuts() for action in self.window().actions()):
             self.commit()  # the command acts on what stands here
         return handled
 
@@ -290,6 +291,7 @@ class NumberField(QDoubleSpinBox):
             self.lineEdit().setText(typed)
 
     def hideEvent(self, event: QHideEvent) -> None:
+        """Takes what is typed before the field is out of sight."""
         self._leave()
         self._be_silent()
         super().hideEvent(event)
@@ -401,9 +403,13 @@ class SeedField(NumberField):
         """The digits of a seed; no text for none."""
         return "" if value == self.NONE else super().textFromValue(value)
 
+    def show_value(self, value: object) -> None:
+        """Shows the seed in force, or nothing for None, as in the base class."""
+        super().show_value(self.NONE if value is None else value)
+
     def show_seed(self, seed: int | None) -> None:
         """Shows a seed that stays, or none."""
-        self.show_value(self.NONE if seed is None else seed)
+        self.show_value(seed)
         if not self.hasFocus():
             self.lineEdit().setCursorPosition(0)
         self._show_last()

@@ -21,7 +21,7 @@ from engine.chats import may_hold_chats
 from engine.errors import DraftlightError
 from engine.files.library import models_in
 from engine.trace import ENDING
-from engine.wording import listed
+from engine.wording import amount, listed
 
 MOST_TEXTS = 20
 """Text files of a folder that are attached together: each has a chip, and all of them have to fit the context."""
@@ -103,15 +103,16 @@ class DroppedFolders(QObject):
         elif len(traces) == 1:
             self._open_trace(traces[0])
         elif traces:
-            self._banner.show_message(f"{names} has {len(traces):,} traces. Drop one of them to replay it.", "note")
+            self._banner.show_message(f"{names} has {amount(len(traces), 'trace')}. Drop one of them to replay it.", "note")
         elif len(texts) > MOST_TEXTS:
             self._banner.show_message(
-                f"{names} has {len(texts):,} text files, and at most {MOST_TEXTS} of a folder are attached. Drop those you need."
+                f"{names} has {amount(len(texts), 'text file')}, and at most {MOST_TEXTS} of a folder are attached. "
+                "Drop those you need."
             )
         elif texts:
             self._attaching.attach(texts)
             left_out = f" {others:,} other file{'s were' if others > 1 else ' was'} left out." if others else ""
-            what = "One text file" if len(texts) == 1 else f"{len(texts):,} text files"
+            what = "One text file" if len(texts) == 1 else amount(len(texts), "text file")
             self._banner.show_message(f"{what} of {names} will go with your message.{left_out}", "note")
         elif others:
             self._banner.show_message(f"Nothing in {names} can be used here. {WHAT_CAN_BE_DROPPED}")

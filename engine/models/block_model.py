@@ -37,7 +37,7 @@ from engine.models.loading import runs_on_cpu, to_float32
 from engine.models.model_folder import weight_files, write_drafter
 from engine.models.tokenizer_files import read_json
 from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of, type_of
-from engine.wording import noun
+from engine.wording import amount, noun
 
 if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel
@@ -535,8 +535,8 @@ def _assembled(
         raise DraftlightError(f"{folder} is not a usable block drafter: its config.json has no selector_top_k.")
     if target_ids is None and (columns := config.draft_vocab_size) not in (0, config.vocab_size):
         raise DraftlightError(
-            f"{folder} is not a usable block drafter: it drafts {columns:,} of {config.vocab_size:,} tokens, and d2t, which says "
-            "which ones, is missing."
+            f"{folder} is not a usable block drafter: it drafts {columns:,} of {amount(config.vocab_size, 'token')}, "
+            "and d2t, which says which ones, is missing."
         )
     if "confidence_head" in model and model.confidence_head.width not in model.confidence_widths:
         raise DraftlightError(

@@ -182,7 +182,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"tokenizer__ggml__pre": [1, 2]}, r"pre-tokeniser \[1, 2\]"),
     ({"tokenizer__ggml__token_type": 3}, "token types are 3"),
     ({"tokenizer__ggml__token_type": [1, 1]}, "2 token types"),
-    ({"tokenizer__ggml__tokens": ["a", "a"], "tokenizer__ggml__token_type": [1, 1]}, "1 different tokens of 2"),
+    ({"tokenizer__ggml__tokens": ["a", "a"], "tokenizer__ggml__token_type": [1, 1]}, "1 different token of 2"),
     ({"tokenizer__ggml__merges": ["h e", "nothing here"]}, "tokenizer is damaged"),
     ({"tokenizer__ggml__merges": ["h e l"]}, "tokenizer is damaged"),
     ({"tokenizer__ggml__eos_token_id": 10_000}, "begin or end token is 10000"),
