@@ -283,9 +283,10 @@ def differing(before: QImage, after: QImage) -> list[QPoint]:
     return [point for point in points if before.pixelColor(point) != after.pixelColor(point)]
 
 
-def test_brackets_stand_over_the_changed_tokens_in_the_text(open_window: Open) -> None:
+def test_brackets_stand_over_the_changed_tokens_in_the_text(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(panel_page="rules")
     transcript = window.transcript
+    qtbot.waitUntil(lambda: transcript.verticalScrollBar().maximum() == 0)  # the note about the beginning has made room
     marked = picture(transcript.viewport())
     window.panel.show_page("table")
     found = differing(picture(transcript.viewport()), marked)
