@@ -13,6 +13,7 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _EXCERPT = 160
 _BEFORE = 40
@@ -38,34 +39,61 @@ JOIN conversations c ON c.id = m.conversation
 WHERE m.deleted IS NULL AND c.deleted IS NULL ORDER BY m.id DESC
 """
 
-Terms = list[re.Pattern[str]]
+_ASCII_MARKS = str.maketrans("", "", "*`")
+
+
+class Term(NamedTuple):
+    """A term of a query.
+
+    Attributes:
+        pattern: finds the term in any text.
+        plain: the term in small letters if it is ASCII, without marks that may be unseen; else empty.
+    """
+
+    pattern: re.Pattern[str]
+    plain: str
+
+    def is_in(self, text: str) -> bool:
+        """Returns whether a text has the term. ASCII in ASCII, which is most of what is searched, takes a tenth of the time."""
+        if self.plain and text.isascii():
+            return self.plain in text.translate(_ASCII_MARKS).lower()
+        return self.pattern.search(text) is not None
+
+
+Terms = list[Term]
 
 
 def terms_of(query: str) -> Terms:
-    """Returns a pattern for each term of the query; an empty list for a query that has none."""
+    """Returns the terms of the query; an empty list for a query that has none."""
     terms = re.sub(f"[{_INVISIBLE}]", "", unicodedata.normalize("NFC", query)).split()
     joined = "|".join(sorted((folded for folded in _letters_by_folded() if len(folded) > 1), key=len, reverse=True))
     parts = re.compile(f"{joined}|.", re.IGNORECASE)
-    return [re.compile(_UNSEEN.join(map(_pattern, parts.findall(term)))) for term in terms]
+    return [
+        Term(
+            re.compile(_UNSEEN.join(map(_pattern, parts.findall(term)))),
+            term.lower() if term.isascii() and term == term.translate(_ASCII_MARKS) else "",
+        )
+        for term in terms
+    ]
 
 
 def found(rows: sqlite3.Connection, terms: Terms) -> Iterator[sqlite3.Row]:
     """Yields the matches: titles first, then messages from the newest on; each with `conversation`, `message` and `text`."""
     if terms:
         for query in (_TITLES, _MESSAGES):
-            yield from (row for row in rows.execute(query) if all(term.search(row["text"]) for term in terms))
+            yield from (row for row in rows.execute(query) if all(term.is_in(row["text"]) for term in terms))
 
 
 def excerpt(text: str, terms: Terms) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Returns a line around the first match, and where the terms stand in it."""
-    matches = [match.start() for term in terms if (match := term.search(text))]
+    matches = [match.start() for term in terms if (match := term.pattern.search(text))]
     first = min(matches, default=0)
     start = max(0, first - _BEFORE)
     if start:
         start = text.find(" ", start, first) + 1 or start
     shown = " ".join(text[start : start + 2 * _EXCERPT].split())
     line = ("… " if start else "") + shown[:_EXCERPT] + ("…" if len(shown) > _EXCERPT or len(text) > start + 2 * _EXCERPT else "")
-    return line, _without_overlap(sorted(match.span() for term in terms for match in term.finditer(line)))
+    return line, _without_overlap(sorted(match.span() for term in terms for match in term.pattern.finditer(line)))
 
 
 def _without_overlap(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
