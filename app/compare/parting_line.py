@@ -106,7 +106,7 @@ def parting_words(comparison: Comparison) -> str:
 
 
 def verdict_of(comparison: Comparison) -> tuple[str, ...]:
-    """What a comparison has found, a sentence or two each, as its page says it."""
+    """Returns the findings of a comparison, a sentence or two each, as its page words them."""
     findings = rule_findings(comparison)
     if findings:
         return tuple(filter(None, (*(finding.words for finding in findings), *closing(comparison))))

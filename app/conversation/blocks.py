@@ -340,14 +340,17 @@ class AnswerBlock(Block):
 
     @property
     def _footer_width(self) -> float:
-        room = self.width - BUTTONS * self.style.text.pixelSize() / 15
-        return room - (self.continue_width if self.answer.ended_early and self.may_show_continue else 0)
+        return self._beside_buttons - (self.continue_width if self.answer.ended_early and self.may_show_continue else 0)
+
+    @property
+    def _beside_buttons(self) -> float:
+        return self.width - BUTTONS * self.style.text.pixelSize() / 15
 
     @property
     def may_show_continue(self) -> bool:
         """Whether the button that goes on with an answer leaves room for the longest words beside it."""
-        room = self.width - BUTTONS * self.style.text.pixelSize() / 15 - self.continue_width
-        return room >= QFontMetricsF(self.small).horizontalAdvance(f"  {INVARIANT}")
+        longest = QFontMetricsF(self.small).horizontalAdvance(f"  {INVARIANT}")
+        return self._beside_buttons - self.continue_width >= longest
 
     @property
     def continue_width(self) -> float:

@@ -202,7 +202,7 @@ class Chunk:
         return rect.translated(-self.offset, self.top)
 
     def leave_room(self, below: float) -> None:
-        """Leaves so many pixels below its last line to a scroll bar."""
+        """Reserves pixels below its last line for a scroll bar."""
         self.height += below - self.below
         self.below = below
 

@@ -130,7 +130,7 @@ def of_recommended(model: Recommended, here: bool, free: int | None) -> Entry:
 
 
 def about_recommended(model: Recommended) -> str:
-    """What is said of the chosen one, in sentences."""
+    """Returns sentences about the chosen model."""
     measured = " ".join(model.measured) or "No measurement is known."
     return f"{measured}\nSize and licence stand on its page on the Hub."
 

@@ -85,7 +85,7 @@ class NumberField(QDoubleSpinBox):
 
     @property
     def range_words(self) -> str:
-        """What can be given, as messages say it."""
+        """The values that are possible, as messages word them."""
         return self.allowed.words
 
     @property
@@ -225,7 +225,7 @@ class NumberField(QDoubleSpinBox):
     # Keys
 
     def stepBy(self, steps: int) -> None:
-        """Takes what is typed, and goes so many steps on, within the range."""
+        """Takes the typed number and adds steps to it, within the range."""
         if not self.commit():
             return
         value = round(super().value() + steps * self.singleStep(), DECIMALS)
@@ -300,7 +300,7 @@ class NumberField(QDoubleSpinBox):
 
     @property
     def reason(self) -> str:
-        """What is said below the field; empty for nothing."""
+        """The reason shown below the field; empty for none."""
         return self._reason.text() if self._reason is not None and not self._reason.isHidden() else ""
 
     def _say(self, words: str) -> None:
@@ -393,7 +393,7 @@ class SeedField(NumberField):
 
     @property
     def range_words(self) -> str:
-        """What can be given, as messages say it."""
+        """The values that are possible, as messages word them."""
         return f"{self.allowed.words}, or nothing for a random one"
 
     def _read(self, text: str) -> float:
@@ -419,7 +419,7 @@ class SeedField(NumberField):
         self.lineEdit().setText(text)
 
     def placeholderText(self) -> str:
-        """What the empty field says."""
+        """The text that the empty field shows."""
         return self.lineEdit().placeholderText()
 
     def show_last(self, seed: int | None) -> None:

@@ -77,7 +77,7 @@ class Described:
 
     @property
     def about(self) -> str:
-        """What it does, and for a number its range."""
+        """Returns the description of the setting, with the range of a number."""
         match self.form:
             case Number(allowed):
                 return f"{self.words} Range: {allowed.short}."

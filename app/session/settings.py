@@ -181,7 +181,7 @@ class Settings:
 
 
 def _usual(name: str) -> Any:
-    """What a setting is where nobody recommends anything."""
+    """Returns the value of a setting without a recommendation."""
     return getattr(DecodingOptions() if name in SAMPLING else Settings(), name)
 
 
@@ -194,7 +194,7 @@ def _is_recommendation(name: object, value: object) -> bool:
 
 
 def _firm(pair: Iterable[Any]) -> tuple[Any, ...]:
-    """As a file of JSON holds it, but with tuples."""
+    """Returns a JSON value with tuples in place of lists."""
     return tuple(tuple(part) if isinstance(part, list) else part for part in pair)
 
 

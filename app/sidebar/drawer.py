@@ -78,7 +78,7 @@ class Drawer(QObject):
         return widget.window() is self._row.window() and not inside
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """What is clicked outside gets the click, too."""
+        """Passes a click outside on to the widget below."""
         if watched is self._row:
             if event.type() == QEvent.Type.Resize and self.is_open:
                 self._fit()

@@ -127,7 +127,7 @@ def dropped_anything(data: QMimeData) -> list[Path]:
 
 
 def contents_of(path: Path) -> Contents:
-    """What is in a folder, or what a file is."""
+    """Returns the contents of a folder, or the kind of a file."""
     if not path.is_dir():
         return _of_file(path)
     try:

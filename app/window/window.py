@@ -979,7 +979,7 @@ class Window(QMainWindow):
         return False
 
     def changeEvent(self, event: QEvent) -> None:
-        """Who comes back to the window finds what other windows have done meanwhile."""
+        """Shows the changes of other windows when the user comes back."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow() and self._painted and not self._closed:
             self.chats.look()

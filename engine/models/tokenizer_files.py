@@ -154,7 +154,7 @@ def _listed(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
 
 
 def _values(entry: object) -> Iterable[object]:
-    """What a list has, or an object behind its keys."""
+    """Returns the entries of a list, or the values of an object."""
     return entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ()
 
 
