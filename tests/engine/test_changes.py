@@ -194,13 +194,17 @@ HEADS = [(*pair, beside) for pair in itertools.product(KINDS, KINDS) if "head" i
 BLOCKS = [("none", "block", "block"), ("head", "block", None), ("block", "draft", "head"), ("block", "none", "none")]
 
 
-@pytest.mark.parametrize(("start", "to", "beside"), [*PAIRS, *HEADS, *BLOCKS])
+@pytest.mark.parametrize(
+    ("start", "to", "beside"), [*PAIRS, *BLOCKS, *(pytest.param(*head, marks=pytest.mark.full) for head in HEADS)]
+)
 def test_the_drafter_may_change_at_every_round(plain: dict[float, Answer], start: str, to: str, beside: str | None) -> None:
     swept(plain, start, lambda answer: answer.switch_to(to), beside)
 
 
 @pytest.mark.parametrize(("rule", "to"), [*itertools.permutations(RULES, 2)])
-@pytest.mark.parametrize(("kind", "temperature"), [("draft", 0.7), ("head", 0.7), ("head", 0.0), ("block", 0.7)])
+@pytest.mark.parametrize(
+    ("kind", "temperature"), [("draft", 0.7), ("head", 0.7), pytest.param("head", 0.0, marks=pytest.mark.full), ("block", 0.7)]
+)
 def test_the_rule_may_change_at_every_round(
     plain: dict[float, Answer], kind: str, temperature: float, rule: Rule, to: Rule
 ) -> None:

@@ -233,7 +233,9 @@ def test_the_answer_clock_and_the_zoom_have_buttons(qtbot: QtBot, open_window: O
 
 
 @pytest.mark.parametrize("page", PANEL_PAGES)
-@pytest.mark.parametrize(("width", "height", "scale"), [(940, 600, 1.0), (1280, 800, 1.4), (2560, 1440, 1.0)])
+@pytest.mark.parametrize(
+    ("width", "height", "scale"), [(940, 600, 1.0), (1280, 800, 1.4), pytest.param(2560, 1440, 1.0, marks=pytest.mark.full)]
+)
 def test_every_page_paints_at_every_size(open_window: Open, page: str, width: int, height: int, scale: float) -> None:
     window = open_window(text_scale=scale, panel_page=page)
     for appearance in ("dark", "light"):
