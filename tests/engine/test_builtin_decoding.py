@@ -50,13 +50,13 @@ def test_temperature_0_gives_the_tokens_of_mlx_lm_where_a_long_repeat_is_copied(
 
 @pytest.fixture(scope="module")
 def seeded(builtin: LoadedModel) -> list[Comparison]:
-    """Answers at temperature 0.8, 192 tokens."""
+    """Answers at temperature 0.8, 384 tokens."""
     settings = [
         [("builtin-draft", "gumbel", 1), ("builtin-draft", "match", 3), ("head", "gumbel", 3)],
         [("builtin-draft", "gumbel", 6), ("head", "match", 5), ("ngram", "gumbel", 4)],
     ]
     prompts = enumerate(read_prompts(limit=2))
-    return [result for one, of_it in zip(prompts, settings, strict=True) for result in compare(builtin, [one], 32, of_it, 0.8)]
+    return [result for one, of_it in zip(prompts, settings, strict=True) for result in compare(builtin, [one], 64, of_it, 0.8)]
 
 
 def test_one_seed_gives_one_text(seeded: list[Comparison]) -> None:
