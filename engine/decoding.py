@@ -26,7 +26,6 @@ from engine.drafters.base import (
     Listener,
     Proceed,
     Proposals,
-    always,
     begin_with,
     hearing,
     listener_of,
@@ -219,8 +218,6 @@ class _Run:
         self.started = 0.0
         self.queued: _Queued | None = None
         self.silence = _Silence()
-        self.unread: list[int] = []  # tokens of the prompt that the first round reads
-        self.is_late = False  # whether the drafter has to hear those before it can begin
         self._check()
 
     def _empty_cache(self, loaded: LoadedModel | None) -> list[Any]:
@@ -287,10 +284,7 @@ class _Run:
                     self.drafter.finish()
 
     def _prefill(self) -> bool:
-        """Reads all but the last prompt token; the first round verifies from there. A few that are new after a kept cache are
-        left for it to read as well: a pass less before the first token. A drafter that listens begins behind that pass, so this
-        first round is a plain one, which may be seen in the text under some rules, and is avoided there; and so it is where it
-        has not heard what was kept, since it would have the target read all of that within the round. False if cancelled."""
+        """Reads all but the last prompt token; the first round verifies from there. Returns False if cancelled."""
         read = caches.cache_length(self.cache) or 0
 
         def proceed(done: int, total: int) -> bool:
@@ -303,31 +297,12 @@ class _Run:
         if listener is not None:
             listener.listen(self.target, self.committed)
             heard = hearing(listener, proceed, read)
-        rest = self.committed[read:-1]
-        if (
-            read
-            and (listener is None or self._may_begin_late(listener, read))
-            and self.links is None
-            and not self._is_staged(0)
-            and caches.goes_with_a_round(self.model, self.cache, len(rest), self.vocab_size)
-        ):
-            self.unread = rest
-            caches.watch(self.cache)
-            if not proceed(0, len(rest)):
-                return False
-            if listener is not None:
-                self.is_late = True
-                return True
-        else:
-            if not caches.read_prompt(self.model, self.cache, rest, heard):
-                return False
-            caches.check_cache(self.cache, self.prompt_length - 1, "target")
-            caches.mark(self.cache)
-            caches.watch(self.cache)
+        if not caches.read_prompt(self.model, self.cache, self.committed[read:-1], heard):
+            return False
+        caches.check_cache(self.cache, self.prompt_length - 1, "target")
+        caches.mark(self.cache)
+        caches.watch(self.cache)
         return self.drafter is None or begin_with(self.drafter, self.committed, self.options.kv_bits, self._proceed)
-
-    def _may_begin_late(self, listener: Listener, read: int) -> bool:
-        return (self.shaper.greedy or self.options.rule in INVARIANT_RULES) and listener.lacks_none_before(read)
 
     def _proceed(self, done: int, total: int) -> bool:
         return not self.control.stopped
@@ -378,7 +353,6 @@ class _Run:
             listener.listen(self.target, self.committed)
         if self._queued_for(listener) is None:
             self.clock.take_waited()  # what was queued for the old one is no part of the new one's first round
-        self.is_late = False
         return begin_with(drafter, self.committed, self.options.kv_bits, self._proceed)
 
     def _room(self) -> int:
@@ -405,10 +379,7 @@ class _Run:
         inputs = self._inputs(proposals)
         if self.links is not None:
             self.links.timed = staged
-        if self.unread:
-            logits, features, began = self._read_and_forward(inputs, began)
-        else:
-            logits, features = self._forward(inputs)
+        logits, features = self._forward(inputs)
         if staged or computes_on_host():
             self.control.waits()
             mx.async_eval(logits)  # of many operations the CPU back-end takes a few, and has the caller wait until it has all
@@ -515,25 +486,6 @@ class _Run:
         """The pass that was queued for the next round, if it is of use where this listener, or none, is to hear of it."""
         return self.queued if self.queued is not None and self.queued.serves(listener) else None
 
-    def _read_and_forward(self, inputs: mx.array, began: float) -> tuple[mx.array, mx.array | None, float]:
-        """As `_forward` in the first round, whose pass reads what is left of the prompt, too; and when the round began, without
-        that: the pass is told apart by its rows."""
-        left, self.unread = self.unread, []
-        before = self.clock()
-        logits = self.model(mx.concatenate([mx.array(left, dtype=mx.int32), inputs])[None], cache=self.cache)[0]
-        reading = (self._evaluated(logits) - before) * len(left) / (len(left) + int(inputs.shape[0]))
-        self.control.on_prefill(len(left), len(left))
-        self.started = began + reading
-        listener = listener_of(self.drafter)
-        if listener is None:
-            return logits[len(left) :], None, self.started
-        features = listener.take_features()
-        if self.is_late:
-            self.is_late = False
-            listener.hear(len(self.committed) - 1 - len(left), len(left), features)
-            begin_with(listener, self.committed, self.options.kv_bits, always)
-        return logits[len(left) :], features[len(left) :], self.started
-
     def _queue_plain(self, judgement: Judgement, arrays: list[mx.array]) -> float:
         """Where the next round will be a plain one, starts its forward pass before the host looks at this round's token.
 
@@ -569,7 +521,7 @@ class _Run:
     def _propose(self, noise: RoundNoise) -> Proposals | None:
         limit = self._limit()
         self.statistics, self.chances, self.outlook = None, (), None
-        if self.drafter is None or limit < 1 or self.is_late:
+        if self.drafter is None or limit < 1:
             self.outlook = None if self.drafter is None else self._outlook(None)
             self.silence.hear(False)
             return None
@@ -592,7 +544,7 @@ class _Run:
             return None
         if proposals is not None:
             return replace(found, skipped=None)
-        return replace(found, skipped="reading" if self.is_late else "last" if self._room() < 2 else found.skipped)
+        return replace(found, skipped="last" if self._room() < 2 else found.skipped)
 
     def _judge(self, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Judgement:
         if proposals is None:

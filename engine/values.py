@@ -312,7 +312,7 @@ class Outlook:
         copies: whether proposals were at hand that cost nothing but their verification.
         drafter: whom this is about, where several could propose.
         skipped: why there are no proposals although nothing rests: `measured` is for the time of a plain round, `last` has room
-            for one token only, and `reading` reads the rest of the prompt, too.
+            for one token only, and `reading`, in older traces only, reads the rest of the prompt, too.
     """
 
     gamma: int

@@ -130,13 +130,9 @@ class ListeningAutomatic(Automatic):
         """As in `Listener`."""
         self._listener.listen(target, tokens)
 
-    def lacks_none_before(self, start: int) -> bool:
+    def hear(self, start: int, rows: int) -> None:
         """As in `Listener`."""
-        return self._listener.lacks_none_before(start)
-
-    def hear(self, start: int, rows: int, features: mx.array | None = None) -> None:
-        """As in `Listener`."""
-        self._listener.hear(start, rows, features)
+        self._listener.hear(start, rows)
 
     def take_features(self) -> mx.array:
         """As in `Listener`."""

@@ -329,12 +329,8 @@ class Listener(Drafter, Protocol):
     def listen(self, target: Any, tokens: Sequence[int]) -> None:
         """A text is about to be read by this target (as `decode` was given it). Comes before `begin`."""
 
-    def lacks_none_before(self, start: int) -> bool:
-        """Whether it has heard all of the text before a position, or wants nothing: what follows is all that it lacks."""
-
-    def hear(self, start: int, rows: int, features: mx.array | None = None) -> None:
-        """The target has just read `rows` tokens of the text from position `start` on. `features`: (at least rows, width), where
-        those of its newest pass have been taken already."""
+    def hear(self, start: int, rows: int) -> None:
+        """The target has just read `rows` tokens of the text from position `start` on."""
 
     def take_features(self) -> mx.array:
         """(rows, width) of the target's newest forward pass, lazy."""

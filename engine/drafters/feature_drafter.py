@@ -142,21 +142,17 @@ class FeatureDrafter:
         if self._lookup is not None:
             self._lookup.restart(tokens)
 
-    def lacks_none_before(self, start: int) -> bool:
-        """As in `Listener`."""
-        return self._is_full or self._rows >= start
-
     def take_features(self) -> mx.array:
         """(rows, taps x hidden) of the target's newest forward pass, lazy."""
         assert self._taps is not None, "the target is known before it runs"
         return self._taps.take()
 
-    def hear(self, start: int, rows: int, features: mx.array | None = None) -> None:
+    def hear(self, start: int, rows: int) -> None:
         """The target has just read `rows` tokens from position `start` on.
 
         Features that do not follow on the rows there are are of no use: `begin` then reads the text again.
         """
-        features = self.take_features() if features is None else features
+        features = self.take_features()
         if start <= self._rows < start + rows:
             self._add(features[self._rows - start : rows])
             self._fuse()

@@ -39,12 +39,6 @@ SMALLEST_CHUNK, SMALLEST_ON_GPU, LARGEST_CHUNK = 16, 128, 2048
 """A GPU computes products of quantised matrices in tiles of 32 rows, and reads nearly all experts of a mixture for a dozen tokens
 already, so a large model that is given fewer tokens at once wastes most of either. The smallest GPUs have no room for one."""
 
-ROWS_OF_A_PASS = 14
-"""A pass of one row takes about as long as so many further rows of a longer one do on a processor with a few cores."""
-ROWS_ON_GPU = 8
-"""The same on a GPU: the smallest of Apple's reads 4-bit weights, at 68 GB/s, in the time in which it multiplies them with eight
-rows at GPU_SPEED. Assumed and not measured, for the same reason as that speed: the width of a pass decides its last bits."""
-
 MARKED_BYTES = 2**29
 """What the marks of one cache may take; the oldest go first."""
 
@@ -323,18 +317,6 @@ def read_prompt(
         if not proceed(done, total):
             return False
     return True
-
-
-def goes_with_a_round(model: Any, cache: Sequence[Any], tokens: int, vocab_size: int) -> bool:
-    """Whether so many tokens of a prompt are better read together with the first round than in a pass before it: few enough that
-    their logits, which nobody looks at, take less than a pass of one row does. Layers that are marked before a round begins do
-    not allow it."""
-    if not 0 < tokens <= chunk_size(model) or any(isinstance(layer, OURS) for layer in leaves_of(cache)):
-        return False
-    width = getattr(getattr(model, "args", None), "hidden_size", None)
-    parameters = get_total_parameters(model) if isinstance(model, nn.Module) else 0
-    share = min(1.0, vocab_size * width / parameters) if width and parameters else 1.0
-    return tokens * share <= (ROWS_OF_A_PASS if _on_cpu() else ROWS_ON_GPU)
 
 
 def require_rollback(cache: Sequence[Any], whose: str) -> None:

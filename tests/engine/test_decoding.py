@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from types import SimpleNamespace
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -15,7 +14,7 @@ from mlx_lm.models.cache import QuantizedKVCache, RotatingKVCache
 from mlx_lm.models.cache import make_prompt_cache as made_by_mlx_lm
 from mlx_lm.sample_utils import make_logits_processors
 
-from engine import clock, metrics
+from engine import metrics
 from engine.decoding import Control, DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter
@@ -24,7 +23,6 @@ from engine.models.loaded import LoadedModel
 from engine.target import prompt_cache as caches
 from engine.target.prompt_cache import cache_length, make_prompt_cache
 from engine.types import RULES, Round
-from tests.engine.rounds.test_draft_length import OnAClock
 from tests.engine.small_models import (
     PROMPT,
     emitted_ids,
@@ -537,63 +535,3 @@ def test_impossible_options_are_refused_by_name(name, values):
     for value in values:
         with pytest.raises(ValueError, match=name):
             DecodingOptions(**{name: value})
-
-
-# What is new after a kept cache
-
-
-def second_turn(kind: str, late: bool, monkeypatch: pytest.MonkeyPatch, **options) -> tuple[list[Round], list[int]]:
-    """The rounds of a turn that goes on from a kept cache with ten new tokens, and the rows of each pass of several over
-    them. A pass takes 20 ms and 2 for each row."""
-    target = OnAClock(TARGET)
-    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
-    monkeypatch.setattr(caches, "ROWS_OF_A_PASS", 14 if late else 0)
-    history, new = PROMPT * 3, [5, 9, 2, 7, 5, 9, 2, 8, 1, 3]
-    cache = make_prompt_cache(TARGET)
-    mx.eval(TARGET(mx.array(history)[None], cache=cache))
-    passes: list[int] = []
-    original = OnAClock.__call__
-
-    def counting(model: OnAClock, tokens: mx.array, cache=None) -> mx.array:
-        passes.append(int(tokens.shape[1]))
-        return original(model, tokens, cache)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(OnAClock, "__call__", counting)
-        asked = DecodingOptions(max_tokens=30, phase_every=0, seed=4, gamma=3, **options)
-        rounds = list(decode(target, [*history, *new], drafter(kind), asked, cache=cache))
-    assert cache_length(cache) == len(history) + len(new) + 29
-    return rounds, [rows for rows in passes if rows > 1]
-
-
-@pytest.mark.parametrize("kind", ["none", "ngram", "other"])
-@pytest.mark.parametrize("rule", ["match", "rejection"])
-def test_a_few_new_tokens_after_a_kept_cache_are_read_with_the_first_round(
-    kind: str, rule: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before, apart = second_turn(kind, False, monkeypatch, rule=rule)
-    rounds, together = second_turn(kind, True, monkeypatch, rule=rule)
-    first = len(rounds[0].proposals)
-    assert together[0] == 10 + first and 9 in apart and 9 not in together
-    if same_up_to_near_ties(rounds, emitted_ids(before)):
-        assert [len(each.proposals) for each in rounds] == [len(each.proposals) for each in before]
-    assert not metrics.violations(rounds) and rounds[0].rows == 1 + first
-    share = (20 + 2 * together[0]) * (1 + first) / together[0]
-    assert rounds[0].started == 0
-    assert rounds[0].milliseconds.total == pytest.approx(share, abs=0.01), "what reading took is no part of the round"
-
-
-def test_many_new_tokens_or_layers_that_are_marked_are_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = make_prompt_cache(TARGET)
-    assert [caches.goes_with_a_round(TARGET, cache, tokens, 128) for tokens in (0, 1, 500)] == [False, True, False]
-    assert not caches.goes_with_a_round(TARGET, make_prompt_cache(tiny_sliding_window(1)), 1, 128)
-
-
-@pytest.mark.parametrize("on_cpu", [True, False])
-def test_how_many_new_tokens_are_few_is_the_devices_figure(on_cpu: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a vocabulary in which all parameters lie, every row costs what one more row of a pass does."""
-    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.cpu if on_cpu else mx.gpu))
-    cache = make_prompt_cache(TARGET)
-    most = max(tokens for tokens in range(1, 40) if caches.goes_with_a_round(TARGET, cache, tokens, 10**9))
-    assert most == (caches.ROWS_OF_A_PASS if on_cpu else caches.ROWS_ON_GPU)
-    assert caches.ROWS_OF_A_PASS != caches.ROWS_ON_GPU

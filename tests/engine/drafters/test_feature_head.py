@@ -25,7 +25,6 @@ from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
 from engine.rounds.draft_length import AutoGamma
 from engine.rounds.drafter_choice import DrafterChoice
-from engine.rounds.machine_costs import MachineCosts
 from engine.target import prompt_cache
 from engine.target.distribution import Shaper
 from engine.target.layer_taps import tap
@@ -238,31 +237,6 @@ def test_after_an_edit_a_head_goes_on_where_the_cache_of_the_target_does(target,
         assert [p.q for p in ours.proposals] == pytest.approx([p.q for p in theirs.proposals], abs=1e-4)
 
 
-@pytest.mark.parametrize(("rule", "together"), [("gumbel", True), ("match", True), ("rejection", False)])
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_head_hears_a_few_new_tokens_with_the_first_round_where_no_text_tells(target, monkeypatch, rule, together, alone):
-    head, options = random_head(), replace(OPTIONS, rule=rule)
-    used = FeatureHead(head, target) if alone else ListeningAutomatic([NGram(), FeatureHead(head, target)])
-    cache, passes = make_prompt_cache(target), []
-    text = [*PROMPT, *emitted(decode(target, PROMPT, used, options, cache=cache))]
-    longer = [*text, 8, 1, 2, 7]
-    fresh = emitted(decode(target, longer, FeatureHead(head, target), options))
-    original = type(target).__call__
-    monkeypatch.setattr(
-        type(target), "__call__", lambda self, x, *a, **k: passes.append(x.shape[1]) or original(self, x, *a, **k)
-    )
-    monkeypatch.setattr(prompt_cache, "ROWS_OF_A_PASS", 14)
-    again = list(decode(target, longer, used, options, cache=cache))
-    assert passes[1:3] == ([5, 1 + len(again[1].proposals)] if together else [4, 1 + len(again[0].proposals)])
-    assert bool(again[0].proposals) is not together and again[1].proposals, "it knows all rows from then on"
-    assert not together or emitted(again) == fresh == emitted(decode(target, longer, None, options))
-    anew = FeatureHead(head, target)
-    anew.listen(target, longer)
-    assert anew.begin(longer)
-    heard, read = ((each if alone or each is anew else each._listener)._feature_rows(0, len(longer) - 1) for each in (used, anew))
-    np.testing.assert_allclose(np.array(heard), np.array(read), atol=1e-4)
-
-
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_head_that_has_not_heard_what_was_kept_has_it_read_before_the_first_round(target, monkeypatch, alone):
     cache, control = make_prompt_cache(target), Control()
@@ -279,15 +253,6 @@ def test_a_head_that_has_not_heard_what_was_kept_has_it_read_before_the_first_ro
     monkeypatch.setattr(feature_drafter, "read_prompt", lambda *given: control.stop() or original(*given))  # type: ignore[func-returns-value]
     trim_to(cache, len(text) - 5, "target")
     assert not list(decode(target, text, drafter(), OPTIONS, cache=cache, control=control)), "a stop ends it"
-
-
-def test_a_round_that_also_reads_says_so(target):
-    head = FeatureHead(random_head(), target)
-    costs = MachineCosts({rows: 40.0 + rows for rows in range(1, 17)}, {head.name: (2.0, 2.0)})
-    options, cache = replace(OPTIONS, gamma="auto"), make_prompt_cache(target)
-    text = [*PROMPT, *emitted(decode(target, PROMPT, head, options, cache=cache))]
-    first, *_ = decode(target, [*text, 8, 1, 2, 7], head, options, cache=cache, costs=costs)
-    assert not first.proposals and first.outlook is not None and first.outlook.skipped == "reading"
 
 
 @pytest.mark.parametrize("alone", [True, False])
