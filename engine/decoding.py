@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -23,13 +23,11 @@ from engine.drafter_kinds import NO_DRAFTER
 from engine.drafters.base import (
     Drafter,
     DraftPen,
-    Listener,
     Proceed,
     Proposals,
     begin_with,
     hearing,
     listener_of,
-    may_copy,
     sets_own_length,
     statistics_of,
 )
@@ -43,7 +41,7 @@ from engine.rounds import device_sums
 from engine.rounds.device_sums import DeviceSums
 from engine.rounds.draft_length import AutoGamma, FixedGamma
 from engine.rounds.drafter_choice import DrafterChoice
-from engine.rounds.machine_costs import QUEUEING_SAVES, MachineCosts
+from engine.rounds.machine_costs import MachineCosts
 from engine.rounds.other_draws import HostDraws, OtherDraws, later_draws, other_draws
 from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
 from engine.rounds.text_stream import AnswerText
@@ -130,38 +128,6 @@ class _Stages:
     communication: float | None = None  # milliseconds
 
 
-class _Queued(NamedTuple):
-    """A plain pass that was queued for the next round."""
-
-    logits: mx.array
-    listener: Listener | None
-    features: mx.array | None  # for the listener, if there is one
-
-    def serves(self, listener: Listener | None) -> bool:
-        """Whether it is of use in a round that this listener, or none, is to hear of."""
-        return listener is None or listener is self.listener
-
-
-class _Silence:
-    """Whether a drafter is silent `now`, in the round under way, and how it has been of late."""
-
-    def __init__(self) -> None:
-        self.now = False
-        self._broken, self._rounds = 0.6, 12.0  # silences that the next round broke, of so many silent rounds
-
-    def hear(self, proposes: bool, draws: bool = False) -> None:
-        """A round in which it was asked. Where it was to draw (`draws`), that was known beforehand and breaks no silence."""
-        if self.now and not draws:
-            self._broken = 0.95 * self._broken + proposes
-            self._rounds = 0.95 * self._rounds + 1
-        self.now = not proposes
-
-    def lasts(self, saved: float) -> bool:
-        """Whether it pays to queue a pass for the next round, which saves this share of it: a silence will probably last until
-        then. Copies that break it take a pass of their own."""
-        return self._broken < saved * self._rounds
-
-
 class _Run:
     """The state of one answer."""
 
@@ -202,8 +168,6 @@ class _Run:
         self.answer_start = self.prompt_length - given
         self.cache = cache if cache is not None else self._empty_cache(loaded)
         self.queues = caches.can_hide(self.cache)
-        saved = QUEUEING_SAVES if costs is None else costs.saved
-        self.queueing_saves = saved if self.queues and options.phase_every != 1 else 0.0
         self.gamma = self._new_gamma()
         self.links: Any = getattr(self.model, "links", None)  # of a target that is split: what times its communication
         self.vocab_size = caches.logits_width(self.model)
@@ -216,8 +180,7 @@ class _Run:
         self.text.begin(self.committed[self.answer_start :])
         self.index = 0
         self.started = 0.0
-        self.queued: _Queued | None = None
-        self.silence = _Silence()
+        self.queued: mx.array | None = None  # (1, vocab) logits of a plain pass that was queued for the next round
         self._check()
 
     def _empty_cache(self, loaded: LoadedModel | None) -> list[Any]:
@@ -324,7 +287,6 @@ class _Run:
             # What the rounds said of one drafter says nothing of another, nor what they said under one rule of another rule.
             if drafter is not self.drafter and self.drafter is not None:
                 self.drafter.finish()
-                self.silence = _Silence()
             self.options, self.drafter = options, drafter
             self.gamma = self._new_gamma()
         return has_caught_up
@@ -342,17 +304,17 @@ class _Run:
             return AutoGamma()
         draws = drafter.has_distribution
         if self.costs is None:
-            return AutoGamma(draws=draws, saves=self.queueing_saves)
+            return AutoGamma(draws=draws)
         alpha = self.costs.alpha(drafter.name, self.options.temperature)
-        return AutoGamma(self.costs.extra(drafter.name, draws), draws, alpha, self.queueing_saves)
+        return AutoGamma(self.costs.extra(drafter.name, draws), draws, alpha)
 
     def _begin(self, drafter: Drafter) -> bool:
         """A drafter catches up with the committed tokens; whether it got there."""
         caches.require_rollback(self.cache, "target")
         if (listener := listener_of(drafter)) is not None:
             listener.listen(self.target, self.committed)
-        if self._queued_for(listener) is None:
-            self.clock.take_waited()  # what was queued for the old one is no part of the new one's first round
+        self.queued = None  # rounds with a drafter begin with a pass of their own
+        self.clock.take_waited()
         return begin_with(drafter, self.committed, self.options.kv_bits, self._proceed)
 
     def _room(self) -> int:
@@ -366,7 +328,7 @@ class _Run:
         return min(MAX_GAMMA if is_free else self.gamma.choose(), self._room() - 1)
 
     def _round(self) -> Round:
-        staged, was_queued = self._is_staged(self.index), self._queued_for(listener_of(self.drafter)) is not None
+        staged, was_queued = self._is_staged(self.index), self.queued is not None
         position = len(self.committed)
         began = self.clock() - self.clock.take_waited()
         reach = near_ties.RANGE * self.shaper.inverse_temperature if self.options.analyse else 0.0
@@ -439,7 +401,7 @@ class _Run:
                 self.hand_over(complete)
             else:
                 finished = replace(complete(), milliseconds=_milliseconds(stages, self.clock() - ahead))
-        self.gamma.observe(finished, self.chances, queues=self.queued is not None)
+        self.gamma.observe(finished, self.chances)
         self.index += 1
         if self.index % CLEAR_CACHE_EVERY == 0:
             mx.clear_cache()
@@ -464,75 +426,48 @@ class _Run:
         return self.options.phase_every > 0 and index % self.options.phase_every == self.options.phase_every - 1
 
     def _forward(self, inputs: mx.array) -> tuple[mx.array, mx.array | None]:
-        """(rows, vocab) logits of the target after each input, and for a listener (rows, width) features of the same pass.
-
-        A queued plain step is used, and what is proposed behind it takes a pass of its own. One that was queued before the
-        listener came is dropped.
-        """
+        """(rows, vocab) logits of the target after each input, and for a listener (rows, width) features of the same pass."""
+        queued, self.queued = self.queued, None
+        if queued is not None:
+            caches.show_newest(self.cache)
+            return queued, None
+        logits = self.model(inputs[None], cache=self.cache)[0]
         listener = listener_of(self.drafter)
-        queued, self.queued = self._queued_for(listener), None
-        if queued is None:
-            logits = self.model(inputs[None], cache=self.cache)[0]
-            return logits, None if listener is None else listener.take_features()
-        caches.show_newest(self.cache)
-        logits, features = queued.logits, None if listener is None else queued.features
-        if inputs.shape[0] > 1:
-            logits = mx.concatenate([logits, self.model(inputs[None, 1:], cache=self.cache)[0]])
-            if listener is not None and features is not None:
-                features = mx.concatenate([features, listener.take_features()])
-        return logits, features
-
-    def _queued_for(self, listener: Listener | None) -> _Queued | None:
-        """The pass that was queued for the next round, if it is of use where this listener, or none, is to hear of it."""
-        return self.queued if self.queued is not None and self.queued.serves(listener) else None
+        return logits, None if listener is None else listener.take_features()
 
     def _queue_plain(self, judgement: Judgement, arrays: list[mx.array]) -> float:
-        """Where the next round will be a plain one, starts its forward pass before the host looks at this round's token.
+        """Without a drafter, starts the forward pass of the next round before the host looks at this round's token.
 
-        Only the pass is queued, with the features that a listener is to hear of it: the draw is made with the options of its own
-        round. What the host will look at goes first:
+        Only the pass is queued: the draw is made with the options of its own round. What the host will look at goes first:
         the device works in order, and the host would wait for the whole pass otherwise.
 
         Returns:
             Seconds that this took, most of a pass on the CPU back-end, which has its caller wait. They count for the next round:
-            the first round of several plain ones would seem to take two passes otherwise, and the last next to none.
+            the first round would seem to take two passes otherwise, and the last next to none.
         """
-        if not self._plain_follows() or self._room() < 2 or self._is_staged(self.index + 1) or not self.queues:
+        is_needed = self.drafter is None and self._room() >= 2
+        if not is_needed or self._is_staged(self.index + 1) or not self.queues:
             return 0.0
         mx.async_eval(*arrays)
         began = self.clock()
-        logits, listener = self.model(judgement.token.reshape(1, 1), cache=self.cache)[0], listener_of(self.drafter)
-        self.queued = _Queued(logits, listener, None if listener is None else listener.take_features())
-        mx.async_eval(logits)
+        self.queued = self.model(judgement.token.reshape(1, 1), cache=self.cache)[0]
+        mx.async_eval(self.queued)
         caches.hide_newest(self.cache)
         ahead = self.clock() - began
         self.clock.count_ahead(ahead)
         return ahead
-
-    def _plain_follows(self) -> bool:
-        """Whether the next round will go without proposals: surely without a drafter, or while one rests that only draws, and
-        probably while nobody is to draw and copies were seldom of late. One that draws has its first step queued instead."""
-        if self.drafter is None:
-            return True
-        if not self.silence.now or (self.drafter.has_distribution and not self.gamma.rests_on):
-            return False
-        return not may_copy(self.drafter) or self.silence.lasts(self.queueing_saves)
 
     def _propose(self, noise: RoundNoise) -> Proposals | None:
         limit = self._limit()
         self.statistics, self.chances, self.outlook = None, (), None
         if self.drafter is None or limit < 1:
             self.outlook = None if self.drafter is None else self._outlook(None)
-            self.silence.hear(False)
             return None
-        draws = self.drafter.has_distribution and not self.gamma.rests
-        self.gamma.enter(self._queued_for(listener_of(self.drafter)) is not None)
         worth = self.gamma if isinstance(self.gamma, AutoGamma) else None
         chooser = self.gamma if isinstance(self.gamma, DrafterChoice) else None
         expected = limit if worth is None and chooser is None else 1
         pen = DraftPen(self.shaper, self.options.rule, noise, self.committed, self.vocab_size, worth, expected, chooser)
         proposals = self.drafter.propose(pen.limit_of(self.drafter, limit), pen)
-        self.silence.hear(proposals is not None, draws)
         self.chances = pen.chances
         self.statistics, self.outlook = statistics_of(self.drafter), self._outlook(proposals)
         return proposals

@@ -80,8 +80,6 @@ def measure(
         return
     if any(rows not in costs.rows for rows in ROWS):
         yield from _measure_rows(target, costs, clock)
-    if costs.queueing_saves is None:
-        yield from _measure_queueing(target, costs, clock)
     for member in getattr(drafter, "members", {"": drafter}).values():
         if member is not None and member.has_distribution and member.name not in costs.steps:
             yield from _measure_steps(target, member, costs, clock)
@@ -95,17 +93,6 @@ def _measure_rows(target: LoadedModel, costs: MachineCosts, clock: Clock | None)
         yield
     costs.rows = {rows: _usual(times) for rows, times in seen.items()}
     costs.rows[1] = min(costs.rows.values())  # one row takes no longer than several: else its rounds were disturbed
-
-
-def _measure_queueing(target: LoadedModel, costs: MachineCosts, clock: Clock | None) -> Generator[None, None, None]:
-    silent = _Told()
-    seen = defaultdict[bool, list[float]](list)
-    for drafter in (silent, None) * 3:  # in turns, since the machine may slow down meanwhile
-        for _, finished in _rounds(target, drafter, OPTIONS, (1,), silent.ask, clock):
-            seen[finished.queued].append(finished.milliseconds.total)
-            yield
-    # A target that cannot take a pass back has none queued.
-    costs.queueing_saves = max(0.0, 1 - _usual(seen[True] or seen[False]) / _usual(seen[False]))
 
 
 def _measure_steps(

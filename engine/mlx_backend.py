@@ -178,7 +178,7 @@ class MlxBackend:
                 path = Path(name).expanduser()  # one that begins in the folder where a command was given means nothing now
                 is_another = path.is_absolute() and path.exists() and not path.samefile(target.path)
                 if is_another and self._kind_of(name).follows_text:
-                    faster[AutoGamma(extra, True, alpha, costs.saved).faster()] = name
+                    faster[AutoGamma(extra, True, alpha).faster()] = name
         most = max(faster, default=0.0)
         return [faster[most]] if most > 1 + MARGIN else []
 
@@ -217,11 +217,11 @@ class MlxBackend:
         from engine.measuring import measure
 
         costs = self._costs_of(target)
-        before = len(costs.rows), len(costs.steps), costs.queueing_saves
+        before = len(costs.rows), len(costs.steps)
         try:
             yield from measure(target, drafter, costs)
         finally:
-            if (len(costs.rows), len(costs.steps), costs.queueing_saves) != before:
+            if (len(costs.rows), len(costs.steps)) != before:
                 self._kept_costs.save()
 
     def _costs_of(self, target: Any) -> MachineCosts:

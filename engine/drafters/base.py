@@ -281,7 +281,6 @@ class Drafter(Protocol):
     It may have more, which `sets_own_length` and `statistics_of` look for:
         sets_own_length: True if `propose` knows best how many proposals pay, so that an automatic gamma leaves it to that.
         members: by name, of one that is several.
-        may_copy: False for a `Copier` that is not to copy.
         statistics: `DrafterStatistics` of the latest `propose`.
         keep_keys_in: called before `begin` with the bits of the target's K/V cache, None for full precision. One with such a
             cache of its own follows, and forgets what it has read if they change.
@@ -354,12 +353,6 @@ def hearing(listener: Listener, proceed: Proceed, first: int = 0) -> Proceed:
 def listener_of(drafter: Drafter | None) -> Listener | None:
     """The drafter, if it wants the target's features."""
     return drafter if hasattr(drafter, "take_features") else None  # type: ignore[return-value]
-
-
-def may_copy(drafter: Drafter) -> bool:
-    """Whether it, or one of its members, may propose although it is not to draw."""
-    members = getattr(drafter, "members", {"": drafter}).values()
-    return any(getattr(each, "may_copy", isinstance(each, Copier)) or not each.has_distribution for each in members)
 
 
 def sets_own_length(drafter: Drafter | None) -> bool:

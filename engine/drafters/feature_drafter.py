@@ -171,11 +171,6 @@ class FeatureDrafter:
 
     # Copies
 
-    @property
-    def may_copy(self) -> bool:
-        """Whether it was made to copy as well."""
-        return self._lookup is not None
-
     def copies(self, limit: int) -> list[float]:
         """The chances of at most `limit` tokens that it would copy now; none where it would draw. Copies seldom end after one."""
         copied, share = self._copy_after(())

@@ -36,11 +36,9 @@ SLOPE_WEIGHT = 6.0
 """How much that counts beside what was measured: as much as so many rounds that are one proposal off the mean."""
 MEASURED_WEIGHT = 8.0
 """The same where the machine's costs were measured beforehand, with a short text: over a long one rows may cost twice as much."""
-FIRST_WEIGHT, BACK_WEIGHT, QUEUED_WEIGHT = 1.0, 4.0, 4.0
-"""How much the suppositions count that the first proposal costs what the others do, that taking tokens back costs nothing, and
-that queueing a plain pass saves what was measured: as much as so many rounds."""
-MOST_SAVED = 0.5
-"""No more than this share of a plain round is believed to be saved where its pass was queued."""
+FIRST_WEIGHT, BACK_WEIGHT = 1.0, 4.0
+"""How much the suppositions count that the first proposal costs what the others do, and that taking tokens back costs nothing: as
+much as so many rounds."""
 OUTLIER = 3.0
 """A round that took so many times as long as usual was disturbed, and counts as this long."""
 
@@ -51,8 +49,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 24, 128
 more, and takes a third of a round longer, with what the drafter has to catch up on."""
 FADE = 0.99
 """What remains of the weight of old verdicts with each round that drafting rests."""
-FIRST_LOOK = 2
-"""Plain rounds of the first look at them, where nobody has measured what they cost: where passes are queued, the second is."""
 LOOK_AT_PLAIN, LONGEST_LOOK = 4, 32
 """After so many rounds in a row with proposals there is such a look, and after twice as many each time another of one round,
 where nobody has measured, or what is known of costs leaves drafting little to gain: as long as all rounds draft, their times do
@@ -60,37 +56,30 @@ not tell what they would take without."""
 LITTLE_FASTER = 1.25
 """Drafting gains little if it is thought to be less than so many times as fast as not drafting."""
 
-Kind = Literal["drafted", "alone", "queued"]
-"""What the time of a round tells of: what it takes to draft and to take back, a plain round, or one that was queued before."""
+Kind = Literal["drafted", "plain"]
+"""What the time of a round tells of: what it takes to draft and to take back, or what a plain round takes."""
 Extra = Callable[[int], float]
 """What a round of so many proposals takes longer than one of none, as a share of that."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """Milliseconds of a round, up to a constant factor: `start`, `first` if anything is proposed, `proposal` for each unit of
-    `extra`, and `back` for each time that tokens are taken back; `saved` less if it is plain and was queued by the one before."""
+    """Milliseconds of a round, up to a constant factor: `plain` without proposals, `first` more with any, `proposal` for each
+    unit of `extra`, and `back` for each time that tokens are taken back."""
 
-    start: float
+    plain: float
     first: float
     proposal: float
     back: float
-    saved: float
     extra: Extra
-
-    @property
-    def plain(self) -> float:
-        """Of a plain round in a row of them."""
-        return self.start - self.saved
 
     def of(self, gamma: int, alpha: float) -> float:
         """What is to be expected of a round of so many proposals, each accepted with this probability."""
-        return self.start + self.more(0, gamma, 1.0, alpha**gamma)
+        return self.plain + self.more(0, gamma, 1.0, alpha**gamma)
 
-    def relative(self, gamma: int, alpha: float, alone: bool = False, passes: int = 1) -> float:
-        """The same in such plain rounds; or in one that is `alone`, which copies are held against: what follows may be copied.
-        `passes`: two where a plain one was queued for the round, which proposals come too late for."""
-        return (self.of(gamma, alpha) + self.start * (passes - 1)) / (self.start if alone else self.plain)
+    def relative(self, gamma: int, alpha: float) -> float:
+        """The same in plain rounds."""
+        return self.of(gamma, alpha) / self.plain
 
     def more(self, drafted: int, gamma: int, stands: float, reached: float) -> float:
         """What `gamma` >= 1 proposals cost more than `drafted` ones, where the latter are all accepted with the one chance and
@@ -102,7 +91,7 @@ class _Costs:
 class FixedGamma:
     """The gamma that the user chose."""
 
-    rests = rests_on = False
+    rests = False
 
     def __init__(self, gamma: int) -> None:
         self.gamma = gamma
@@ -111,10 +100,7 @@ class FixedGamma:
         """How many proposals to ask for: always the same number."""
         return self.gamma
 
-    def enter(self, queued: bool) -> None:
-        """Nothing is weighed."""
-
-    def observe(self, finished: Round, chances: Sequence[float] = (), queues: bool = False) -> None:
+    def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
         """A fixed gamma learns nothing."""
 
     def outlook(self) -> Outlook | None:
@@ -127,8 +113,7 @@ class AutoGamma:
 
     Time is fitted to the times of recent rounds over what their proposals cost, and over what the round before did. If it took
     tokens back, a recurrent layer reads what it is to keep once more, with the next pass, so a rejection is paid for a round
-    later: otherwise that would look like a price of every round, which speaks for longer drafts. If it queued this round's pass,
-    as rounds do while drafting rests, the host's work went by beside that pass: what drafting is held against is such rounds.
+    later: otherwise that would look like a price of every round, which speaks for longer drafts.
 
     A drafter that asks after each token goes on while what may still follow is worth the time that it takes, at the tokens per
     millisecond of late: that of proposals, and that of taking tokens back if one of them were the first to be rejected. What the
@@ -146,23 +131,20 @@ class AutoGamma:
         extra: what proposals cost on this machine, where that was measured.
         draws: whether the drafter draws; then a round that began with a copied token tells nothing of its alpha.
         alpha: what is supposed of its alpha, by earlier answers.
-        saves: how much less a plain round takes that the one before has queued, as a share of one that was not.
 
     Attributes:
         is_parked: whether drafting was given up until a try shows that it pays.
     """
 
-    def __init__(self, extra: Extra | None = None, draws: bool = False, alpha: float | None = None, saves: float = 0.0) -> None:
+    def __init__(self, extra: Extra | None = None, draws: bool = False, alpha: float | None = None) -> None:
         self._measured = extra
-        self._saves = min(saves, MOST_SAVED)
         self.draws = draws
         supposed, weight = (PRIOR_ALPHA, PRIOR_WEIGHT) if alpha is None else (alpha, KNOWN_WEIGHT)
         self._accepted = supposed * weight
         self._rejected = (1 - supposed) * weight
         self._has_verdicts = alpha is not None
         # By kind, so that a long rest does not make it forget what drafts cost or what a plain round takes by itself.
-        self._times: dict[Kind, _Moments] = {kind: _Moments() for kind in ("drafted", "alone", "queued")}
-        self._first_of_several: tuple[float, bool] | None = None
+        self._times: dict[Kind, _Moments] = {kind: _Moments() for kind in ("drafted", "plain")}
         self._latest: deque[tuple[float, int]] = deque(maxlen=REMEMBERED)  # time, emitted
         self._took_back = False
         self._fitted: _Costs | None = None
@@ -173,16 +155,11 @@ class AutoGamma:
         self._pause = FIRST_PAUSE
         self._wait = 0  # rounds without proposals before the next try
         self._offered: Sequence[float] = ()
-        self._passes = 1  # that the round takes if anything is proposed
         bounds = (0.0, *CHANCES, 1.0)
         middles = [(low + high) / 2 for low, high in pairwise(bounds)]
         self._classes = [[CLASS_WEIGHT * middle, CLASS_WEIGHT] for middle in middles]  # accepted, judged
 
     # What is asked before and during a round; none of it changes anything but what `outlook` says
-
-    def enter(self, queued: bool) -> None:
-        """A round begins, for which a plain pass was `queued` or not. Then proposals take another, which few copies are worth."""
-        self._passes = 2 if queued else 1
 
     @property
     def looks_at_plain(self) -> bool:
@@ -193,11 +170,6 @@ class AutoGamma:
     def rests(self) -> bool:
         """Whether the next round goes without proposals, unless copies that seem sure are at hand."""
         return self._wait > 0
-
-    @property
-    def rests_on(self) -> bool:
-        """Whether the round after a plain one that is under way goes without proposals as well."""
-        return self._wait > 1
 
     def choose(self) -> int:
         """How many proposals to ask for of a drafter that does not ask itself; none while drafting is parked."""
@@ -232,7 +204,7 @@ class AutoGamma:
         bring at the speed of late."""
         costs, speed = self._costs(), self._speed()
         worths, reached = [], 1.0
-        gained = -speed * costs.start * (self._passes - 1)
+        gained = 0.0
         for gamma, chance in enumerate(chances, start=1):
             reached *= chance
             gained += reached
@@ -272,10 +244,7 @@ class AutoGamma:
             return None
         costs = self._costs()
         if offered:
-            gamma = 1 if self._passes == 1 else len(offered)  # no single copy is worth a pass, several may be
-            needed = _needed(costs, gamma, alone=True, passes=self._passes)
-            cost = costs.relative(gamma, offered[0], alone=True, passes=self._passes)
-            return Outlook(gamma, cost, offered[0], needed, copies=True)
+            return Outlook(1, costs.relative(1, offered[0]), offered[0], _needed(costs, 1), copies=True)
         best = self._best()
         wait = self._wait if self.is_parked else None
         skipped: Skipped | None = "measured" if self.looks_at_plain else None
@@ -283,15 +252,15 @@ class AutoGamma:
 
     # What is learned
 
-    def observe(self, finished: Round, chances: Sequence[float] = (), queues: bool = False) -> None:
-        """Learns from a round; `chances` are those that the drafter gave to the first of its proposals, and `queues` says whether
-        it has queued a plain pass for the next."""
+    def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+        """Learns from a round; `chances` are those that the drafter gave to the first of its proposals."""
         proposals = finished.proposals
         self._knows_plain |= not proposals
         self._drafted = self._drafted + 1 if proposals else 0
         if self._is_begun:  # the first round pays for much that no other does
             time = self._undisturbed(finished.milliseconds.total)
-            self._count(len(proposals), time, finished.queued, queues)
+            kind: Kind = "drafted" if proposals or self._took_back else "plain"
+            self._times[kind].add(self._extra(len(proposals)), time, self._took_back)
             self._latest.append((time, len(finished.emitted)))
             self._fitted = None
         self._is_begun = True
@@ -309,28 +278,6 @@ class AutoGamma:
             self._tried(finished.accepted == len(proposals))
         else:
             self.rested()
-
-    def _count(self, proposals: int, time: float, was_queued: bool, queues: bool) -> None:
-        """Has the fit know of the time of a round.
-
-        Where the first of several plain rounds ends and the queued one after it begins is not known exactly; what the first has
-        too little the last has too much. So these two count by their mean.
-        """
-        if queues and not was_queued:
-            self._first_of_several = time, self._took_back
-            return
-        first = self._first_of_several
-        if not queues:
-            self._first_of_several = None
-        if was_queued and proposals:
-            return  # they took a pass of their own: no length is to be blamed for that
-        if was_queued and not queues:
-            if first is not None:
-                for _ in range(2):  # each as half a queued round
-                    self._times["queued"].add(0.0, (first[0] + time) / 2, first[1] / 2, 0.5)
-            return
-        kind: Kind = "queued" if was_queued else "drafted" if proposals or self._took_back else "alone"
-        self._times[kind].add(self._extra(proposals), time, self._took_back, was_queued)
 
     def watch(self, finished: Round) -> None:
         """A round in which another drafter proposed: what it brought is the speed to beat."""
@@ -353,7 +300,7 @@ class AutoGamma:
                 self.is_parked, self._pause = True, FIRST_PAUSE
                 self._wait = self._pause
             elif not self._knows_plain:
-                self._wait = FIRST_LOOK if len(self._latest) >= LOOK_AT_PLAIN else 0
+                self._wait = 1 if len(self._latest) >= LOOK_AT_PLAIN else 0
             elif faster < LITTLE_FASTER and self._drafted >= self._look:
                 self._wait, self._look = 1, min(2 * self._look, LONGEST_LOOK)
         elif faster > 1 + MARGIN:
@@ -401,35 +348,33 @@ class AutoGamma:
         """Least squares over the remembered rounds, drawn towards what is supposed of them."""
         sums = np.sum([moments.sums for moments in self._times.values()], axis=0)
         if not sums[0, 0]:
-            return _Costs(1.0, 0.0, PRIOR_SLOPE, 0.0, self._saves, self._extra)
-        _, _, extra, _, queued, mean_time = (sums[0] / sums[0, 0]).tolist()
-        alone = mean_time / (1 + PRIOR_SLOPE * extra - self._saves * queued)  # what a plain one would take by itself
-        supposed = np.array([0.0, 0.0, PRIOR_SLOPE, 0.0, -self._saves]) * alone
+            return _Costs(1.0, 0.0, PRIOR_SLOPE, 0.0, self._extra)
+        _, _, extra, _, mean_time = (sums[0] / sums[0, 0]).tolist()
+        supposed = np.array([0.0, 0.0, PRIOR_SLOPE, 0.0]) * mean_time / (1 + PRIOR_SLOPE * extra)
         slope_weight = SLOPE_WEIGHT if self._measured is None else MEASURED_WEIGHT
-        weights = np.array([0.0, FIRST_WEIGHT, slope_weight, BACK_WEIGHT, QUEUED_WEIGHT])
+        weights = np.array([0.0, FIRST_WEIGHT, slope_weight, BACK_WEIGHT])
         found = np.linalg.solve(sums[:-1, :-1] + np.diag(weights), sums[:-1, -1] + weights * supposed)
-        start, first, slope, back, queued = found.tolist()
-        start = max(start, mean_time * 0.1, 1e-9)
-        saved = min(max(-queued, 0.0), MOST_SAVED * start)
+        plain, first, slope, back = found.tolist()
+        plain = max(plain, mean_time * 0.1, 1e-9)
         # Times are noisy. A proposal that seemed to cost nothing would be followed by others without end.
-        return _Costs(start, max(first, 0.0), max(slope, float(supposed[2]) / 2), max(back, 0.0), saved, self._extra)
+        return _Costs(plain, max(first, 0.0), max(slope, float(supposed[2]) / 2), max(back, 0.0), self._extra)
 
 
 class _Moments:
     """Sums over the latest rounds, of products of: one, whether anything was proposed, what that costs, whether the round before
-    took tokens back, whether it queued this one's pass, and the round's time.
+    took tokens back, and the round's time.
 
     Attributes:
-        sums: (6, 6).
+        sums: (5, 5).
     """
 
     def __init__(self) -> None:
-        self.sums = np.zeros((6, 6))
+        self.sums = np.zeros((5, 5))
         self._latest: deque[np.ndarray] = deque()
 
-    def add(self, extra: float, time: float, took_back: float, queued: float) -> None:
+    def add(self, extra: float, time: float, took_back: bool) -> None:
         """Counts one round more and forgets the one that is too long ago."""
-        seen = np.array((1.0, extra > 0, extra, took_back, queued, time))
+        seen = np.array((1.0, extra > 0, extra, took_back, time))
         products = np.outer(seen, seen)
         self._latest.append(products)
         self.sums = self.sums + products
@@ -443,11 +388,11 @@ def _tau(alpha: float, gamma: int) -> float:
     return float((1 - alpha ** (gamma + 1)) / (1 - alpha))
 
 
-def _needed(costs: _Costs, gamma: int, alone: bool = False, passes: int = 1) -> float:
+def _needed(costs: _Costs, gamma: int) -> float:
     """The alpha from which rounds of so many proposals are as fast as plain ones, as in `_Costs.relative`; 1 where none is."""
     low, high = 0.0, 1.0
     for _ in range(12):
         middle = (low + high) / 2
-        pays = _tau(middle, gamma) >= costs.relative(gamma, middle, alone, passes)
+        pays = _tau(middle, gamma) >= costs.relative(gamma, middle)
         low, high = (low, middle) if pays else (middle, high)
     return high

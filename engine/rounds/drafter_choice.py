@@ -58,16 +58,6 @@ class DrafterChoice:
         """Whether nobody will draw in the next round; somebody may copy all the same."""
         return self._fixed is None and all(lengths.rests for lengths in self._members.values() if lengths.draws)
 
-    @property
-    def rests_on(self) -> bool:
-        """Whether nobody will draw in the round after a plain one that is under way, either."""
-        return self._fixed is None and all(lengths.rests_on for lengths in self._members.values() if lengths.draws)
-
-    def enter(self, queued: bool) -> None:
-        """As in `AutoGamma`, for all members."""
-        for lengths in self._members.values():
-            lengths.enter(queued)
-
     def choose(self) -> int:
         """How many proposals to ask for at most, of members that do not set their own length."""
         return self._fixed or LARGEST_AUTO
@@ -134,12 +124,12 @@ class DrafterChoice:
 
     # After it
 
-    def observe(self, finished: Round, chances: Sequence[float] = (), queues: bool = False) -> None:
+    def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
         """Learns from a round, whoever drafted it."""
         proposer = finished.proposer
         for name, lengths in self._members.items():
             if name == proposer or proposer is None:
-                lengths.observe(finished, chances if name == proposer else (), queues)
+                lengths.observe(finished, chances if name == proposer else ())
             else:
                 lengths.watch(finished)
         for name in self._waits:

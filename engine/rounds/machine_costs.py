@@ -26,8 +26,6 @@ FEW_ROWS = 3
 """Where passes of fewer rows than this are all that is known, nothing is known of rows."""
 MOST_WRONG = 4.0
 """No answer is believed that what is known of rows is wrong by a larger factor."""
-QUEUEING_SAVES = 0.05
-"""`MachineCosts.queueing_saves` where that has not been measured."""
 FOLLOWS = 0.2
 """How far a kept figure follows that of one answer: other programs run now and then."""
 
@@ -38,8 +36,6 @@ class MachineCosts:
 
     Attributes:
         rows: milliseconds of a round by the rows that the target reads, nothing drafted.
-        queueing_saves: how much less a plain round takes whose pass the round before has queued, as a share of one that begins
-            with its pass; None where that has not been measured.
         steps: of each drafter that draws, milliseconds of its first proposal in a round and of each further one.
         alphas: how often what a drafter drew was accepted in answers so far, by its name and the temperature.
         models: SHA-256 of the model that these are of, by the drafter's name; none of figures from before this was noted.
@@ -49,7 +45,6 @@ class MachineCosts:
     steps: dict[str, tuple[float, float]] = field(default_factory=dict)
     alphas: dict[str, float] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
-    queueing_saves: float | None = None
 
     def now_drafts(self, drafter: str, sha256: str) -> None:
         """Forgets what is known of a drafter if another model has its name now, as where a file was replaced."""
@@ -57,11 +52,6 @@ class MachineCosts:
             self.steps.pop(drafter, None)
             self.alphas = {name: alpha for name, alpha in self.alphas.items() if _drafter_of(name) != drafter}
         self.models[drafter] = sha256
-
-    @property
-    def saved(self) -> float:
-        """`queueing_saves`, or what is supposed of it."""
-        return QUEUEING_SAVES if self.queueing_saves is None else self.queueing_saves
 
     def alpha(self, drafter: str, temperature: float) -> float | None:
         """What is to be expected of a drafter's alpha; None where nothing was seen of it."""
@@ -127,11 +117,12 @@ class MachineCosts:
                 counts[1] += finished.accepted + finished.rejected
             if not finished.index or times.total <= 0:
                 continue  # the first round pays for much that no other does
+            if finished.queued:
+                continue  # without a drafter rounds overlap, and take less
             if not finished.proposals:
-                plain.append(times.total / (1 - self.saved if finished.queued else 1))
+                plain.append(times.total)
             elif all(proposal.copied for proposal in finished.proposals):
-                if not finished.queued:  # else they took a pass of their own
-                    by_rows[finished.rows].append(times.total)
+                by_rows[finished.rows].append(times.total)
             elif times.draft is not None:
                 steps[finished.drafted_by].append(times.draft / len(finished.proposals))
         self._follow_alphas(verdicts)
@@ -192,6 +183,8 @@ def _drafter_of(name: str) -> str:
     return name.rpartition(_AT)[0]
 
 
+VERSION = 2
+"""Of the entries of the file: those of another version are measured anew."""
 MOST_ROWS = 16
 """Passes of up to so many rows are measured; what more cost goes on in a straight line."""
 
@@ -223,7 +216,7 @@ class KeptCosts:
                 "steps": costs.steps,
                 "alphas": costs.alphas,
                 "models": costs.models,
-                "queueing_saves": costs.queueing_saves,
+                "version": VERSION,
             }
             for key, costs in newest
             if costs.rows or costs.alphas
@@ -243,17 +236,14 @@ def _read(path: Path) -> dict[str, MachineCosts]:
 
 
 def _costs_of(entry: Mapping[str, Any]) -> MachineCosts:
+    if entry.get("version") != VERSION:
+        return MachineCosts()
     rows = {int(rows): float(time) for rows, time in entry["rows"].items()}
-    if "queueing_saves" not in entry and len(rows) >= MOST_ROWS:
-        rows = {}  # measured while queued rounds of one row still counted among single ones
     steps = {str(name): (float(first), float(step)) for name, (first, step) in entry["steps"].items()}
     alphas = {str(name): float(alpha) for name, alpha in entry.get("alphas", {}).items()}
     models = {str(name): str(sha256) for name, sha256 in entry.get("models", {}).items()}
-    saves = None if entry.get("queueing_saves") is None else float(entry["queueing_saves"])
-    if saves is not None and not 0 <= saves < 1:
-        raise ValueError("not a share")
     if not all(0 <= alpha <= 1 for alpha in alphas.values()):
         raise ValueError("not shares")
     if not all(0 < time < 1e9 for time in rows.values()) or not all(0 <= time < 1e9 for pair in steps.values() for time in pair):
         raise ValueError("not times")
-    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas, models, saves)
+    return MachineCosts({known: time for known, time in rows.items() if known > 0}, steps, alphas, models)

@@ -51,9 +51,7 @@ class ToldTimes(Clock):
     def costs(self, drafters: list[str]) -> MachineCosts:
         """What a measurement of such a machine would have found, in milliseconds."""
         rows = {rows: 1e3 * self.of_rows(rows) for rows in range(1, MOST_ROWS + 1)}
-        return MachineCosts(
-            rows, dict.fromkeys(drafters, (1e3 * PLAIN * self.first, 1e3 * PLAIN * self.step)), queueing_saves=0.0
-        )
+        return MachineCosts(rows, dict.fromkeys(drafters, (1e3 * PLAIN * self.first, 1e3 * PLAIN * self.step)))
 
     def watch(self, target: LoadedModel) -> None:
         """Has the target's passes take their time from now on."""

@@ -299,9 +299,9 @@ def parking(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     rested: list[bool] = []
 
     class Flighty(AutoGamma):
-        def observe(self, finished: Round, chances: Sequence[float] = (), **queueing: bool) -> None:
+        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
             rested.append(not finished.proposals)
-            super().observe(finished, chances, **queueing)
+            super().observe(finished, chances)
             self._wait = finished.rejected
 
     monkeypatch.setattr(decoding, "AutoGamma", Flighty)

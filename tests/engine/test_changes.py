@@ -277,9 +277,9 @@ def test_what_auto_gamma_learned_under_one_rule_or_drafter_steers_no_other(monke
             super().__init__(*arguments, **named)
             learned.append([])
 
-        def observe(self, finished: Round, chances: Sequence[float] = (), **queueing: bool) -> None:
+        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
             learned[-1].append(finished)
-            super().observe(finished, chances, **queueing)
+            super().observe(finished, chances)
 
     monkeypatch.setattr(decoding, "AutoGamma", Watched)
     for act in (

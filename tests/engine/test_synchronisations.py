@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,12 @@ import pytest
 from mlx_lm.generate import generate_step, speculative_generate_step
 from mlx_lm.sample_utils import make_sampler
 
-from engine import decoding
 from engine.decoding import decode
 from engine.drafters.base import Drafter, DraftPen, Proposals
 from engine.drafters.block import BlockDrafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.feature_head import FeatureHead
 from engine.drafters.ngram import NGram
-from engine.target import prompt_cache
 from engine.types import DecodingOptions, Round
 from tests.engine.block_files import PACKAGED, random_block, written
 from tests.engine.drafters.test_feature_head import CONFIG, random_head
@@ -110,51 +107,3 @@ def test_a_drafter_that_looks_at_what_it_drew_is_noticed() -> None:
             return proposals
 
     assert {waits for _, waits in rounds_and_waits(Looking(DRAFT), gamma=3)} == {2}
-
-
-class Repeating(NGram):
-    """Silent but in every twentieth round."""
-
-    def __init__(self) -> None:
-        super().__init__(worth=0.0)
-        self._round = 0
-
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        self._round += 1
-        proposals = super().propose(limit, pen)
-        return proposals if self._round % 20 == 0 else None
-
-
-@pytest.fixture
-def hidden(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """One entry for each pass that was queued before the host knew the token it reads."""
-    queued: list[bool] = []
-    original = prompt_cache.hide_newest
-
-    def counting(cache: Any) -> None:
-        queued.append(True)
-        original(cache)
-
-    monkeypatch.setattr(prompt_cache, "hide_newest", counting)
-    return queued
-
-
-@pytest.mark.parametrize("rule", ["gumbel", "rejection"])
-def test_behind_a_silent_drafter_the_next_plain_pass_is_queued(
-    rule: str, hidden: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = {"rule": rule, "gamma": 3, "max_tokens": 60, "analyse": True}
-    queueing = [current for current, _ in rounds_and_waits(Repeating(), **options)]
-    silent = sum(not before.proposals and not after.proposals for before, after in pairwise(queueing))
-    assert 0.3 * silent < len(hidden) <= silent + sum(bool(current.proposals) for current in queueing)
-    assert any(current.proposals for current in queueing[30:])
-
-    monkeypatch.setattr(decoding, "QUEUEING_SAVES", 0.0)
-    hidden.clear()
-    waiting = [current for current, _ in rounds_and_waits(Repeating(), **options)]
-    assert not hidden
-    assert [ids(current) for current in queueing] == [ids(current) for current in waiting]
-
-
-def ids(current: Round) -> tuple[list[int], list[int]]:
-    return [proposal.id for proposal in current.proposals], [token.id for token in current.emitted]

@@ -187,9 +187,9 @@ class Fickle(DrafterChoice):
         self._chosen = wanted
         return wanted
 
-    def observe(self, finished: Round, chances: Sequence[float] = (), **queueing: bool) -> None:
+    def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
         self.last = finished
-        super().observe(finished, chances, **queueing)
+        super().observe(finished, chances)
 
 
 @pytest.mark.parametrize("rule", ["rejection", "block"])
@@ -203,9 +203,9 @@ def test_the_text_follows_the_target_however_drafters_take_turns(rule: str, monk
         return target, automatic([NGram(), drafter])
 
     class Watched(Fickle):
-        def observe(self, finished: Round, chances: Sequence[float] = (), **queueing: bool) -> None:
+        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
             whos.append(finished.proposer)
-            super().observe(finished, chances, **queueing)
+            super().observe(finished, chances)
 
     monkeypatch.setattr(decoding, "DrafterChoice", Watched)
     case = Case(single.p, (0.4, 0.2, 0.4), make)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +11,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import decoding, host
+from engine import host
 from engine.acceptance import RoundNoise
 from engine.decoding import Control, DecodingOptions, decode
-from engine.drafters import FeatureHead, NGram, feature_drafter, feature_head
+from engine.drafters import FeatureHead, NGram, feature_drafter
 from engine.drafters.automatic import ListeningAutomatic
 from engine.drafters.base import DraftPen
 from engine.drafters.lookup import PRIOR_ODDS
@@ -23,9 +22,6 @@ from engine.errors import DraftlightError
 from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head, save_head
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
-from engine.rounds.draft_length import AutoGamma
-from engine.rounds.drafter_choice import DrafterChoice
-from engine.target import prompt_cache
 from engine.target.distribution import Shaper
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, trim_to
@@ -253,54 +249,6 @@ def test_a_head_that_has_not_heard_what_was_kept_has_it_read_before_the_first_ro
     monkeypatch.setattr(feature_drafter, "read_prompt", lambda *given: control.stop() or original(*given))  # type: ignore[func-returns-value]
     trim_to(cache, len(text) - 5, "target")
     assert not list(decode(target, text, drafter(), OPTIONS, cache=cache, control=control)), "a stop ends it"
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_passes_are_queued_while_a_head_rests_and_it_hears_of_them(target, monkeypatch, alone):
-    """What it proposes after them is what it proposes where each round has begun with its pass."""
-
-    class Resting(AutoGamma):
-        """Whatever the clock says."""
-
-        rests = rests_on = False
-        seen = 1
-
-        def goes_on(self, chances: Sequence[float]) -> bool:
-            return len(chances) < 3
-
-        def length(self, chances: Sequence[float]) -> int:
-            return 2 if self.rests and self.seen % 4 == 0 else 0
-
-        def observe(self, finished: Round, *chances: Any, **queueing: bool) -> None:
-            super().observe(finished, *chances, **queueing)
-            self.seen, left = finished.index, 7 - finished.index % 10
-            self.rests, self.rests_on = left > 0, left > 1
-
-    class Asking(DrafterChoice):
-        def choose_drafter(self, offers: Any) -> str | None:
-            copies = offers["head"].chances and self.of("head").length(offers["head"].chances)
-            return "head" if copies or not self.rests else None
-
-    def rounds() -> list[Round]:
-        head = FeatureHead(random_head(), target)
-        drafter: Any = head if alone else ListeningAutomatic([NGram(), head])
-        return list(decode(target, PROMPT, drafter, replace(OPTIONS, gamma="auto", max_tokens=120)))
-
-    used: list[int] = []
-    shown = prompt_cache.show_newest
-    monkeypatch.setattr(prompt_cache, "show_newest", lambda cache: (used.append(1), shown(cache)))
-    monkeypatch.setattr(decoding, "AutoGamma", Resting)
-    monkeypatch.setattr(decoding, "DrafterChoice", Asking)
-    monkeypatch.setattr(decoding, "QUEUEING_SAVES", 1.0)
-    for module in (feature_head, feature_drafter):
-        monkeypatch.setattr(module, "SURE", 0.1)
-    ahead = rounds()
-    assert sum(current.queued for current in ahead) == len(used) > 30
-    assert sum(bool(current.proposals) for current in ahead) > 20
-    assert any(current.proposals and current.queued for current in ahead), "some copies took a pass of their own"
-    monkeypatch.setattr(decoding, "QUEUEING_SAVES", 0.0)
-    used.clear()
-    assert [ids(current) for current in ahead] == [ids(current) for current in rounds()] and not used
 
 
 def ids(current: Round) -> tuple[list[int], list[int]]:

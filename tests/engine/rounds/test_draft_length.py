@@ -91,7 +91,6 @@ def test_auto_gamma_finds_the_best_length_for_acceptance_and_cost(family: Costs,
 
 def test_auto_gamma_that_does_not_count_roll_backs_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draft_length, "BACK_WEIGHT", 1e12)  # certain that they cost nothing
-    monkeypatch.setattr(draft_length, "FIRST_LOOK", 1)  # a second would stand behind no rejection, and give it away
     monkeypatch.setattr(draft_length, "LITTLE_FASTER", 0.0)  # a look at plain rounds shows that these are better still
     family = Costs(0.6, 50, 5, back=100)
     assert family.rate(family.learned().choose()) < 0.93 * family.rate(family.best)
@@ -198,7 +197,6 @@ def mean_gamma(family: Family, milliseconds: float, monkeypatch: pytest.MonkeyPa
 def test_decoding_tells_it_what_the_replay_of_recurrent_layers_costs(recurrent: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     free, dear = mean_gamma(recurrent, 0, monkeypatch), mean_gamma(recurrent, 60, monkeypatch)
     assert dear < free - 1
-    monkeypatch.setattr(draft_length, "FIRST_LOOK", 1)  # a second would stand behind no rejection, and give it away
     for weight in ("BACK_WEIGHT", "FIRST_WEIGHT"):  # nor may it be taken for a price of every draft
         monkeypatch.setattr(draft_length, weight, 1e12)
     assert mean_gamma(recurrent, 60, monkeypatch) > free - 1, "this test would not notice that it is not counted"

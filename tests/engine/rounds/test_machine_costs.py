@@ -13,12 +13,12 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import clock, decoding, measuring
+from engine import clock, measuring
 from engine.drafters import DraftModel
 from engine.measuring import ROWS, measure
 from engine.rounds import draft_length
 from engine.rounds.draft_length import AutoGamma
-from engine.rounds.machine_costs import KeptCosts, MachineCosts
+from engine.rounds.machine_costs import VERSION, KeptCosts, MachineCosts
 from engine.types import Milliseconds, Round
 from tests.engine.rounds.test_draft_length import OnAClock, round_of
 from tests.engine.small_models import VOCAB, tiny_llama
@@ -74,31 +74,6 @@ def test_measuring_finds_what_passes_and_draft_steps_take(monkeypatch: pytest.Mo
     assert steps > len(ROWS) and list(measure(loaded, None, costs)) == [], "what is known is not measured again"
 
 
-def test_measuring_finds_what_queueing_a_plain_pass_saves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass of one row takes 22 ms here, and 5.5 more where the host begins with it when its round has begun."""
-    target = OnAClock(tiny_llama(1))
-    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
-    monkeypatch.setattr(measuring, "chunk_size", lambda model: 512)
-    forward = decoding._Run._forward
-
-    def slower(run: decoding._Run, inputs: mx.array) -> object:
-        target.now += 0.0 if run.queued is not None else 0.0055
-        return forward(run, inputs)
-
-    monkeypatch.setattr(decoding._Run, "_forward", slower)
-    costs = MachineCosts(dict.fromkeys(ROWS, 40.0))
-    rounds = list(measure(SimpleNamespace(model=target, vocabulary=[b""] * VOCAB), None, costs))
-    assert costs.queueing_saves == pytest.approx(0.2) and len(rounds) < 20
-    assert costs.rows == dict.fromkeys(ROWS, 40.0), "the machine had another speed when those were measured"
-    costs = MachineCosts()
-    list(measure(SimpleNamespace(model=target, vocabulary=[b""] * VOCAB), None, costs))
-    assert costs.rows == pytest.approx({rows: 25.5 + 2 * rows for rows in ROWS}), "of rounds that are not queued"
-    monkeypatch.setattr(decoding.caches, "can_hide", lambda cache: False)
-    costs = MachineCosts(dict.fromkeys(ROWS, 40.0))
-    list(measure(SimpleNamespace(model=target, vocabulary=[b""] * VOCAB), None, costs))
-    assert costs.queueing_saves == 0.0
-
-
 def seen(rows: int, milliseconds: float, copied: bool = True) -> Round:
     finished = round_of(0, rows - 1, milliseconds)
     proposals = tuple(replace(proposal, copied=copied) for proposal in finished.proposals)
@@ -131,14 +106,13 @@ def test_what_an_answer_shows_of_some_rows_holds_for_all() -> None:
 
 
 def test_copies_are_held_against_plain_rounds_that_were_not_queued() -> None:
-    """Where it is known what queueing saves, whether a round was queued or not; and copies behind a queued pass tell nothing."""
+    """An answer that went on without a drafter has rounds that overlap."""
     before = {1: 10.0, 2: 10.0, 4: 12.0, 8: 16.0, 16: 24.0}
-    for plain in ([replace(seen(1, 8.0), queued=True)] * 9, [seen(1, 10.0)] * 9):
-        costs = MachineCosts(dict(before), queueing_saves=0.2)
-        costs.follow([*[seen(8, 16.0)] * 3, *plain, *[replace(seen(8, 26.0), queued=True)] * 9, *[seen(8, 16.0)] * 3], 0.8)
-        assert costs.rows == pytest.approx(before)
-    costs = MachineCosts(dict(before), queueing_saves=0.2)
-    costs.follow([*[seen(1, 8.0)] * 9, *[seen(8, 16.0)] * 3, *[seen(8, 16.0)] * 3], 0.8)
+    costs = MachineCosts(dict(before))
+    overlapping = [replace(seen(1, 8.0), queued=True)] * 20
+    costs.follow([*[seen(8, 16.0)] * 6, *[seen(1, 10.0)] * 9, *overlapping], 0.8)
+    assert costs.rows == pytest.approx(before)
+    costs.follow([*[seen(8, 16.0)] * 6, *[seen(1, 8.0)] * 9], 0.8)
     assert costs.rows[8] > 16.5, "else these would be dearer than was thought"
 
 
@@ -226,7 +200,8 @@ def test_costs_corrected_row_by_row_would_be_found_out(monkeypatch: pytest.Monke
 
 def test_a_model_in_the_place_of_another_is_measured_anew(tmp_path: Path) -> None:
     path = tmp_path / "costs.json"
-    kept_before = {"rows": {"1": 10.0}, "steps": {"/d": [2.0, 1.0]}, "alphas": {"/d at 0.8": 0.7, "/e at 0.8": 0.4}}
+    alphas = {"/d at 0.8": 0.7, "/e at 0.8": 0.4}
+    kept_before = {"version": VERSION, "rows": {"1": 10.0}, "steps": {"/d": [2.0, 1.0]}, "alphas": alphas}
     path.write_text(json.dumps({"here": kept_before}))
     kept = KeptCosts(path)
     costs = kept.of("here")
@@ -249,18 +224,15 @@ def test_costs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path: Path) ->
     kept = KeptCosts(path)
     kept.of("target here").rows.update({1: 10.0, 3: 12.5})
     kept.of("target here").steps["head"] = (2.0, 1.0)
-    kept.of("target here").queueing_saves = 0.1
     kept.of("nothing known")
     kept.save()
-    assert KeptCosts(path).of("target here") == MachineCosts({1: 10.0, 3: 12.5}, {"head": (2.0, 1.0)}, queueing_saves=0.1)
+    assert KeptCosts(path).of("target here") == MachineCosts({1: 10.0, 3: 12.5}, {"head": (2.0, 1.0)})
     assert list(json.loads(path.read_text())) == ["target here"]
-    rows = {str(rows): 40.0 for rows in ROWS}
-    for known, entry in (({}, {}), (dict.fromkeys(ROWS, 40.0), {"queueing_saves": None})):
-        path.write_text(json.dumps({"target here": {"rows": rows, "steps": {"head": [2.0, 1.0]}} | entry}))
-        assert KeptCosts(path).of("target here").rows == known, "those of before are measured again, and only those"
-    wrong = [f'{{}}, "queueing_saves": {value}' for value in ("1", "-0.1", '"much"')]
-    unlikely = [f'{{"target here": {{"rows": {{"1": 1}}, "steps": {steps}}}}}' for steps in wrong]
-    unlikely.append('{"target here": {"rows": {"1": -1}, "steps": {}}}')
+    for known, version in (({}, {}), ({}, {"version": VERSION + 1}), ({1: 40.0}, {"version": VERSION})):
+        path.write_text(json.dumps({"target here": {"rows": {"1": 40.0}, "steps": {"head": [2.0, 1.0]}} | version}))
+        assert KeptCosts(path).of("target here").rows == known, "those of another version are measured again"
+    wrong = ['"rows": {"1": -1}, "steps": {}', '"rows": {"1": 1}, "steps": {}, "alphas": {"head at 0.8": 1.5}']
+    unlikely = [f'{{"target here": {{"version": {VERSION}, {entry}}}}}' for entry in wrong]
     for damage in ("", "[1]", *unlikely, '{"target here": 3}', "\0", "[" * 100_000):
         path.write_text(damage)
         assert KeptCosts(path).of("target here") == MachineCosts()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -12,11 +12,9 @@ import pytest
 
 from engine import clock, decoding
 from engine.drafters import Drafter, DraftModel, NGram
-from engine.drafters.automatic import automatic
 from engine.rounds import draft_length
 from engine.rounds.draft_length import FIRST_PAUSE, LONGEST_PAUSE, AutoGamma
 from engine.rounds.machine_costs import MachineCosts
-from engine.types import Round
 from tests.engine.rounds.test_draft_length import OnAClock, round_of
 from tests.engine.small_models import PROMPT, emitted_ids, tiny_llama
 
@@ -31,30 +29,24 @@ class Machine:
         alpha: by the number of the round.
         extra: what so many proposals cost, in plain rounds.
         noise: standard deviation of a round's time, as a share of it.
-        saved: what a plain round takes less whose pass was queued by the one before, as a share of it.
-        early: of the first of several plain rounds, how much of it is taken for part of the next.
     """
 
     alpha: Callable[[int], float]
     extra: Callable[[int], float]
     noise: float = 0.05
     seed: int = 3
-    saved: float = 0.0
-    early: float = 0.25
 
     def run(self, gamma: AutoGamma, rounds: int) -> tuple[float, list[int]]:
         """Tokens in the time of a plain round, and how many proposals each round had."""
         generator = np.random.default_rng(self.seed)
-        tokens, spent, lengths, was_queued = 0, 0.0, [], False
+        tokens, spent, lengths = 0, 0.0, []
         for index in range(rounds):
-            chosen, queues = gamma.choose(), gamma.rests_on
+            chosen = gamma.choose()
             accepted = min(int(generator.geometric(1 - self.alpha(index))) - 1, chosen)
-            time = PLAIN * (1 + self.extra(chosen)) if chosen else PLAIN * (1 - self.saved * was_queued)
+            time = PLAIN * (1 + self.extra(chosen)) if chosen else PLAIN
             tokens, spent = tokens + accepted + 1, spent + time / PLAIN
-            time *= max(0.5, generator.normal(1, self.noise)) + self.early * (was_queued - queues)
-            gamma.observe(replace(round_of(accepted, chosen, time), queued=was_queued), queues=queues)
+            gamma.observe(round_of(accepted, chosen, time * max(0.5, generator.normal(1, self.noise))))
             lengths.append(chosen)
-            was_queued = queues
         return tokens / spent, lengths
 
     def best_fixed(self) -> float:
@@ -91,43 +83,8 @@ def test_a_twin_that_never_rests_is_slower_than_plain(monkeypatch: pytest.Monkey
     assert Machine(lambda index: 0.05, dear).run(AutoGamma(dear), 200)[0] < 0.85
 
 
-def where_plain_rounds_are_queued(measured: bool) -> float:
-    """The speed, against such rounds alone, of a drafter that is a tenth faster than a plain round which is not queued, where
-    queueing saves a fifth."""
-
-    def run(seed: int) -> float:
-        gamma = AutoGamma(flat if measured else None, saves=0.2 if measured else 0.0)
-        return 0.8 * Machine(lambda index: 0.265, flat, seed=seed, saved=0.2).run(gamma, 400)[0]
-
-    return float(np.mean([run(seed) for seed in range(8)]))
-
-
 def flat(gamma: int) -> float:
     return 0.15 * gamma
-
-
-def test_drafting_is_held_against_plain_rounds_that_are_queued(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert where_plain_rounds_are_queued(measured=False) > 0.94
-    assert where_plain_rounds_are_queued(measured=True) > 0.97
-    monkeypatch.setattr(draft_length, "MOST_SAVED", 0.0)
-    assert where_plain_rounds_are_queued(measured=True) < 0.91, "whoever holds it against others drafts on"
-
-
-@pytest.mark.parametrize("early", [0.0, 0.4])
-def test_it_learns_what_queueing_saves_wherever_one_round_is_said_to_end(early: float) -> None:
-    gamma = AutoGamma(dear)
-    Machine(lambda index: 0.2, dear, saved=0.1, early=early).run(gamma, 300)
-    assert gamma._costs().plain == pytest.approx(0.9 * PLAIN, rel=0.02)
-
-
-def test_proposals_that_needed_a_pass_of_their_own_say_nothing_of_lengths() -> None:
-    gamma, other = AutoGamma(dear), AutoGamma(dear)
-    for _ in range(10):
-        for each in (gamma, other):
-            each.observe(round_of(1, 2, 1.7 * PLAIN))
-            each.observe(round_of(0, 0, PLAIN))
-        other.observe(replace(round_of(2, 2, 2.7 * PLAIN), queued=True))
-    assert other._costs().of(2, 0.5) == pytest.approx(gamma._costs().of(2, 0.5))
 
 
 def with_costs_thought_too_low() -> float:
@@ -210,55 +167,27 @@ def test_copies_are_as_long_as_pays_most() -> None:
     assert gamma.length([0.45, 0.9, 0.9]) == 3 and gamma.length([0.45]) == 0
 
 
-def test_copies_behind_a_queued_pass_have_to_be_worth_another() -> None:
-    gamma = AutoGamma(flat)
-    for chances, single, behind in (([0.3] * 3, 1, 0), ([0.6] * 3, 3, 0), ([0.95] * 3, 3, 3)):
-        assert gamma.length(chances) == single and gamma.gain(chances) > 0
-        gamma.enter(queued=True)
-        assert gamma.length(chances) == behind and (gamma.gain(chances) > 0) is bool(behind)
-        outlook = gamma.outlook()
-        assert outlook is not None and (outlook.gamma, outlook.cost) == (3, pytest.approx(2.45)), "a pass, and one of four rows"
-        assert outlook.needed == pytest.approx(0.678, abs=0.002), "from there on a + a² + a³ is 1.45"
-        gamma.enter(queued=False)
-
-
-@pytest.mark.parametrize("drafter", [NGram(), automatic([NGram(), DraftModel(tiny_llama(2, layers=1))])])
-def test_it_is_told_which_rounds_have_a_queued_pass(drafter: Drafter, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[bool] = []
-    monkeypatch.setattr(AutoGamma, "enter", lambda gamma, queued: told.append(queued))
-    monkeypatch.setattr(AutoGamma, "rests", property(lambda gamma: True))
-    monkeypatch.setattr(AutoGamma, "rests_on", property(lambda gamma: True))
-    options = decoding.DecodingOptions(seed=3, temperature=1.5, gamma="auto", max_tokens=40, analyse=False, phase_every=0)
-    rounds = list(decoding.decode(tiny_llama(1), PROMPT, drafter, options))
-    members = len(getattr(drafter, "members", [drafter]))
-    assert told[::members][: len(rounds) - 1] == [round_.queued for round_ in rounds[:-1]] and True in told
-
-
+@pytest.mark.parametrize("drafter", [None, NGram(), DraftModel(tiny_llama(2, layers=1))])
 @pytest.mark.parametrize("phase_every", [0, 3])
-def test_rounds_that_rest_are_queued_ahead_as_plain_ones_are(phase_every: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the second round that rests on, until the one before the next try; and the text is the plain one. Each pass counts
-    for the round that it is of, though all of it goes by in the round that queues it, as most of it does on the CPU back-end."""
+def test_passes_are_queued_ahead_without_a_drafter_only(
+    phase_every: int, drafter: Drafter | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text is the same, and each pass counts for the round that it is of, though all of it goes by in the round that queues
+    it, as most of it does on the CPU back-end."""
     used: list[int] = []
     shown = decoding.caches.show_newest
-
-    class Resting(AutoGamma):
-        def observe(self, finished: Round, chances: Sequence[float] = (), **queueing: bool) -> None:
-            super().observe(finished, chances, **queueing)
-            self._wait = max(0, 4 - finished.index % 6)
-
-    monkeypatch.setattr(decoding, "AutoGamma", Resting)
+    monkeypatch.setattr(AutoGamma, "rests", property(lambda gamma: True))
     monkeypatch.setattr(decoding.caches, "show_newest", lambda cache: (used.append(1), shown(cache)))
-    options = decoding.DecodingOptions(seed=3, gamma="auto", max_tokens=40, analyse=False, phase_every=phase_every)
+    options = decoding.DecodingOptions(
+        seed=3, gamma="auto", temperature=1.5, max_tokens=20, analyse=False, phase_every=phase_every
+    )
     target = OnAClock(tiny_llama(1))
     monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
-    rounds = list(decoding.decode(target, PROMPT, DraftModel(tiny_llama(2, layers=1)), options))
-    queued = len(used)
-    assert emitted_ids(rounds) == emitted_ids(list(decoding.decode(target, PROMPT, None, options)))
+    rounds = list(decoding.decode(target, PROMPT, drafter, options))
+    assert emitted_ids(rounds) == emitted_ids(list(decoding.decode(tiny_llama(1), PROMPT, None, options)))
     staged = [round_.milliseconds.verify is not None for round_ in rounds]
     assert any(staged) == bool(phase_every)
-    resting = [not round_.proposals for round_ in rounds]
-    ahead = [now and before and not apart for before, now, apart in zip(resting, resting[1:], staged[1:], strict=False)]
-    assert queued == sum(ahead) > 0 and any(before and after for before, after in zip(staged, ahead, strict=False)) == any(staged)
+    assert [round_.queued for round_ in rounds] == [drafter is None and index > 0 and not staged[index] for index in range(20)]
     for round_ in rounds:
         times = round_.milliseconds
         assert times.total == pytest.approx(20 + 2 * round_.rows)
@@ -266,7 +195,7 @@ def test_rounds_that_rest_are_queued_ahead_as_plain_ones_are(phase_every: int, m
 
 
 @pytest.mark.parametrize("follower", [NGram(), DraftModel(tiny_llama(2, layers=1)), None])
-def test_a_pass_that_was_queued_counts_for_its_round_though_another_drafter_comes(
+def test_a_pass_that_was_queued_is_dropped_where_a_drafter_comes(
     follower: Drafter | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, shown, used = OnAClock(tiny_llama(1)), decoding.caches.show_newest, list[int]()
@@ -275,11 +204,11 @@ def test_a_pass_that_was_queued_counts_for_its_round_though_another_drafter_come
     options = decoding.DecodingOptions(seed=3, max_tokens=20, analyse=False, phase_every=0)
     control, ended = decoding.Control(), 0.0
     for round_ in decoding.decode(target, PROMPT, None, options, control=control):
-        passes = 2 if used and round_.proposals else 1  # proposals behind a queued pass take one of their own
-        assert used or round_.index not in (1, 4)
+        joins = round_.index == 4 and follower is not None
+        assert bool(used) is (round_.index > 0 and (follower is None or round_.index < 4))
         used.clear()
-        assert round_.milliseconds.total == pytest.approx(20 * passes + 2 * round_.rows)
-        assert round_.started == pytest.approx(ended)
+        assert round_.milliseconds.total == pytest.approx(20 + 2 * round_.rows)
+        assert round_.started == pytest.approx(ended + 22 * joins), "the pass that was queued in vain counts for no round"
         ended = round_.started + round_.milliseconds.total
         if round_.index == 3:
             control.update(drafter=follower)

@@ -310,9 +310,9 @@ def test_auto_gamma_learns_in_turns_what_it_learns_alone(home: Path, monkeypatch
             learned.append([])
             self.mine = learned[-1]
 
-        def observe(self, finished: Round, chances: Sequence[float] = (), **queueing: bool) -> None:
+        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
             self.mine.append((len(finished.proposals), round(finished.milliseconds.total, 6)))
-            super().observe(finished, chances, **queueing)
+            super().observe(finished, chances)
 
     device = Device()
     monkeypatch.setattr(decoding, "AutoGamma", Watched)
