@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from engine import provenance
@@ -13,7 +13,7 @@ from engine.bench.statistics import ALL, BenchFigures, Interval, grouped, noise_
 from engine.drafter_kinds import NO_DRAFTER
 from engine.exports.axes import begin
 from engine.exports.drawing import VARIABLES
-from engine.exports.html_page import facts, figure, page, pairs, table, text
+from engine.exports.html_page import bars, chart, facts, figure, page, pairs, table, text
 from engine.requests.bench import BenchSetting
 from engine.wording import amount, listed, size
 
@@ -22,15 +22,7 @@ _SHEET = """
 .choice h2 { border: 0; margin: 0; padding: 0; font-size: 22px; line-height: 1.3; text-wrap: balance; }
 .choice p { max-width: 75ch; }
 .choice .dim { font-size: 13px; margin: 0 0 2px; }
-.rows { display: grid; grid-template-columns: minmax(9em, max-content) minmax(120px, 1fr) max-content; grid-auto-flow: dense;
-  gap: 7px 14px; align-items: center; margin: 14px 0 0; font-size: 13.5px; }
-.rows .name { grid-column: 1; overflow-wrap: anywhere; }
-.rows .figure { grid-column: 3; text-align: right; font-variant-numeric: tabular-nums; }
-.rows .figure small { display: inline; }
-.rows .track { grid-column: 2; position: relative; height: 20px; border-radius: 3px; background: var(--background); }
-.rows .track > * { position: absolute; }
 .rows .named { font-weight: 600; }
-.fill { left: 0; top: 5px; bottom: 5px; background: var(--accent); border-radius: 3px; }
 .range { top: 8px; height: 4px; background: var(--dim); border-radius: 2px; opacity: .55; }
 .spot { top: 5px; width: 10px; height: 10px; margin-left: -5px; border-radius: 50%; border: 2px solid var(--dim);
   background: var(--panel); }
@@ -39,13 +31,10 @@ _SHEET = """
 .plain { top: -4px; bottom: -4px; border-left: 1px dashed var(--dim); }
 .rows .ticks { background: none; height: 15px; color: var(--dim); font-size: 12px; }
 .ticks span { transform: translateX(-50%); white-space: nowrap; }
-.rows + small, figcaption { margin-top: 10px; }
 td.category { text-align: left; font-weight: 600; }
 li { margin: 3px 0; }
 @media (max-width: 560px) {
-  .choice { padding: 14px 14px 16px; } .choice h2 { font-size: 19px; }
-  .rows { grid-template-columns: 1fr max-content; gap: 2px 10px; }
-  .rows .figure { grid-column: 2; } .rows .track { grid-column: 1 / -1; margin-bottom: 9px; } }
+  .choice { padding: 14px 14px 16px; } .choice h2 { font-size: 19px; } }
 @media print { .choice { break-inside: avoid; } }
 """
 
@@ -139,18 +128,18 @@ def _charts(results: Results, figures: Sequence[BenchFigures]) -> Iterator[str]:
     rules = len({entry.setting.rule for entry in together} - {None}) > 1
     names = [_row_name(entry.setting, rules, several) for entry in together]
     yield "<h2>The settings beside each other</h2><div class=charts>"
-    yield _bars(
+    yield bars(
         "Tokens per second",
         [(name, entry.tokens_per_second, "{:.1f}") for name, entry in zip(names, together, strict=True)],
         "Over all prompts together. The machine may have been slower at times, so compare the speed-ups rather than these.",
     )
-    yield _bars(
+    yield bars(
         "Alpha",
         [(name, entry.alpha, "{:.2f}") for name, entry in zip(names, together, strict=True) if entry.alpha is not None],
         "Accepted / (accepted + rejected): how good the proposals were. A good drafter may still be slow.",
         most=1.0,
     )
-    yield _bars(
+    yield bars(
         "Peak memory",
         [(name, entry.peak_memory, "bytes") for name, entry in zip(names, together, strict=True)],
         "Arrays of MLX: target, drafter, caches and intermediate results, without the other drafters that were loaded. Python, "
@@ -164,7 +153,7 @@ def _charts(results: Results, figures: Sequence[BenchFigures]) -> Iterator[str]:
             for category, found in grouped(measured, lambda entry: entry.category).items()
             for top in [max(found, key=lambda entry: entry.speedup or 0.0)]
         ]
-        yield _bars(
+        yield bars(
             "The fastest by category",
             rows,
             "What happened to be fastest, with its speed-up. A prompt or two of a category say little about others of its kind.",
@@ -179,20 +168,6 @@ def _row_name(setting: BenchSetting, rules: bool, temperatures: bool) -> str:
 
 def _peer(setting: BenchSetting) -> str:
     return "plain" if setting.drafter == NO_DRAFTER else f"{setting.drafter} with gamma {setting.gamma}"
-
-
-def _bars(title: str, rows: Iterable[tuple[str, float | None, str]], words: str, most: float | None = None) -> str:
-    """A figure with a bar for each row: name, value and its format, which is "bytes" for sizes."""
-    known = [(name, value, form) for name, value, form in rows if value is not None]
-    if not known:
-        return ""
-    top = most or max(value for _, value, _ in known) or 1.0
-    lines = "".join(
-        f"<span class=name>{text(name)}</span><span class=figure>{size(value) if form == 'bytes' else form.format(value)}</span>"
-        f"<span class=track aria-hidden=true><span class=fill style='width: {value / top:.1%}'></span></span>"
-        for name, value, form in known
-    )
-    return _chart(title, f"<div class=rows>{lines}</div>", words)
 
 
 def _steadiness(results: Results) -> str:
@@ -218,11 +193,7 @@ def _steadiness(results: Results) -> str:
     words = "Plain runs of the same prompt (joined by a line), relative to their mean: the noise of this machine."
     if noise is not None:
         words += f" They differ by a median factor of {noise:.2f}."
-    return _chart("How steady the machine was", drawing.inline(), words)
-
-
-def _chart(title: str, picture: str, words: str) -> str:
-    return f"<figure><h3>{title}</h3>{picture}<figcaption><small>{words}</small></figcaption></figure>"
+    return chart("How steady the machine was", drawing.inline(), words)
 
 
 def _table(figures: Sequence[BenchFigures]) -> Iterator[str]:

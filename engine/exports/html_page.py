@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.exports.drawing import DARK, FONT, LIGHT, Palette
 from engine.lens.pieces import without_controls
+from engine.wording import size
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -70,6 +71,25 @@ def worded(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(repr(entry) for entry in value) or "none"
     return "off" if value is False else "on" if value is True else str(value)
+
+
+def chart(title: str, picture: str, words: str) -> str:
+    """A picture (HTML) with its title and a caption."""
+    return f"<figure><h3>{title}</h3>{picture}<figcaption><small>{words}</small></figcaption></figure>"
+
+
+def bars(title: str, rows: Iterable[tuple[str, float | None, str]], words: str, most: float | None = None) -> str:
+    """A figure with a bar for each row: name, value and its format, which is "bytes" for sizes. `words` and `title` are HTML."""
+    known = [(name, value, form) for name, value, form in rows if value is not None]
+    if not known:
+        return ""
+    top = most or max(value for _, value, _ in known) or 1.0
+    lines = "".join(
+        f"<span class=name>{text(name)}</span><span class=figure>{size(value) if form == 'bytes' else form.format(value)}</span>"
+        f"<span class=track aria-hidden=true><span class=fill style='width: {value / top:.1%}'></span></span>"
+        for name, value, form in known
+    )
+    return chart(title, f"<div class=rows>{lines}</div>", words)
 
 
 def stylesheet() -> str:
@@ -164,7 +184,18 @@ tbody tr:hover { background: var(--background); }
 .facts dt { color: var(--dim); }
 .facts dd { margin: 0; overflow-wrap: anywhere; }
 code { font: 12.5px ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; }
-@media (max-width: 560px) { .facts { grid-template-columns: 1fr; } .facts dd { margin-bottom: 6px; } }
+.rows { display: grid; grid-template-columns: minmax(9em, max-content) minmax(120px, 1fr) max-content; grid-auto-flow: dense;
+  gap: 7px 14px; align-items: center; margin: 14px 0 0; font-size: 13.5px; }
+.rows .name { grid-column: 1; overflow-wrap: anywhere; }
+.rows .figure { grid-column: 3; text-align: right; font-variant-numeric: tabular-nums; }
+.rows .figure small { display: inline; }
+.rows .track { grid-column: 2; position: relative; height: 20px; border-radius: 3px; background: var(--background); }
+.rows .track > * { position: absolute; }
+.fill { left: 0; top: 5px; bottom: 5px; background: var(--accent); border-radius: 3px; }
+.rows + small, figcaption { margin-top: 10px; }
+@media (max-width: 560px) { .facts { grid-template-columns: 1fr; } .facts dd { margin-bottom: 6px; }
+  .rows { grid-template-columns: 1fr max-content; gap: 2px 10px; }
+  .rows .figure { grid-column: 2; } .rows .track { grid-column: 1 / -1; margin-bottom: 9px; } }
 @media print { body { background: none; } main { max-width: none; padding: 0; }
   .charts { grid-template-columns: 1fr 1fr; } h2, h3 { break-after: avoid; } tr { break-inside: avoid; }
   table { font-size: 10px; } th, td { padding: 2px 5px; } td.chips { min-width: 0; } td.words { white-space: pre-wrap; }
