@@ -7,7 +7,7 @@ waited for since. Asking again for what is there costs nothing and is not counte
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+
+from engine.decoding import decode
+from engine.drafters.base import Drafter
+from engine.types import DecodingOptions, Round
 
 CONVERSIONS = ("item", "tolist", "__int__", "__float__", "__bool__")
 
@@ -79,3 +83,16 @@ def counted() -> Iterator[Count]:
         for name in ("asarray", "array"):
             patch.setattr(np, name, before(getattr(np, name), lambda given: count.look(given[:1])))
         yield count
+
+
+def rounds_and_waits(
+    target: Any, prompt: Sequence[int], drafter: Drafter | None, options: DecodingOptions, **asked: Any
+) -> list[tuple[Round, int]]:
+    """The rounds of an answer, and how often the host waited in each; without the first, which pays for what only happens once,
+    and the last, behind which caches are put in order."""
+    found = []
+    with counted() as count:
+        for current in decode(target, prompt, drafter, options, **asked):
+            found.append((current, count.waits))
+            count.waits = 0
+    return found[1:-1]

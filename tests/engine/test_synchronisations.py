@@ -12,13 +12,13 @@ import pytest
 from mlx_lm.generate import generate_step, speculative_generate_step
 from mlx_lm.sample_utils import make_sampler
 
-from engine.decoding import decode
 from engine.drafters.base import Drafter, DraftPen, Proposals
 from engine.drafters.block import BlockDrafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.feature_head import FeatureHead
 from engine.drafters.ngram import NGram
 from engine.types import DecodingOptions, Round
+from tests import synchronisations
 from tests.engine.block_files import PACKAGED, random_block, written
 from tests.engine.drafters.test_feature_head import CONFIG, random_head
 from tests.engine.small_models import PROMPT, tiny_llama
@@ -47,15 +47,8 @@ def drafter(name: str) -> Drafter | None:
 
 
 def rounds_and_waits(drafter: Drafter | None, **options: Any) -> list[tuple[Round, int]]:
-    """The rounds of an answer, and how often the host waited in each; without the first, which pays for what only happens once,
-    and the last, behind which caches are put in order."""
     asked = DecodingOptions(**{"seed": 3, "max_tokens": 12, "phase_every": 0, **options})
-    found = []
-    with counted() as count:
-        for current in decode(TARGET, PROMPT * 3, drafter, asked):
-            found.append((current, count.waits))
-            count.waits = 0
-    return found[1:-1]
+    return synchronisations.rounds_and_waits(TARGET, PROMPT * 3, drafter, asked)
 
 
 SETTINGS = (("match", 0.8, False), ("rejection", 0.8, True), ("gumbel", 0.8, True), ("block", 0.8, False), ("match", 0.0, True))
