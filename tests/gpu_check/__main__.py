@@ -63,7 +63,7 @@ def run_part(name: str, seconds: float, quick: bool, home: Path) -> Outcome:
         last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
         return {
             "passed": False,
-            "summary": f"{ended or 'wrote nothing'}: {last}"[:500],
+            "summary": f"{ended or 'wrote nothing'}: {last}".removesuffix(": ")[:500],
             "details": said[-4000:],
             "seconds": taken,
         }

@@ -7,6 +7,7 @@ import getpass
 import platform
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from engine.exports.axes import begin
@@ -14,8 +15,9 @@ from engine.exports.drawing import VARIABLES
 from engine.exports.html_page import bars, chart, facts, page, pairs, table, text
 from engine.wording import seconds, size
 
+REPOSITORY = Path(__file__).parents[2]
 FORMAT = "draftlight.gpu-check/1"
-_PATH = re.compile(r"(?<![\w.:/])~?(?:/[^\s/'\"<>:,()]+)+/(?=[^\s/'\"<>:,()])")
+_PATH = re.compile(r"(?<![\w.:/])[~…]?(?:/[^\s/'\"<>:,()]+)+/(?=[^\s/'\"<>:,()])")
 _SHEET = """
 .verdict { border-left: 4px solid var(--accepted); padding-left: 12px; font-weight: 600; }
 .verdict.failed { border-color: var(--rejected); }
@@ -26,7 +28,8 @@ _SHEET = """
 .state.passed { border-color: var(--accepted); } .state.failed { border-color: var(--rejected); border-width: 2px; }
 .state.skipped { color: var(--dim); border-style: dashed; }
 section h2 .state { vertical-align: 3px; margin-left: 6px; }
-pre { font: 12px/1.45 ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace; white-space: pre-wrap; overflow-wrap: anywhere;
+pre { white-space: pre-wrap; overflow-wrap: anywhere;
+  font: 12px/1.45 ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace;
   background: var(--panel); border: 1px solid var(--line); border-radius: 12px; padding: 10px 14px; max-height: 420px;
   overflow: auto; }
 .charts { margin: 12px 0; }
@@ -41,6 +44,8 @@ def anonymous(value: Any) -> Any:
         return [anonymous(entry) for entry in value]
     if not isinstance(value, str):
         return value
+    for place in (REPOSITORY, Path.home()):  # which may have spaces in them
+        value = value.replace(f"{place}/", "…/")
     value = _PATH.sub("…/", value)
     for name, instead in ((_user(), "USER"), (platform.node(), "HOST")):
         if len(name) > 2 and name != "root":
@@ -123,7 +128,7 @@ def _table(entry: dict[str, Any]) -> Iterator[str]:
     if drawn:
         yield f"<div class=charts>{''.join(drawn)}</div>"
     yield from table(text(entry["title"]), heads, heads[:words], (f"<tr>{_cells(row, words)}</tr>" for row in rows))
-    if entry["note"]:
+    if entry["note"] and not drawn:
         yield f"<small>{text(entry['note'])}</small>"
 
 
@@ -139,7 +144,9 @@ def _cell(value: Any) -> str:
 
 def _bars(entry: dict[str, Any]) -> str:
     at = entry["heads"].index(entry["bars"])
-    rows = [(", ".join(str(word) for word in row[: entry["words"]]), row[at], "{:.2f}") for row in entry["rows"]]
+    heads = ["T " if head == "temperature" else "" for head in entry["heads"][: entry["words"]]]
+    names = [", ".join(f"{head}{word}" for head, word in zip(heads, row, strict=False)) for row in entry["rows"]]
+    rows = [(name, row[at], "{:.2f}") for name, row in zip(names, entry["rows"], strict=True)]
     return bars(text(entry["bars"]).capitalize(), rows, text(entry["note"]))
 
 
