@@ -66,7 +66,13 @@ wheel: setup ## build dist/draftlight-*.whl, with the documentation in it if `ma
 check-wheel: wheel model ## install the wheel into an empty environment and run its self-test there
 	@bash packaging/check_wheel.sh
 
-.PHONY: deb app bare-machine docs pictures
+gpu-check: setup model ## ten minutes on this machine's GPU (Metal or CUDA), and a report to send back (ARGS="--quick")
+	@$(PY) -m tests.gpu_check $(ARGS)
+
+parcel: setup model ## pack what gpu-check needs on a Linux machine without a network (ARGS="--backend cpu" to rehearse)
+	@$(PY) packaging/parcel.py $(ARGS)
+
+.PHONY: deb app bare-machine docs pictures gpu-check parcel
 
 deb: wheel ## build a Debian package of everything, for this machine's distribution (Debian 12, 13, Ubuntu 24.04)
 	@bash packaging/linux/build_deb.sh
