@@ -101,6 +101,8 @@ class Place:
                 self.module(module, rest)
             case ["python", path, *rest]:
                 self._parses(script(path.removeprefix("packaging/")).main, rest)
+            case ["python3", "open_parcel.py", *rest]:
+                assert script("open_parcel.py").main(rest) == 2, "there is no parcel here"
             case ["bash", path]:
                 subprocess.run(["bash", "-n", path], cwd=REPOSITORY, check=True)
             case ["pip", "install", requirement]:
@@ -210,10 +212,10 @@ class Place:
             return
         if target == "bare-machine":
             assert arguments[0] in script("build_docs.py").CHANNELS
-        elif target == "docs":
-            self._parses(script("build_docs.py").main, arguments)
+        elif target in ("docs", "parcel"):
+            self._parses(script({"docs": "build_docs.py"}.get(target, f"{target}.py")).main, arguments)
         else:
-            where = {"fuzz": "tests.fuzz.__main__", "soak": "tests.benchmarks.soak"}
+            where = {"fuzz": "tests.fuzz.__main__", "gpu-check": "tests.gpu_check.__main__", "soak": "tests.benchmarks.soak"}
             self.module(where.get(target, f"tests.benchmarks.{target.removeprefix('bench-').replace('-', '_')}"), arguments)
 
     def module(self, name: str, arguments: list[str]) -> None:
