@@ -191,7 +191,7 @@ def greedy_text(budget: Budget, target: Any = None) -> Result:
     from tests.exactness import compare, gaps, prompt_tokens, read_prompts
 
     target = target or load("builtin")
-    tokens = 8 if budget.quick else 96 if _on_gpu() else 24
+    tokens = 5 if budget.quick else 96 if _on_gpu() else 24
     prompts = read_prompts()
     counts: dict[str, Counter[str]] = {name: Counter() for name in budget.drafters}
     different: list[tuple[Any, ...]] = []
