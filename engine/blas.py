@@ -15,6 +15,8 @@ import sysconfig
 from collections.abc import Set
 from pathlib import Path
 
+from engine.mlx_import import device_kind
+
 _PLAIN_RUNTIME = b"libgfortran.so.5"
 
 
@@ -25,11 +27,11 @@ def prefer_fast_blas() -> str | None:
     A library that was built for another processor is passed over: it would end the process with an illegal instruction.
 
     Returns:
-        The path or name of the library in force. None where there is nothing to prefer (macOS has Accelerate and Metal) or
+        The path or name of the library in force. None where there is nothing to prefer (on macOS and CUDA) or
         none is usable: no OpenBLAS installed, it does not load, it needs instructions this processor lacks, or MLX was imported
         before. MLX then runs with its own BLAS, several times slower on Linux and otherwise alike.
     """
-    if sys.platform != "linux" or "mlx.core" in sys.modules:
+    if sys.platform != "linux" or "mlx.core" in sys.modules or device_kind() == "cuda":
         return None
     site = Path(sysconfig.get_paths()["purelib"])
     packaged = site / "cmeel.prefix" / "lib" / "libopenblas.so"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 
+from engine.device import kind
+
 FREED_BYTES = 2**30
 """Memory of freed arrays that MLX may keep for new ones on a GPU; enough for what one layer leaves to the next."""
 
@@ -18,7 +20,7 @@ def computes_on_host() -> bool:
     On the CPU back-end MLX's exponential takes ten times as long (one value at a time), every operation is handed to another
     thread, and there is no device whose queue an early evaluation would stall. On a GPU everything stays in the lazy graph.
     """
-    return bool(mx.default_device() == mx.Device(mx.cpu))
+    return kind() == "cpu"
 
 
 if computes_on_host():

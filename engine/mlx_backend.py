@@ -45,13 +45,14 @@ class MlxBackend:
         try:
             import mlx.core
 
-            from engine import decoding, warm_up
+            from engine import decoding, device, warm_up
             from engine.models import loading as models
             from engine.models import tokenizer_files
             from engine.target import prompt_cache as cache
         except ImportError as error:
             raise DraftlightError(f"MLX is not available ({error}). Reinstall Draftlight on macOS or Linux.") from error
         self._mx = mlx.core
+        self._device = device.device
         self._cache = cache
         self._decoding = decoding
         self._warming = warm_up
@@ -94,8 +95,8 @@ class MlxBackend:
         self._costs = (None, MachineCosts())
 
     def free_memory(self) -> int | None:
-        """As in `Backend`: on a GPU what Metal recommends as its working set less what MLX has, else what the system has left."""
-        limit = self._models.recommended_memory()
+        """As in `Backend`: on a GPU what MLX may hold there less what it has, else what the system has left."""
+        limit = self._device().memory
         return available_memory() if limit is None else limit - self.held_memory()
 
     def held_memory(self) -> int:
@@ -313,7 +314,7 @@ class MlxBackend:
 
     def device(self) -> str:
         """As in `Backend`: the name of the processor or graphics chip as MLX reports it."""
-        return str(self._mx.device_info().get("device_name", self._mx.default_device()))
+        return self._device().name
 
     def numerics(self, target: Any) -> Numerics:
         """What of the arithmetic decides last bits: the type of the logits and the size of prompt chunks."""

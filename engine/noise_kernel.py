@@ -1,4 +1,4 @@
-"""Draws tokens on a GPU: `shaders/gumbel_argmax.metal` bound through `mx.fast.metal_kernel`.
+"""Draws tokens on Apple's GPU: `shaders/gumbel_argmax.metal` bound through `mx.fast.metal_kernel`.
 
 The kernel hashes, looks up, adds and compares in registers. A row is cut into splits, each worked on by one threadgroup, so that
 a single row also fills the GPU; a second small kernel picks the best split. Without Metal nothing here is built.
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import noise_reference as reference
+from engine.device import kind
 
 SOURCE_FILE = Path(__file__).resolve().parent.parent / "shaders" / "gumbel_argmax.metal"
 SECTION_MARK = "//// section: "
@@ -50,7 +51,7 @@ def split_count(rows: int, vocab_size: int) -> int:
 
 def available() -> bool:
     """Whether draws run in the kernel: MLX computes on a Metal GPU, and there the kernel agrees with the reference."""
-    return mx.metal.is_available() and mx.default_device() == mx.gpu and _agrees()
+    return kind() == "metal" and _agrees()
 
 
 def gumbel_argmax(
@@ -138,7 +139,7 @@ def _agrees() -> bool:
     """Compares small draws of every compiled variant with the reference, once per process.
 
     A GPU or driver on which the kernel does not compile, or draws anything else, must cost speed and not the answer: the draws
-    then fall back to numpy and MLX operations, which are the same noise.
+    then fall back to MLX operations, which are the same noise.
     """
     try:
         agrees = all(_draws_as_reference(*checked) for checked in CHECKED)

@@ -5,11 +5,11 @@ Nothing here imports Qt or MLX: the engine's tests run on a machine without Qt (
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import logging
 import os
-import platform
 import shutil
 import sys
 import tempfile
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine.files.paths import models_folder
+from engine.mlx_import import Kind, device_kind
 
 if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel
@@ -107,8 +108,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     for item in items:
         if "builtin" in getattr(item, "fixturenames", ()):
             item.add_marker("builtin")
-        if item.get_closest_marker("metal") and not _has_metal():
+        if item.get_closest_marker("metal") and _device() != "metal":
             item.add_marker(pytest.mark.skip(reason="needs Apple's GPU"))
+        if item.get_closest_marker("gpu") and _device() == "cpu":
+            item.add_marker(pytest.mark.skip(reason="needs a GPU that MLX computes on"))
     yield
     if "PYTEST_XDIST_WORKER" in os.environ:
         # The longest tests first, so that no worker begins one when the others are about to end; and with one worker, so that
@@ -130,12 +133,14 @@ def pytest_collection_finish() -> None:
         setattr(gc, name, lambda: None)
 
 
-def _has_metal() -> bool:
-    if sys.platform != "darwin" or platform.machine() != "arm64":
-        return False
-    import mlx.core as mx
+@functools.cache
+def _device() -> Kind:
+    """What MLX computes on; it is imported only where that may be a GPU."""
+    if device_kind() == "cpu":
+        return "cpu"
+    from engine.device import kind
 
-    return bool(mx.metal.is_available())
+    return kind()
 
 
 @pytest.fixture(scope="session")

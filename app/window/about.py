@@ -13,6 +13,7 @@ from app.look import theme as themes
 from app.look.widgets import PassingDialog, in_column, in_row, named
 from engine import provenance
 from engine.files.paths import data_folder
+from engine.mlx_import import device_name
 
 WORDS = (
     "A chat window for local language models that uses speculative decoding and shows it as it happens. Everything stays on this "
@@ -26,9 +27,8 @@ def versions() -> str:
     found = {**provenance.versions(), "PySide6": pyside_version}
     machine = ", ".join(str(hardware[name]) for name in ("processor", "machine") if hardware[name])
     lines = [f"{name} {value}" for name, value in found.items() if value and name != "platform"]
-    return "\n".join(
-        [*lines, str(found["platform"]), (f"{machine}, {hardware['cores']} {'core' if hardware['cores'] == 1 else 'cores'}")]
-    )
+    cores = f"{hardware['cores']} {'core' if hardware['cores'] == 1 else 'cores'}"
+    return "\n".join([*lines, str(found["platform"]), f"{machine}, {cores}", f"MLX computes on {device_name()}"])
 
 
 class About(PassingDialog):

@@ -18,6 +18,7 @@ from engine.files import builtin, ollama
 from engine.files.gguf_header import is_gguf, read_header
 from engine.files.memory import MemoryNeed, available_memory, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
+from engine.mlx_import import require_device
 from engine.provenance import versions
 
 
@@ -47,6 +48,7 @@ def _is_free(place: str) -> bool:
 
 def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
     """What a model needs, its configuration, and its fingerprint. Nothing is fetched and no weights are read."""
+    require_device()
     from engine.cluster.sharding import fingerprint_of
     from engine.models import gguf_model
     from engine.models.loading import runs_on_cpu

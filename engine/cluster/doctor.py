@@ -121,9 +121,8 @@ def _of_one(cluster: Cluster, rank: int, answer: Mapping[str, Any], own: Mapping
             'address. Change "ips" or "port" in the file of hosts.',
         )
     if "problem" in answer:
-        yield Finding(
-            rank, "bad", f"{name} cannot read the model: {answer['problem']} It has to be at the same place everywhere."
-        )
+        problem = str(answer["problem"]).removesuffix(".")
+        yield Finding(rank, "bad", f"{name} cannot read the model: {problem}. It has to be at the same place everywhere.")
         return
     if answer["found_as"] != own.get("found_as"):
         yield Finding(rank, "bad", f"{name} has another model there than rank 0. Copy rank 0's.")

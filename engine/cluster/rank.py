@@ -18,6 +18,9 @@ import signal
 import threading
 import time
 
+from engine.errors import DraftlightError
+from engine.mlx_import import require_device
+
 MARK = "draftlight-rank "
 """Begins each line that is meant for whoever started this rank; libraries and terminals write others."""
 READY, BEATS, ASKS, FAILED = "ready", "beats", "asks", "failed "
@@ -91,6 +94,11 @@ def main() -> None:
     if is_told:
         os.environ.update(told())
     watch_parent(is_answered=is_told)
+    try:
+        require_device()
+    except DraftlightError as error:
+        say(f"{FAILED}{error}")
+        os._exit(1)
     follower = importlib.import_module("engine.cluster.follower")  # takes a second or more, of which the threads tell
     os._exit(follower.main())  # MLX's ring may still wait in a thread of its own
 

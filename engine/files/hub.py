@@ -10,7 +10,6 @@ import contextlib
 import difflib
 import fnmatch
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from engine.files.cached_models import repository_folder
 from engine.files.foreign import table
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.library import bits_of_type, expanded_need, is_in_own_place, problem_of_architecture
+from engine.mlx_import import device_kind
 
 FILES = (
     "*.json",
@@ -340,7 +340,7 @@ def _need(info: Any) -> int | None:
     parameters = _parameters(info)
     if parameters is None:
         return None
-    if sys.platform != "darwin":
+    if device_kind() == "cpu":
         return 4 * parameters
     return round(_weights(map(_file, info.siblings or ())))
 

@@ -15,7 +15,6 @@ import os
 import re
 import secrets
 import shutil
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -33,6 +32,7 @@ from engine.files.memory import cache_bytes, need_of_folder
 from engine.files.paths import data_folder, hub_cache, models_folder
 from engine.files.safetensors_header import check_safetensors, missing_parts, require_scales, that_count
 from engine.files.whole_file import NotWritten, write_whole
+from engine.mlx_import import device_kind
 
 _VERSION = 4
 _LEVELS = 4
@@ -135,7 +135,7 @@ def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
             models.append(model)
     if found != known:
         with contextlib.suppress(NotWritten, OSError):  # it is only faster with it
-            write_whole(_record(), json.dumps({"version": _VERSION, "models": found}), lasting=False)
+            write_whole(_record(), json.dumps({"version": _VERSION, "device": device_kind(), "models": found}), lasting=False)
     return sorted(models, key=lambda model: (model.source, model.name.lower()))
 
 
@@ -155,7 +155,8 @@ def _record() -> Path:
 def _remembered() -> dict[str, dict[str, Any]]:
     try:
         stored = json_of(content_of(_record()))
-        models: dict[str, dict[str, Any]] = stored["models"] if stored["version"] == _VERSION else {}
+        is_of_now = (stored["version"], stored["device"]) == (_VERSION, device_kind())  # what a model needs depends on the device
+        models: dict[str, dict[str, Any]] = stored["models"] if is_of_now else {}
         for entry in models.values():
             LibraryModel(**entry["model"]), entry["stamp"]
         return models
@@ -306,7 +307,7 @@ def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
         quantisation=kind,
         context=config["max_position_embeddings"],
         remembers=_remembers(entries),
-        need=expanded_need(plain.size, kind, bits) + cache_bytes(config, sys.platform != "darwin"),
+        need=expanded_need(plain.size, kind, bits) + cache_bytes(config, device_kind() == "cpu"),
         problem=problem,
     )
 
@@ -338,7 +339,7 @@ def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> Librar
         quantisation=f"{bits}-bit" if bits else max(set(types), key=types.count, default=""),
         context=context if isinstance(context, int) else None,
         remembers=_remembers(text),
-        need=need_of_folder(plain.name, tables, config, sys.platform != "darwin").total,
+        need=need_of_folder(plain.name, tables, config, device_kind() == "cpu").total,
         problem=own_code or missing_parts(folder, by_index=False).strip() or problem_of_architecture(architecture),
         form="drafter" if only_drafts else plain.form,
         only_drafts=only_drafts,
@@ -361,7 +362,7 @@ def bits_of_type(name: str) -> tuple[str, float]:
 
 def expanded_need(size: int, kind: str, bits: float) -> int:
     """Bytes of memory for the weights of a GGUF file of so many bytes, roughly."""
-    return round(size / bits * (32.0 if sys.platform != "darwin" else _ON_A_GPU.get(kind, 16.0)))
+    return round(size / bits * (32.0 if device_kind() == "cpu" else _ON_A_GPU.get(kind, 16.0)))
 
 
 def problem_of_architecture(architecture: str) -> str:

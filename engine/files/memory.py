@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import provenance
+from engine import nvidia, provenance
 from engine.files.foreign import table
 from engine.files.gguf_header import GgufHeader
 from engine.files.safetensors_header import SIZES, Table
+from engine.mlx_import import device_kind
 from engine.wording import size
 
 CACHE_TOKENS = 4096
@@ -140,11 +141,14 @@ def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes that a program may take without others being written to disk; None where nothing says.
 
     On Linux what the kernel estimates and what the limits of the process's control groups leave, whichever is less. Elsewhere, as
-    on macOS, which compresses and swaps as it sees fit, all the memory there is.
+    on macOS, which compresses and swaps as it sees fit, all the memory there is. With MLX for CUDA it is the GPU's.
 
     Args:
         root: where /proc and /sys are, elsewhere in tests.
     """
+    if device_kind() == "cuda":
+        gpu = nvidia.gpu()
+        return None if gpu is None else gpu[1]
     left = [amount for amount in (_of_the_kernel(root), *_of_control_groups(root)) if amount is not None]
     return min(left) if left else provenance.physical_memory()
 

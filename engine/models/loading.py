@@ -22,6 +22,7 @@ from huggingface_hub import get_safetensors_metadata, hf_hub_download, snapshot_
 from mlx.utils import tree_map, tree_map_with_path
 from mlx_lm.models import ministral3
 
+from engine import device
 from engine.drafter_kinds import SMALL_DRAFT
 from engine.errors import DraftlightError, NotEnoughMemory, is_whole, reason_of
 from engine.files import builtin, ollama, recommended_sampling
@@ -52,7 +53,6 @@ __all__ = [
     "check_pair",
     "keep_resident",
     "load",
-    "recommended_memory",
     "target_reason",
 ]
 
@@ -299,13 +299,7 @@ def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> No
 
 def runs_on_cpu() -> bool:
     """Whether MLX computes on the CPU here, as its plain Linux build does."""
-    return bool(mx.default_device().type == mx.DeviceType.cpu)
-
-
-def recommended_memory() -> int | None:
-    """Bytes that Metal recommends to use at most; None where MLX computes on the CPU."""
-    most = mx.device_info().get("max_recommended_working_set_size")
-    return None if most is None or runs_on_cpu() else int(most)
+    return device.kind() == "cpu"
 
 
 def keep_resident() -> None:
@@ -314,7 +308,8 @@ def keep_resident() -> None:
     By itself it may page out models that nearly fill the memory, and each pass then waits for them. What is made later, such as
     keys and values, is left to it: so much more kept from it would take the memory of other programs.
     """
-    if (most := recommended_memory()) is not None:
+    kind, _, most = device.device()
+    if kind == "metal" and most is not None:
         mx.synchronize()
         mx.clear_cache()  # what was freed would have a share in it
         mx.set_wired_limit(min(most, mx.get_active_memory()))

@@ -1,4 +1,4 @@
-"""Gathers the tokens of a vocabulary by p / q: on a GPU in `shaders/ratio_groups.metal`, elsewhere by operations of MLX.
+"""Gathers the tokens of a vocabulary by p / q: on Apple's GPU in `shaders/ratio_groups.metal`, elsewhere by operations of MLX.
 
 MLX's own scatter adds to memory that all threads share. On an M1 Pro 6.4 million values took 6.2 ms (ml-explore/mlx, issue 506),
 which would make two milliseconds for both sides of four rows of 262k tokens. The kernel adds in the memory of a threadgroup.
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import theory
+from engine.device import kind
 
 SOURCE_FILE = Path(__file__).resolve().parents[2] / "shaders" / "ratio_groups.metal"
 INPUTS = ["p", "q"]
@@ -52,7 +53,7 @@ def gathered(p: mx.array, q: mx.array) -> Gathered:
 
 def available() -> bool:
     """Whether MLX computes on a Metal GPU, and the kernel does there what operations of MLX do."""
-    return mx.metal.is_available() and mx.default_device() == mx.gpu and _agrees()
+    return kind() == "metal" and _agrees()
 
 
 def split_count(rows: int, vocab_size: int) -> int:

@@ -25,6 +25,7 @@ from mlx_lm.models import cache as mlx_caches
 from mlx_lm.models.cache import ArraysCache, CacheList, ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache
 from mlx_lm.utils import get_total_parameters
 
+from engine import device
 from engine.errors import DraftlightError
 from engine.target.recurrent_cache import RecurrentCache, tell_caches
 from engine.target.window_cache import ChunkCache, WindowCache
@@ -111,10 +112,6 @@ def parameters_of(model: nn.Module) -> int:
     return int(get_total_parameters(model))
 
 
-def _on_cpu() -> bool:
-    return bool(mx.default_device() == mx.Device(mx.cpu))
-
-
 def chunk_size(model: Any) -> int:
     """Tokens of a prompt to read in one pass: a power of two that follows from the model's size and the kind of device alone.
 
@@ -122,7 +119,7 @@ def chunk_size(model: Any) -> int:
     the speed to count on and the model is not so large that the smallest chunk takes longer.
     """
     parameters = parameters_of(model) if isinstance(model, nn.Module) else getattr(model, "parameter_count", 0)
-    speed, smallest = (CPU_SPEED, SMALLEST_CHUNK) if _on_cpu() else (GPU_SPEED, SMALLEST_ON_GPU)
+    speed, smallest = (CPU_SPEED, SMALLEST_CHUNK) if device.kind() == "cpu" else (GPU_SPEED, SMALLEST_ON_GPU)
     fitting = CHUNK_SECONDS * speed / (2 * max(1, parameters))
     return max(smallest, min(LARGEST_CHUNK, 2 ** round(math.log2(fitting))))
 

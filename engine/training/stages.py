@@ -14,6 +14,7 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 from engine import provenance
+from engine.device import device
 from engine.drafter_kinds import BLOCK_FOLDER, HEAD_FOLDER
 from engine.errors import DraftlightError
 from engine.files.hashes import file_sha256
@@ -356,7 +357,7 @@ class _Run:
             start=origin,
             ended=ended(training, self.request.patience) or "Training was not complete when this folder was written.",
             command=self.request.command,
-            device=str(mx.device_info().get("device_name", mx.default_device())),
+            device=device().name,
             versions=provenance.versions(),
             sharper=sharper,
             as_written=as_written,

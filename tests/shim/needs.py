@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 
-import mlx.core as mx
 import pytest
 
 from tests.shim import execute
@@ -16,4 +15,3 @@ needs_compiler = pytest.mark.skipif(
 needs_clang = pytest.mark.skipif(
     execute.address_space_compiler() is None, reason="needs clang, which knows address spaces (apt-get install clang)"
 )
-needs_metal = pytest.mark.skipif(not mx.metal.is_available(), reason="needs Apple's GPU")

@@ -15,6 +15,7 @@ from app.window.about import About
 from app.window.window import Window
 from engine import provenance
 from engine.chats import ChatStore
+from engine.mlx_import import device_name
 from tests.app.fakes import FakeEngine
 
 
@@ -70,4 +71,5 @@ def test_the_tour_points_at_one_part_after_the_other_and_can_be_left(
     copied = QApplication.clipboard().text()
     assert f"draftlight {provenance.version()}" in copied and "PySide6 " in copied
     assert str(home) in about.versions.text()
+    assert f"MLX computes on {device_name()}" in about.versions.text()
     about.reject()

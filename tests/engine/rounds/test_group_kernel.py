@@ -13,11 +13,12 @@ import numpy.typing as npt
 import pytest
 
 from engine import theory
+from engine.device import kind
 from engine.rounds import group_kernel
 from engine.rounds.group_kernel import GROUPS, MASS_UNIT, NO_RATIO
 from tests.shim import execute
 from tests.shim.generated import Call, generated_group_call
-from tests.shim.needs import needs_clang, needs_compiler, needs_metal
+from tests.shim.needs import needs_clang, needs_compiler
 
 Floats = npt.NDArray[np.float32]
 Bits = npt.NDArray[np.uint32]
@@ -103,8 +104,15 @@ def test_so_do_operations_of_mlx(rows: int, vocab_size: int, splits: int) -> Non
         np.testing.assert_array_equal(found, right)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(("rows", "vocab_size", "splits"), SIZES)
+def test_a_gpu_sums_up_what_numpy_does(rows: int, vocab_size: int, splits: int) -> None:
+    p, q = sides(rows, vocab_size)
+    found = [np.array(each) for each in group_kernel.gathered(mx.array(p), mx.array(q))]
+    assert group_kernel.alike(found, by_numpy(p, q))
+
+
 @pytest.mark.metal
-@needs_metal
 @pytest.mark.parametrize(("rows", "vocab_size", "splits"), SIZES)
 def test_metal_sums_up_what_numpy_does(rows: int, vocab_size: int, splits: int) -> None:
     p, q = sides(rows, vocab_size)
@@ -113,12 +121,11 @@ def test_metal_sums_up_what_numpy_does(rows: int, vocab_size: int, splits: int) 
 
 
 @pytest.mark.metal
-@needs_metal
 def test_groups_are_summed_up_in_the_kernel_on_a_gpu() -> None:
     assert group_kernel.available()
 
 
-@pytest.mark.skipif(mx.metal.is_available(), reason="this machine has Metal")
+@pytest.mark.skipif(kind() == "metal", reason="this machine has Metal")
 def test_without_metal_the_kernel_is_not_chosen() -> None:
     assert not group_kernel.available()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from engine.device import Device
 from engine.errors import DraftlightError
 from engine.mlx_backend import MlxBackend
 from engine.models import loading
@@ -140,7 +141,7 @@ def test_on_a_gpu_what_is_loaded_stays_resident_as_far_as_metal_recommends(
     target, draft = (tmp_path / f"{name}.gguf" for name in ("target", "draft"))
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(loading, "runs_on_cpu", lambda: False)
-    monkeypatch.setattr(mx, "device_info", lambda: {"max_recommended_working_set_size": most})
+    monkeypatch.setattr(loading.device, "device", lambda: Device("metal", "Apple M4", most))
     monkeypatch.setattr(mx, "set_wired_limit", lambda limit: asked.append((limit, mx.get_active_memory())))
     slots = ModelSlots(MlxBackend(), lambda event: None, lambda: None, {EVERY})
     for path, load in ((target, slots.target), (draft, slots.drafter)):

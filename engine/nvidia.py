@@ -1,0 +1,67 @@
+"""NVIDIA's driver and GPU, asked without MLX, whose CUDA build cannot even be imported where there is no driver.
+
+MLX computes on the first GPU that the driver lists, so only that one is looked at.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+
+NEEDS = {"mlx-cuda-13": (13_000, "580"), "mlx-cuda-12": (12_040, "550.54")}
+"""By package, the best first: the version of CUDA that the driver must know, as `cuDriverGetVersion` counts, and the first driver
+that does."""
+CAPABILITY = (7, 5)
+GLIBC = (2, 35)
+_MAJOR, _MINOR = 75, 76
+"""Attributes of a device (`CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `…_MINOR`)."""
+
+
+class _Memory(ctypes.Structure):
+    """`nvmlMemory_t`, in bytes."""
+
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+def fitting() -> str:
+    """Returns the best of `NEEDS` that can compute here, or "mlx-cpu"."""
+    name, version = platform.libc_ver()
+    if name != "glibc" or tuple(map(int, version.split(".")[:2])) < GLIBC:
+        return "mlx-cpu"
+    return next((package for package in NEEDS if not problem(package)), "mlx-cpu")
+
+
+def problem(package: str) -> str:
+    """Returns what keeps a package of `NEEDS` from computing here, as the end of a sentence; "" where the driver allows it."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "there is no NVIDIA driver (libcuda.so.1) on this machine"
+    found, needed = ctypes.c_int(0), NEEDS[package]
+    if driver.cuDriverGetVersion(ctypes.byref(found)) or found.value < needed[0]:
+        return f"it needs the NVIDIA driver {needed[1]} or later, and the one on this machine is older"
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(found)) or not found.value:
+        return "the NVIDIA driver finds no GPU"
+    device, capability = ctypes.c_int(0), []
+    driver.cuDeviceGet(ctypes.byref(device), 0)
+    for attribute in (_MAJOR, _MINOR):
+        driver.cuDeviceGetAttribute(ctypes.byref(found), attribute, device)
+        capability.append(found.value)
+    if tuple(capability) < CAPABILITY:
+        least, this = (".".join(map(str, each)) for each in (CAPABILITY, capability))
+        return f"it needs a GPU of compute capability {least} or higher, and this one has {this}"
+    return ""
+
+
+def gpu() -> tuple[str, int] | None:
+    """Returns the GPU's name and the bytes of its memory that no program uses; None where the driver does not tell."""
+    name, memory, device = ctypes.create_string_buffer(96), _Memory(), ctypes.c_void_p()
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    if library.nvmlInit_v2() or library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)):
+        return None
+    if library.nvmlDeviceGetName(device, name, len(name)) or library.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)):
+        return None
+    return name.value.decode(errors="replace"), int(memory.free)
