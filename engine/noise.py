@@ -1,9 +1,10 @@
 """All randomness of decoding: one stream of noise per seed, position and purpose, the same on every device (DESIGN section 3).
 
 Nothing here holds a generator: every draw is a function of its key, so a position's noise can be drawn again, in any order and
-by any implementation. There are three, equal bit for bit: numpy (`engine.noise_reference`) makes rows where positions are known,
-the MLX operations below serve positions that exist only inside a lazy graph, and the Metal kernel (`engine.noise_kernel`) draws
-tokens on a GPU without ever writing the noise down. Nothing is evaluated here; what comes back is lazy.
+by any implementation. There are three, equal bit for bit: numpy (`engine.noise_reference`) makes rows on the CPU where positions
+are known, the MLX operations below serve positions that exist only inside a lazy graph and GPUs without a kernel, such as
+NVIDIA's, and the Metal kernel (`engine.noise_kernel`) draws tokens on Apple's without ever writing the noise down. Nothing is
+evaluated here; what comes back is lazy.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import cache
 import mlx.core as mx
 import numpy as np
 
-from engine import noise_kernel
+from engine import host, noise_kernel
 from engine import noise_reference as reference
 from engine.errors import DraftlightError
 from engine.host import on_host
@@ -168,7 +169,7 @@ class NoiseSource:
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
         """Gumbel noise: (rows, vocab) float32, one row per position."""
-        if domain == "shared" and not isinstance(positions, mx.array) and len(positions) <= KEPT_ROWS:
+        if domain == "shared" and not isinstance(positions, mx.array) and _made_by_numpy(len(positions)):
             self.prepare(positions)
             units = reference.gumbel_units(np.stack([self._shared[position].words for position in positions]))
             return mx.array(np.multiply(units, np.float32(reference.UNIT), dtype=np.float32))
@@ -336,9 +337,14 @@ def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tupl
     return drawn[:, 0], best[:, 0] - second
 
 
+def _made_by_numpy(count: int) -> bool:
+    """Returns whether numpy makes the rows of that many known positions. A GPU would wait for it, and for rows to be copied."""
+    return count <= KEPT_ROWS and host.computes_on_host()
+
+
 def _rows(seed: int, positions: Positions, vocab_size: int, domain: str, round_position: Position | None) -> mx.array:
     reference.check_stream(seed, domain)
-    if isinstance(positions, mx.array) or isinstance(round_position, mx.array) or len(positions) > KEPT_ROWS:
+    if isinstance(positions, mx.array) or isinstance(round_position, mx.array) or not _made_by_numpy(len(positions)):
         keys = _stream_keys(seed, positions, domain, round_position)
         return _gumbel_units(_words(keys, vocab_size)).astype(mx.float32) * reference.UNIT
     rows = [reference.gumbel(seed, position, vocab_size, domain, round_position) for position in positions]

@@ -10,8 +10,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import noise, noise_kernel
+from engine import host, noise, noise_kernel
 from engine import noise_reference as reference
+from engine.device import kind
 from engine.errors import DraftlightError
 from tests.shim import cases
 
@@ -139,6 +140,43 @@ def test_mlx_draws_what_numpy_draws(draw: cases.Draw, in_graph: bool) -> None:
     np.testing.assert_array_equal(np.array(alone), expected_ids)
     lazy = source.argmax(logits, draw.inverse_temperature, positions, draw.domain, draw.round_position, lazy=True)
     np.testing.assert_array_equal(np.array(lazy), expected_ids)
+
+
+def _drawn_without_numpy(draw: cases.Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compares draws and rows with the reference, which nobody asks meanwhile."""
+    expected_ids, expected_margins = draw.expected
+    places = [(position, draw.domain, draw.round_position) for position in draw.positions]
+    expected = np.stack([reference.gumbel(draw.seed, at, draw.logits.shape[1], *rest) for at, *rest in places])
+
+    def fail(*_: object) -> None:
+        raise AssertionError("numpy was asked for noise")
+
+    for name in ("_hash", "threefry", "gumbel_units"):
+        monkeypatch.setattr(reference, name, fail)
+    logits = mx.array(draw.logits).astype(DTYPES[draw.dtype])
+    source = noise.NoiseSource(draw.seed, draw.logits.shape[1])
+    for lazy in (False, True):
+        ids, margins = source.argmax_and_margin(
+            logits, draw.inverse_temperature, draw.positions, draw.domain, draw.round_position, lazy
+        )
+        np.testing.assert_array_equal(np.array(ids), expected_ids)
+        np.testing.assert_array_equal(np.array(margins), expected_margins)
+    rows = source.rows(draw.positions, draw.domain, draw.round_position)
+    np.testing.assert_array_equal(np.array(rows), expected)
+
+
+@pytest.mark.parametrize("draw", DRAWS, ids=lambda draw: draw.name)
+def test_a_gpu_without_a_kernel_draws_the_same_by_operations_of_mlx(draw: cases.Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on NVIDIA's, on MLX's CPU device."""
+    monkeypatch.setattr(noise_kernel, "available", lambda: False)
+    monkeypatch.setattr(host, "computes_on_host", lambda: False)
+    _drawn_without_numpy(draw, monkeypatch)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("draw", DRAWS, ids=lambda draw: draw.name)
+def test_a_gpu_draws_what_numpy_draws(draw: cases.Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    _drawn_without_numpy(draw, monkeypatch)
 
 
 @pytest.mark.parametrize("in_graph", [False, True], ids=["known round", "round in the graph"])
@@ -466,7 +504,7 @@ def test_noise_that_is_needed_is_made_before_a_short_pass_is_waited_for() -> Non
     assert happened == ["noise", "wait", "wait", "noise", "wait", "wait"]
 
 
-@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU draws in its kernel")
+@pytest.mark.skipif(kind() != "cpu", reason="a GPU draws by itself")
 @pytest.mark.parametrize(("vocab_size", "spread", "rows", "wanted"), [
     (5_000, 0.1, 4, True), (5_000, 0.1, 1, False), (5_000, 20.0, 4, False), (70_000, 0.1, 4, False), (5_000, 0.1, 64, False),
 ])  # fmt: skip
@@ -522,7 +560,7 @@ def drawn_positions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU draws in its kernel and keeps no rows")
+@pytest.mark.skipif(kind() != "cpu", reason="a GPU draws in its kernel and keeps no rows")
 def test_a_shared_row_is_drawn_once_for_both_sides_and_for_the_next_round(drawn_positions: list[int]) -> None:
     source = noise.NoiseSource(SEED, 64)
     for position in (10, 11, 12):
@@ -535,6 +573,7 @@ def test_a_shared_row_is_drawn_once_for_both_sides_and_for_the_next_round(drawn_
     assert drawn_positions == [10, 11, 12, 13, 11]
 
 
+@pytest.mark.skipif(kind() != "cpu", reason="a GPU makes rows itself and keeps none")
 def test_rows_can_be_prepared_before_logits_exist(drawn_positions: list[int]) -> None:
     source = noise.NoiseSource(SEED, 64)
     source.prepare([3, 4])
@@ -543,7 +582,7 @@ def test_rows_can_be_prepared_before_logits_exist(drawn_positions: list[int]) ->
     np.testing.assert_array_equal(np.array(row[0]), reference.gumbel(SEED, 4, 64))
 
 
-@pytest.mark.skipif(mx.metal.is_available(), reason="a GPU draws in its kernel and keeps no rows")
+@pytest.mark.skipif(kind() != "cpu", reason="a GPU draws in its kernel and keeps no rows")
 def test_drafts_that_were_prepared_are_drawn_once_and_forgotten_with_their_round(drawn_positions: list[int]) -> None:
     source = noise.NoiseSource(SEED, 64)
     source.prepare([3, 4, 5], "draft", 3)
@@ -556,6 +595,7 @@ def test_drafts_that_were_prepared_are_drawn_once_and_forgotten_with_their_round
     assert drawn_positions == [3, 4, 5, 4, 5, 5, 5]
 
 
+@pytest.mark.skipif(kind() != "cpu", reason="a GPU makes rows itself and keeps none")
 def test_rows_of_other_domains_are_not_kept(drawn_positions: list[int]) -> None:
     source = noise.NoiseSource(SEED, 64)
     source.rows([3], "draft", 3)
@@ -563,6 +603,7 @@ def test_rows_of_other_domains_are_not_kept(drawn_positions: list[int]) -> None:
     assert drawn_positions == [3, 3]
 
 
+@pytest.mark.skipif(kind() != "cpu", reason="a GPU makes rows itself and keeps none")
 def test_a_forgetful_caller_does_not_fill_the_memory(drawn_positions: list[int]) -> None:
     source = noise.NoiseSource(SEED, 8)
     for position in range(3 * noise.KEPT_ROWS):

@@ -186,6 +186,7 @@ def test_models_are_warmed_up_as_they_load_but_not_on_the_cpu(monkeypatch: pytes
         backend.load("model", lambda step, fraction: steps.append(step))
         backend.drafter("ngram", target, lambda step, fraction: None)
 
+    monkeypatch.setattr(warm_up, "computes_on_host", lambda: True)
     load()
     assert not warmed and not steps
     monkeypatch.setattr(warm_up, "computes_on_host", lambda: False)
