@@ -3,18 +3,27 @@
 PYTEST_ARGS ?=
 ARGS ?=
 PY := .venv/bin/python
+# The back-end of MLX that is installed on Linux; BACKEND=cpu, cuda12 or cuda13 asks for one.
+INSTALLED := $(sort $(foreach folder,$(wildcard .venv/lib/*/site-packages/mlx_c*.dist-info),\
+	$(subst _,,$(patsubst mlx_%,%,$(firstword $(subst -, ,$(notdir $(folder))))))))
 # Workers take tests from each other's ends, so modules stay together and none of them is idle for long.
 PYTEST := $(PY) -m pytest -n auto --dist worksteal
 SOURCES := app engine shaders tests packaging
 
-.PHONY: help setup model run test test-full test-offline test-tools lint lint-workflows format lock wheel check-wheel self-test fuzz soak clean
+.PHONY: help setup exchange model run test test-full test-offline test-tools lint lint-workflows format lock wheel check-wheel self-test fuzz soak clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.complete ## create .venv from the lock file
+setup: .venv/.complete ## create .venv from the lock file (on Linux BACKEND=cpu, cuda12 or cuda13 chooses what MLX computes on)
 
-.venv/.complete: packaging/development.lock pyproject.toml packaging/setup.sh
+.venv/.complete: packaging/development.lock packaging/cuda12.lock packaging/cuda13.lock pyproject.toml packaging/setup.sh
+ifneq ($(or $(BACKEND),$(INSTALLED)),$(INSTALLED))
+.venv/.complete: exchange
+endif
+exchange:
+
+.venv/.complete:
 	@echo "Setting up .venv"
 	@bash packaging/setup.sh
 

@@ -12,6 +12,11 @@ compile() {
 }
 compile pyproject.toml --output-file packaging/runtime.lock
 compile pyproject.toml --extra dev --constraint packaging/runtime.lock --output-file packaging/development.lock
+# What takes the place of mlx-cpu for CUDA, of the same version as mlx.
+mlx=$(sed -n 's/^mlx==\([0-9.]*\) .*/\1/p' packaging/development.lock)
+for version in 12 13; do
+    echo "mlx-cuda-$version==$mlx; sys_platform == 'linux'" | compile - --constraint packaging/development.lock --output-file packaging/cuda$version.lock
+done
 for group in docs workflows; do compile --group $group --output-file packaging/$group.lock; done
 
 if grep -En '^torch==|://' packaging/*.lock; then

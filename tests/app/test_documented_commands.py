@@ -97,6 +97,8 @@ class Place:
                 self.draftlight(rest)
             case ["make", *rest]:
                 self.make(rest)
+            case ["uv", "pip", *_, package] | ["pipx", "runpip", *_, package] | ["python", "-m", "pip", *_, package]:
+                _is_back_end(package)  # exchanging that of this environment would take gigabytes
             case ["python", "-m", module, *rest]:
                 self.module(module, rest)
             case ["python", path, *rest]:
@@ -260,6 +262,13 @@ def _installable(requirement: str) -> None:
         assert f"\n{requirement} " in (REPOSITORY / "packaging" / "runtime.lock").read_text(encoding="utf-8")
 
 
+def _is_back_end(package: str) -> None:
+    """It is one of MLX, as a package or as an extra of it, and locked."""
+    name = re.sub(r"mlx\[cuda(\d+)\]", r"mlx-cuda-\1", package)
+    locks = [REPOSITORY / "packaging" / f"{lock}.lock" for lock in ("runtime", "cuda12", "cuda13")]
+    assert any(f"\n{name}==" in f"\n{lock.read_text(encoding='utf-8')}" for lock in locks)
+
+
 def _text(folder: Path) -> Path:
     """Something to train on."""
     made = folder / "text"
@@ -296,6 +305,12 @@ def test_commands_are_found_and_those_that_fail_are_noticed(place: Place, capsys
     for wrong in ("sing loud", "draftlight models", "draftlight chat hello --louder", "make no-such-target"):
         with pytest.raises((Unknown, SystemExit, subprocess.CalledProcessError)):
             place.run(wrong)
-    for wrong in ("make bench-plain ARGS=--louder", "make test PYTEST_ARGS=--louder", "pip install nothing", "pipx upload x"):
+    for wrong in (
+        "make bench-plain ARGS=--louder",
+        "make test PYTEST_ARGS=--louder",
+        "pip install nothing",
+        "pipx upload x",
+        "python -m pip install x",
+    ):
         with pytest.raises((AssertionError, SystemExit)):
             place.run(wrong)
