@@ -118,7 +118,8 @@ def unpack(paths, folder):
     for name in ("wheels", "code", "venv"):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     with contextlib.closing(Joined(paths)) as joined, tarfile.open(fileobj=joined, mode="r|") as archive:
-        archive.extractall(folder, filter="data")
+        # Every Python that the parcel is for has the filter; one from before 3.11.4, which only tests use, has not.
+        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
 
 
 def make_environment(folder):

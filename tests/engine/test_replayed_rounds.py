@@ -21,6 +21,7 @@ from engine.decoding import decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.automatic import automatic
 from engine.drafters.base import DraftPen, Offer
+from engine.rounds.draft_length import AutoGamma
 from engine.rounds.drafter_choice import DrafterChoice
 from engine.types import INVARIANT_RULES, RATIO_RULES, RULES, Rule
 from tests.engine.plants import PLANTS
@@ -129,6 +130,20 @@ class InTurn(DrafterChoice):
         self.turn = not self.turn
         self._chosen = "ngram" if self.turn and offers["ngram"].chances else "draft"
         return self._chosen
+
+
+class UntilUnsure(AutoGamma):
+    """Drafts two tokens in every round, three behind a likely one, whatever the clock says."""
+
+    rests = False
+
+    def goes_on(self, chances: Sequence[float]) -> bool:
+        return len(chances) < 2 + (chances[0] > 0.4)
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "AutoGamma", UntilUnsure)
 
 
 def alone() -> Any:
