@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from engine import acceptance, decoding, host
+from engine import acceptance, host
+from engine.decode import loop, verification
 from engine.drafters import base
 
 
@@ -18,6 +19,6 @@ from engine.drafters import base
 def as_on_a_gpu() -> Iterator[None]:
     """Within this context, on whatever device MLX computes."""
     with ExitStack() as stack:
-        for module in (host, base, acceptance, decoding):
+        for module in (host, base, acceptance, loop, verification):
             stack.enter_context(patch.object(module, "computes_on_host", lambda: False))
         yield

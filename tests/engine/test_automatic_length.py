@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine import decoding
 from engine.acceptance import JUDGES, Judgement, RoundNoise
+from engine.decode import loop
 from engine.decoding import decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead
 from engine.drafters.base import DraftPen
@@ -304,7 +304,7 @@ def parking(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
             super().observe(finished, chances)
             self._wait = finished.rejected
 
-    monkeypatch.setattr(decoding, "AutoGamma", Flighty)
+    monkeypatch.setattr(loop, "AutoGamma", Flighty)
     return rested
 
 

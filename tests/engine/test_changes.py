@@ -12,7 +12,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import decoding, near_ties
+from engine import near_ties
+from engine.decode import loop
 from engine.decoding import Control, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
@@ -281,7 +282,7 @@ def test_what_auto_gamma_learned_under_one_rule_or_drafter_steers_no_other(monke
             learned[-1].append(finished)
             super().observe(finished, chances)
 
-    monkeypatch.setattr(decoding, "AutoGamma", Watched)
+    monkeypatch.setattr(loop, "AutoGamma", Watched)
     for act in (
         lambda answer: answer.control.update(rule="rejection"),
         lambda answer: answer.switch_to("head"),

@@ -18,8 +18,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import decoding, theory
+from engine import theory
 from engine.acceptance import JUDGES, Judgement, RoundNoise
+from engine.decode import loop
 from engine.decoding import Control, decode
 from engine.drafters import DraftModel, NGram
 from engine.noise import NoiseSource
@@ -325,7 +326,7 @@ def test_noise_keyed_by_position_alone_is_noticed_under_block(both_ways: Any) ->
         def coins(self, positions, round_position=None):  # type: ignore[no-untyped-def]
             return whole[1](self, positions, None)
 
-    both_ways(twin, decoding, "NoiseSource", ByPosition)
+    both_ways(twin, loop, "NoiseSource", ByPosition)
 
 
 @pytest.mark.full

@@ -16,7 +16,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import decoding, noise_reference
+from engine import noise_reference
+from engine.decode import loop
 from engine.decoding import decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.automatic import automatic
@@ -143,7 +144,7 @@ class UntilUnsure(AutoGamma):
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "AutoGamma", UntilUnsure)
+    monkeypatch.setattr(loop, "AutoGamma", UntilUnsure)
 
 
 def alone() -> Any:
@@ -160,7 +161,7 @@ def test_every_round_is_what_its_noise_says(rule: Rule, gamma: Any) -> None:
 
 @pytest.mark.parametrize("rule", RATIO_RULES)
 def test_every_round_of_several_drafters_is_too(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "DrafterChoice", InTurn)
+    monkeypatch.setattr(loop, "DrafterChoice", InTurn)
     odd, kinds = odd_round(rule, "auto", automatic([NGram(worth=0.02), alone()]))
     assert not odd
     assert kinds["copied"] >= 20 and kinds["bonus"] >= 5 and kinds["middle"] + kinds["last"] >= 10

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import decoding
 from engine.codec import round_from_json, round_to_json
+from engine.decode import loop
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.automatic import Automatic, automatic
@@ -207,7 +207,7 @@ def test_the_text_follows_the_target_however_drafters_take_turns(rule: str, monk
             whos.append(finished.proposer)
             super().observe(finished, chances)
 
-    monkeypatch.setattr(decoding, "DrafterChoice", Watched)
+    monkeypatch.setattr(loop, "DrafterChoice", Watched)
     case = Case(single.p, (0.4, 0.2, 0.4), make)
     assert case.p_value(case.text(rule)) > FALSE_ALARM
     assert set(whos) == {"ngram", "draft", None} and sum(one != other for one, other in pairwise(whos)) > 60

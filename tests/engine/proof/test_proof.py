@@ -13,7 +13,7 @@ import pytest
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 from scipy import stats
 
-from engine import decoding, statistics
+from engine import acceptance, statistics
 from engine.drafters import DraftModel, NGram, NGramMod
 from engine.drafters.base import DraftPen
 from engine.errors import DraftlightError
@@ -323,8 +323,8 @@ def test_a_decode_with_a_broken_rule_is_noticed(
         """Takes every proposal."""
         return replace(sound(p, q, proposals, noise), accepted=mx.array(2))  # type: ignore[type-var]
 
-    sound = decoding.JUDGES["rejection"]
-    monkeypatch.setitem(decoding.JUDGES, "rejection", accepting)
+    sound = acceptance.JUDGES["rejection"]
+    monkeypatch.setitem(acceptance.JUDGES, "rejection", accepting)
     failed = failures(list(decodes(target, drafter, 0, 70, 1, nothing)))
     assert [text.split(":")[0] for text in failed] == ["decoded tokens against forward passes (rejection)"]
 

@@ -15,6 +15,7 @@ from engine.drafters import Drafter, DraftModel, NGram
 from engine.rounds import draft_length
 from engine.rounds.draft_length import FIRST_PAUSE, LONGEST_PAUSE, AutoGamma
 from engine.rounds.machine_costs import MachineCosts
+from engine.target import prompt_cache
 from tests.engine.rounds.test_draft_length import OnAClock, round_of
 from tests.engine.small_models import PROMPT, emitted_ids, tiny_llama
 
@@ -175,9 +176,9 @@ def test_passes_are_queued_ahead_without_a_drafter_only(
     """The text is the same, and each pass counts for the round that it is of, though all of it goes by in the round that queues
     it, as most of it does on the CPU back-end."""
     used: list[int] = []
-    shown = decoding.caches.show_newest
+    shown = prompt_cache.show_newest
     monkeypatch.setattr(AutoGamma, "rests", property(lambda gamma: True))
-    monkeypatch.setattr(decoding.caches, "show_newest", lambda cache: (used.append(1), shown(cache)))
+    monkeypatch.setattr(prompt_cache, "show_newest", lambda cache: (used.append(1), shown(cache)))
     options = decoding.DecodingOptions(
         seed=3, gamma="auto", temperature=1.5, max_tokens=20, analyse=False, phase_every=phase_every
     )
@@ -198,9 +199,9 @@ def test_passes_are_queued_ahead_without_a_drafter_only(
 def test_a_pass_that_was_queued_is_dropped_where_a_drafter_comes(
     follower: Drafter | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, shown, used = OnAClock(tiny_llama(1)), decoding.caches.show_newest, list[int]()
+    target, shown, used = OnAClock(tiny_llama(1)), prompt_cache.show_newest, list[int]()
     monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: target.now))
-    monkeypatch.setattr(decoding.caches, "show_newest", lambda cache: (used.append(1), shown(cache)))
+    monkeypatch.setattr(prompt_cache, "show_newest", lambda cache: (used.append(1), shown(cache)))
     options = decoding.DecodingOptions(seed=3, max_tokens=20, analyse=False, phase_every=0)
     control, ended = decoding.Control(), 0.0
     for round_ in decoding.decode(target, PROMPT, None, options, control=control):

@@ -11,8 +11,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import decoding, noise_reference
+from engine import noise_reference
 from engine.acceptance import JUDGES, RoundNoise
+from engine.decode import loop
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter, Proposals
@@ -190,7 +191,7 @@ def test_others_are_told_before_a_drafter_is_loaded() -> None:
 
 def test_what_is_handed_over_holds_no_array_of_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Sight] = []
-    monkeypatch.setattr(decoding, "analysed", lambda round_, sight, options, text_of: seen.append(sight) or round_)
+    monkeypatch.setattr(loop, "analysed", lambda round_, sight, options, text_of: seen.append(sight) or round_)
     for rule in RULES:
         list(decode(TabularModel(TABLES.target), PROMPT, drafter_of("model"), OPTIONS.replace(rule=rule)))
     holders: list[Any] = [*seen, *(sight.others for sight in seen)]

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from engine import decoding
+from engine.decode import loop
 from engine.drafters import DraftModel, DraftPen
 from engine.drafters.base import Proposals
 from engine.errors import DraftlightError
@@ -315,7 +316,7 @@ def test_auto_gamma_learns_in_turns_what_it_learns_alone(home: Path, monkeypatch
             super().observe(finished, chances)
 
     device = Device()
-    monkeypatch.setattr(decoding, "AutoGamma", Watched)
+    monkeypatch.setattr(loop, "AutoGamma", Watched)
     script(monkeypatch, device.time)
     options = DecodingOptions(max_tokens=30, seed=1, gamma="auto", rule="rejection", phase_every=6)
     wanted = Request((Message("user", "hello"),), options, drafter="draft")

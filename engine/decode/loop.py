@@ -1,0 +1,363 @@
+"""The decode loop: draft, verify, judge, commit, until the answer ends.
+
+One round is one forward pass of the target. Drafting, verifying and judging build one lazy graph that is evaluated once; only
+then does the host learn what was accepted, roll the caches back, queue the drafter's next step and report. What is only shown of
+a round can be left to another thread (`hand_over`), so that the next token does not wait for it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+
+from engine.acceptance import RoundNoise
+from engine.clock import Clock
+from engine.decode.answer import Answer, Appended
+from engine.decode.target_session import TargetSession
+from engine.decode.timer import RoundTimer
+from engine.decode.verification import verifier
+from engine.drafter_kinds import NO_DRAFTER
+from engine.drafters.base import (
+    Drafter,
+    DraftPen,
+    Proposals,
+    begin_with,
+    listener_of,
+    sets_own_length,
+    statistics_of,
+)
+from engine.errors import DraftlightError
+from engine.host import computes_on_host, on_host
+from engine.models.loaded import LoadedModel
+from engine.models.pair_check import target_reason
+from engine.noise import NoiseSource
+from engine.rounds.draft_length import AutoGamma, FixedGamma
+from engine.rounds.drafter_choice import DrafterChoice
+from engine.rounds.machine_costs import MachineCosts
+from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
+from engine.run_control import Control, HandOver
+from engine.target.distribution import Shaper
+from engine.types import MAX_GAMMA, SEED_LIMIT, DecodingOptions, DrafterStatistics, Outlook, Round
+
+CLEAR_CACHE_EVERY = 256
+"""Rounds after which MLX's pool of freed buffers is given back, as mlx-lm does."""
+
+
+class Draft(NamedTuple):
+    """The outcome of drafting in one round.
+
+    Attributes:
+        proposals: None in a plain round.
+        chances: the drafter's own probability that each of the first proposals is right.
+        proposer: the one of several drafters that proposed.
+        outlook: the estimates behind an automatic gamma's decision.
+    """
+
+    proposals: Proposals | None = None
+    chances: Sequence[float] = ()
+    statistics: DrafterStatistics | None = None
+    proposer: str | None = None
+    outlook: Outlook | None = None
+
+
+class DecodeLoop:
+    """One answer under way: target, drafter, rule, draft-length policy and text. Arguments as in `engine.decoding.decode`.
+
+    Threads of the application steer it through `control`, between two rounds.
+    """
+
+    def __init__(
+        self,
+        model: LoadedModel | Callable[..., mx.array],
+        prompt_tokens: Sequence[int],
+        drafter: Drafter | None,
+        options: DecodingOptions,
+        tokenizer: Any,
+        eos_ids: Iterable[int] | None,
+        cache: list[Any] | None,
+        control: Control,
+        given: int,
+        clock: Clock,
+        hand_over: HandOver | None,
+        costs: MachineCosts | None,
+    ) -> None:
+        loaded = model if isinstance(model, LoadedModel) else None
+        if loaded is not None and (reason := target_reason(loaded)) is not None:
+            raise DraftlightError(reason)
+        if loaded is not None:
+            tokenizer = loaded.tokenizer if tokenizer is None else tokenizer
+            eos_ids = loaded.eos_ids if eos_ids is None else eos_ids
+        seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
+        self._options = options.replace(seed=seed)
+        self._drafter = drafter
+        self._control, self._clock, self._hand_over, self._costs = control, clock, hand_over, costs
+        context_length = loaded.context_length if loaded else None
+        continues = control.continues
+        self._answer = Answer(prompt_tokens, given, options, tokenizer, frozenset(eos_ids or ()), context_length, continues)
+        self._target = TargetSession(model, cache, options.kv_bits, clock)
+        self._target.require_prompt(self._answer.tokens)
+        if drafter is not None:
+            self._target.require_rollback()
+        self._shaper = Shaper(self._options, _known_ids(loaded, self._target.vocab_size))
+        self._noise = NoiseSource(seed, self._target.vocab_size)
+        self._verifier = verifier(self._shaper, options.analyse)
+        self._gamma = self._new_gamma()
+        self._index = 0
+        self._started = 0.0
+
+    # An answer
+
+    def rounds(self) -> Generator[Round, None, None]:
+        """Reads the prompt, then decodes until the answer ends; yields nothing if reading was cancelled.
+
+        Whatever ends it but an error, the drafter's cache is left exact. After an error both caches are of unknown content.
+        """
+        try:
+            if self._read_prompt():
+                self._started = self._clock()
+                yield from self._decoded()
+        finally:
+            mx.clear_cache()  # nobody may ask for the next answer for long
+
+    def _decoded(self) -> Generator[Round, None, None]:
+        """Yields the rounds after the prompt."""
+        sound = False
+        try:
+            # Text that was held back can only be shown by a round, so a stop that finds some is served by one more.
+            while self._apply_changes() or self._answer.text.holds_back:
+                current = self._step()
+                sound = True
+                yield current
+                sound = False
+                if current.finish is not None:
+                    break
+            sound = True
+        except GeneratorExit:
+            sound = True
+            raise
+        finally:
+            self._control.waits()
+            # After an error the caches are of unknown content; whoever owns them drops them.
+            if sound:
+                self._target.mark()
+                if self._drafter is not None:
+                    self._drafter.finish()
+
+    def _read_prompt(self) -> bool:
+        """Has target and drafter read the prompt. Returns False if that was cancelled."""
+
+        def proceed(done: int, total: int) -> bool:
+            """Passes progress on to the control (tokens read, tokens to read); False once a stop was asked for."""
+            self._control.on_prefill(done, total)
+            return not self._control.stopped
+
+        if not self._target.read_prompt(self._answer.tokens, listener_of(self._drafter), proceed):
+            return False
+        return self._drafter is None or self._start(self._drafter)
+
+    def _start(self, drafter: Drafter) -> bool:
+        """Has a drafter read all committed tokens. Returns False if that was cancelled."""
+
+        def proceed(done: int, total: int) -> bool:
+            """Goes on until a stop is asked for."""
+            return not self._control.stopped
+
+        return begin_with(drafter, self._answer.tokens, self._options.kv_bits, proceed)
+
+    def _apply_changes(self) -> bool:
+        """Takes over what was requested. Returns False once the answer is to end.
+
+        A new drafter takes part once it has caught up. If a stop keeps it from that, the old one stays.
+        """
+        if self._control.stopped:
+            return False
+        changes = self._control.take_changes()
+        options = self._options.replace(**{name: changes[name] for name in ("rule", "gamma") if name in changes})
+        drafter = changes.get("drafter", self._drafter)
+        has_caught_up = True
+        if drafter is not None and drafter is not self._drafter:
+            self._target.prepare_for(listener_of(drafter), self._answer.tokens)
+            has_caught_up = self._start(drafter)
+            drafter = drafter if has_caught_up else self._drafter
+        if options != self._options or drafter is not self._drafter:
+            # What the rounds said of one drafter says nothing of another, nor what they said under one rule of another rule.
+            if drafter is not self._drafter and self._drafter is not None:
+                self._drafter.finish()
+            self._options, self._drafter = options, drafter
+            self._gamma = self._new_gamma()
+        return has_caught_up
+
+    # A round
+
+    def _step(self) -> Round:
+        """Decodes one round and returns it."""
+        options, position = self._options, len(self._answer.tokens)
+        timer = RoundTimer(self._clock, self._is_staged(self._index))
+        was_prefetched = self._target.has_prefetched
+
+        noise = self._verifier.noise(self._noise, position)
+        draft = self._draft(noise)
+        proposals = draft.proposals
+        if proposals is None:
+            noise = self._verifier.plain_noise(self._noise, position)
+        timer.drafted(None if proposals is None else proposals.tokens)
+
+        self._target.time_communication(timer.is_staged)
+        scored = self._target.score(self._inputs(proposals), listener_of(self._drafter))
+        if timer.is_staged or computes_on_host():
+            self._control.waits()
+            mx.async_eval(scored.logits)  # the CPU back-end takes few operations at a time, and has the caller wait for the rest
+        timer.verified(scored.logits)
+        if timer.is_staged:
+            timer.communication = self._target.take_communication()
+
+        self._verifier.prepare(options, scored.logits, proposals, noise)
+        drafted = None if proposals is None else proposals.tokens
+        p = self._shaper.shape(scored.logits, self._answer.tokens, drafted, lazy=proposals is None)
+        if p.is_known:
+            self._control.resumes()
+        verification = self._verifier.verify(options, p, proposals, noise)
+        arrays = verification.arrays(options.analyse)
+        if self._drafter is None and self._answer.room >= 2 and not self._is_staged(self._index + 1):
+            timer.prefetching = self._target.prefetch(verification.judgement.token, arrays)
+        self._control.waits()
+        mx.eval(*arrays)  # the one synchronisation
+        self._control.resumes()
+        timer.judged()
+
+        verdict = self._verifier.evaluated(options, verification, position, noise)
+        appended = self._answer.append(verdict.emitted, self._control.stopped)
+        if appended.finish is not None:  # there is no next round, and this one has waited for its pass
+            timer.prefetching = 0.0
+            self._clock.take_waited()
+        self._commit(appended, scored.features)
+        finished = self._report(draft, verdict, appended, timer, was_prefetched)
+        self._gamma.observe(finished, draft.chances)
+        self._index += 1
+        if self._index % CLEAR_CACHE_EVERY == 0:
+            mx.clear_cache()
+        return finished
+
+    def _commit(self, appended: Appended, features: mx.array | None) -> None:
+        """Takes rejected tokens out of the caches, and queues the drafter's next step before anything is reported."""
+        length = len(self._answer.tokens)
+        self._target.commit(length - 1)
+        self._noise.forget_before(length)
+        if self._drafter is not None:
+            kept = appended.kept
+            self._drafter.observe(kept, None if features is None else features[: len(kept)])
+            if appended.finish is None and self._will_draft():
+                self._drafter.prefetch()
+
+    def _report(
+        self, draft: Draft, verdict: EvaluatedRound, appended: Appended, timer: RoundTimer, was_prefetched: bool
+    ) -> Round:
+        """Returns the round as others see it; without its analysis, if another thread is to complete it."""
+        emitted, described = bare(verdict, appended.kept, self._answer.text)
+        finished = Round(
+            index=self._index,
+            position=verdict.position,
+            drafter=self._drafter.name if self._drafter is not None else NO_DRAFTER,
+            rule=verdict.rule,
+            proposals=described,
+            emitted=emitted,
+            expected=(),
+            milliseconds=timer.milliseconds(),
+            rows=len(verdict.drafted) + 1,
+            cache_length=len(self._answer.tokens) - 1,
+            started=(timer.began - self._started) * 1e3,
+            text=appended.text,
+            finish=appended.finish,
+            drafter_statistics=draft.statistics,
+            outlook=draft.outlook,
+            proposer=draft.proposer,
+            queued=was_prefetched,
+        )
+        if not self._options.analyse:
+            return finished
+        sight, text_of = Sight.of(verdict, self._shaper.greedy), self._answer.text.text_of
+        complete = partial(analysed, finished, sight, self._options, text_of)
+        if self._hand_over is None:
+            return replace(complete(), milliseconds=timer.milliseconds())
+        self._hand_over(complete)
+        return finished
+
+    def _inputs(self, proposals: Proposals | None) -> mx.array:
+        """Returns the target's inputs, (rows,) int32: the newest token and the proposals."""
+        newest = [self._answer.newest]
+        if proposals is None:
+            return mx.array(newest, dtype=mx.int32)
+        drafted = on_host(proposals.tokens)
+        if drafted is None:
+            return mx.concatenate([mx.array(newest, dtype=mx.int32), proposals.tokens])
+        return mx.array(newest + drafted.tolist(), dtype=mx.int32)
+
+    def _is_staged(self, index: int) -> bool:
+        every = self._options.phase_every
+        return every > 0 and index % every == every - 1
+
+    # Drafting
+
+    def _draft(self, noise: RoundNoise) -> Draft:
+        limit = self._limit()
+        if self._drafter is None:
+            return Draft()
+        if limit < 1:
+            return Draft(outlook=self._outlook(None))
+        worth = self._gamma if isinstance(self._gamma, AutoGamma) else None
+        chooser = self._gamma if isinstance(self._gamma, DrafterChoice) else None
+        expected = limit if worth is None and chooser is None else 1
+        tokens, vocab_size = self._answer.tokens, self._target.vocab_size
+        pen = DraftPen(self._shaper, self._options.rule, noise, tokens, vocab_size, worth, expected, chooser)
+        proposals = self._drafter.propose(pen.limit_of(self._drafter, limit), pen)
+        proposer = getattr(self._drafter, "proposer", None) if proposals is not None else None
+        return Draft(proposals, pen.chances, statistics_of(self._drafter), proposer, self._outlook(proposals))
+
+    def _outlook(self, proposals: Proposals | None) -> Outlook | None:
+        """Returns the estimates behind the decision, and another reason for a plain round where there is one."""
+        found = self._gamma.outlook()
+        if found is None:
+            return None
+        if proposals is not None:
+            return replace(found, skipped=None)
+        return replace(found, skipped="last" if self._answer.room < 2 else found.skipped)
+
+    def _limit(self) -> int:
+        """Returns how many proposals may be asked for: the round's own token needs room, too."""
+        is_free = self._options.gamma == "auto" and sets_own_length(self._drafter)
+        return min(MAX_GAMMA if is_free else self._gamma.choose(), self._answer.room - 1)
+
+    def _will_draft(self) -> bool:
+        """Returns whether to queue the next round's first draft step. In a staged round it would not be timed."""
+        return self._limit() >= 1 and not self._gamma.rests and not self._is_staged(self._index + 1)
+
+    def _new_gamma(self) -> FixedGamma | AutoGamma | DrafterChoice:
+        gamma = self._options.gamma
+        members = getattr(self._drafter, "members", None)
+        if members is not None:
+            return DrafterChoice({name: self._lengths(member) for name, member in members.items()}, gamma)
+        return self._lengths(self._drafter) if gamma == "auto" else FixedGamma(gamma)
+
+    def _lengths(self, drafter: Drafter | None) -> AutoGamma:
+        """Returns the estimator of a drafter's best draft length, with what earlier answers and measurements showed of it."""
+        if drafter is None:
+            return AutoGamma()
+        draws = drafter.has_distribution
+        if self._costs is None:
+            return AutoGamma(draws=draws)
+        alpha = self._costs.alpha(drafter.name, self._options.temperature)
+        return AutoGamma(self._costs.extra(drafter.name, draws), draws, alpha)
+
+
+def _known_ids(loaded: LoadedModel | None, vocab_size: int) -> mx.array | None:
+    """Returns (vocab,) bool of the ids that the tokenizer knows; None if it knows all that the head can produce."""
+    if loaded is None:
+        return None
+    known = [entry is not None for entry in loaded.vocabulary][:vocab_size]
+    known += [False] * (vocab_size - len(known))
+    return None if all(known) else mx.array(known)

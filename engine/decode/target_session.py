@@ -1,0 +1,148 @@
+"""The target of one answer: its cache, the pass that is queued ahead, and the features that a drafter reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+
+from engine.clock import Clock
+from engine.drafters.base import Listener, Proceed, hearing
+from engine.models.loaded import LoadedModel
+from engine.target import prompt_cache as caches
+from engine.target.quantised_cache import make_quantised_cache
+
+
+class Scored(NamedTuple):
+    """One forward pass of the target.
+
+    Attributes:
+        logits: (rows, vocab), after each input.
+        features: (rows, width) of the same pass for a drafter that reads them, else None.
+    """
+
+    logits: mx.array
+    features: mx.array | None
+
+
+class TargetSession:
+    """Reads the prompt, scores the inputs of each round and takes rejected ones back.
+
+    Args:
+        target: a LoadedModel, or a bare mlx-lm style module.
+        cache: extended in place; None for an empty one.
+        kv_bits: bits of an empty cache's keys and values; None for full precision.
+        clock: told how long a pass that is queued ahead takes.
+
+    Attributes:
+        vocab_size: width of the logits.
+    """
+
+    def __init__(
+        self, target: LoadedModel | Callable[..., mx.array], cache: list[Any] | None, kv_bits: int | None, clock: Clock
+    ) -> None:
+        loaded = target if isinstance(target, LoadedModel) else None
+        self._target = target
+        self._model: Any = loaded.model if loaded else target
+        if cache is not None:
+            self._cache = cache
+        elif kv_bits is None:
+            self._cache = caches.make_prompt_cache(self._model)
+        else:
+            self._cache = make_quantised_cache(self._model, kv_bits, loaded.name if loaded else "The model")
+        self._clock = clock
+        self._can_prefetch = caches.can_hide(self._cache)
+        self._prefetched: mx.array | None = None  # (1, vocab) logits
+        self._links: Any = getattr(self._model, "links", None)  # of a split target: what times its communication
+        self.vocab_size = caches.logits_width(self._model)
+
+    def require_prompt(self, prompt: Sequence[int]) -> None:
+        """Raises ValueError unless all ids are in the vocabulary and the cache holds a proper prefix of the prompt."""
+        wrong = next((token for token in prompt if not 0 <= token < self.vocab_size), None)
+        if wrong is not None:
+            raise ValueError(f"prompt_tokens must be from 0 to {self.vocab_size - 1}, not {wrong}")
+        length = caches.cache_length(self._cache)
+        if (length or 0) >= len(prompt):
+            raise ValueError("cache must hold a proper prefix of the prompt")
+        if length is None and not caches.is_empty(self._cache):
+            raise ValueError("cache must be empty: it keeps no count of the tokens it has read")
+
+    def require_rollback(self) -> None:
+        """Raises DraftlightError if the cache cannot take tokens back."""
+        caches.require_rollback(self._cache, "target")
+
+    def read_prompt(self, prompt: Sequence[int], listener: Listener | None, proceed: Proceed) -> bool:
+        """Reads all but the last prompt token; the first round verifies from there. Returns False if `proceed` cancelled it."""
+        read = caches.cache_length(self._cache) or 0
+        if listener is not None:
+            listener.listen(self._target, prompt)
+            proceed = hearing(listener, proceed, read)
+        if not caches.read_prompt(self._model, self._cache, prompt[read:-1], proceed):
+            return False
+        caches.check_cache(self._cache, len(prompt) - 1, "target")
+        caches.mark(self._cache)
+        caches.watch(self._cache)
+        return True
+
+    def prepare_for(self, listener: Listener | None, tokens: Sequence[int]) -> None:
+        """A drafter joins in mid-answer: a listener learns the text, and a pass that was queued without it is dropped."""
+        self.require_rollback()
+        if listener is not None:
+            listener.listen(self._target, tokens)
+        self._prefetched = None
+        self._clock.take_waited()
+
+    def score(self, inputs: mx.array, listener: Listener | None) -> Scored:
+        """Runs the target on (rows,) inputs: the newest token and the proposals. A pass that was queued for them is used."""
+        prefetched, self._prefetched = self._prefetched, None
+        if prefetched is not None:
+            caches.show_newest(self._cache)
+            return Scored(prefetched, None)
+        logits = self._model(inputs[None], cache=self._cache)[0]
+        return Scored(logits, None if listener is None else listener.take_features())
+
+    @property
+    def has_prefetched(self) -> bool:
+        """Whether the next round's pass is queued already."""
+        return self._prefetched is not None
+
+    def prefetch(self, token: mx.array, before: Sequence[mx.array]) -> float:
+        """Queues the next round's plain pass over a token that the host does not know yet.
+
+        Args:
+            token: () int32.
+            before: what the host will look at in this round. It goes first: the device works in order, and the host would wait
+                for the whole pass otherwise.
+
+        Returns:
+            Seconds that this took: most of a pass on the CPU back-end, which has its caller wait. They count for the next round,
+            since the first round would seem to take two passes otherwise, and the last next to none.
+        """
+        if not self._can_prefetch:
+            return 0.0
+        mx.async_eval(*before)
+        began = self._clock()
+        self._prefetched = self._model(token.reshape(1, 1), cache=self._cache)[0]
+        mx.async_eval(self._prefetched)
+        caches.hide_newest(self._cache)
+        took = self._clock() - began
+        self._clock.count_ahead(took)
+        return took
+
+    def commit(self, length: int) -> None:
+        """Keeps the first `length` tokens in the cache: the committed ones less the newest."""
+        caches.trim_to(self._cache, length, "target")
+
+    def mark(self) -> None:
+        """Notes the state at the end of an answer, which a later one may go back to."""
+        caches.mark(self._cache)
+
+    def time_communication(self, is_timed: bool) -> None:
+        """Has a split target time its collectives in the next pass, or not."""
+        if self._links is not None:
+            self._links.timed = is_timed
+
+    def take_communication(self) -> float | None:
+        """Returns the milliseconds that the collectives of the timed pass took; None for a target that is not split."""
+        return None if self._links is None else float(self._links.take())
