@@ -1,5 +1,5 @@
-"""What MLX computes on here, and whether it can be imported. Asked before it is: its library ends the process instead of raising
-an error, or fails for a reason that names no remedy.
+"""The device that MLX computes on here, and whether MLX can be imported. This is asked before the import, which ends the process
+instead of raising an error, or fails for a reason that names no remedy.
 
 On Linux it has a library for each back-end, mlx/lib/libmlx.so, in a package of its own. An environment has room for one.
 """
@@ -17,7 +17,7 @@ from engine import nvidia
 from engine.errors import DraftlightError
 
 Kind = Literal["cpu", "metal", "cuda"]
-"""What MLX computes on."""
+"""Kinds of devices that MLX computes on."""
 
 _METAL = "/System/Library/Frameworks/Metal.framework/Metal"
 _CORE_FOUNDATION = "/System/Library/Frameworks/CoreFoundation.framework/CoreFoundation"

@@ -47,7 +47,7 @@ class Joined:
         self._paths, self._file = list(paths), None
 
     def read(self, size):
-        """At most so many bytes; none at the end."""
+        """Returns at most `size` bytes; none at the end."""
         while self._file or self._paths:
             if self._file is None:
                 self._file = open(self._paths.pop(0), "rb")  # noqa: SIM115  stays open between calls

@@ -32,6 +32,7 @@ sys.path.insert(0, str(REPOSITORY))
 
 from engine.files.builtin import builtin_path, check_builtin  # noqa: E402  the repository has to be on the path
 from engine.files.paths import models_folder  # noqa: E402
+from tests.gpu_check.parts import commit  # noqa: E402
 
 PYTHON = "3.12"
 PART_BYTES = 40_000_000
@@ -156,9 +157,7 @@ def pack(output: Path, backend: str, wheels: Iterable[Path], model: Path, most: 
     output.mkdir(parents=True)
     git = ["git", "-C", str(REPOSITORY)]
     names = subprocess.run([*git, "ls-files", "-z", *CODE], check=True, capture_output=True, text=True).stdout.split("\0")
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
-    if subprocess.run([*git, "status", "--porcelain"], check=True, capture_output=True, text=True).stdout:
-        commit += "+"
+    head = commit()
     parts = Parts(output, most)
     with parts, tarfile.open(fileobj=parts, mode="w|") as archive:
         for wheel in wheels:
@@ -167,9 +166,9 @@ def pack(output: Path, backend: str, wheels: Iterable[Path], model: Path, most: 
         for name in filter(None, names):
             archive.add(REPOSITORY / name, f"code/{name}")
         entry = tarfile.TarInfo("code/COMMIT")
-        entry.size = len(commit)
-        archive.addfile(entry, io.BytesIO(commit.encode()))
-    manifest = {"format": "draftlight.parcel/1", "backend": backend, "python": PYTHON, "commit": commit, "parts": parts.written}
+        entry.size = len(head)
+        archive.addfile(entry, io.BytesIO(head.encode()))
+    manifest = {"format": "draftlight.parcel/1", "backend": backend, "python": PYTHON, "commit": head, "parts": parts.written}
     (output / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     shutil.copy(REPOSITORY / "packaging" / "open_parcel.py", output)
     return manifest

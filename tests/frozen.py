@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,8 +27,8 @@ from tests.engine.drafters.test_feature_head import random_head
 from tests.engine.families import tiny
 from tests.engine.small_models import PROMPT, tiny_llama
 from tests.engine.test_changes import Letters
+from tests.round_differences import differences
 
-NOT_COMPARED = {"milliseconds", "started", "outlook", "queued"}
 TOLERANCE = 1e-6
 TARGET, DRAFT = tiny_llama(1, layers=3), tiny_llama(2, layers=1)
 HEAD, BLOCK = random_head(), random_block()
@@ -102,21 +101,6 @@ def answers() -> Iterator[tuple[str, list[Any]]]:
                 yield f"{family}, {rule}, {name}", answer(target, drafter, rule=rule)
 
 
-def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Yields the places where two values differ."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in sorted((one.keys() | other.keys()) - NOT_COMPARED):
-            yield from differences(one.get(name), other.get(name), f"{path}.{name}")
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, pair in enumerate(zip(one, other, strict=True)):
-            yield from differences(*pair, f"{path}[{index}]")
-    elif isinstance(one, float) and isinstance(other, float):
-        if not math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-            yield f"{path}: {one} before, {other} now"
-    elif one != other:
-        yield f"{path}: {one} before, {other} now"
-
-
 def main() -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -131,7 +115,7 @@ def main() -> int:
         print(f"{len(now)} answers written")
         return 0
     # The values of now are read back as those of before were, so that both are plain JSON.
-    found = list(differences(json.loads(path.read_text()), json.loads(json.dumps(now))))
+    found = list(differences(json.loads(path.read_text()), json.loads(json.dumps(now)), lambda path: TOLERANCE))
     print("\n".join(found[:20]))
     print(f"{len(now)} answers compared, {len(found)} differences")
     return int(bool(found))

@@ -12,7 +12,7 @@ from engine.wording import amount
 
 
 class Appended(NamedTuple):
-    """What a round added to an answer.
+    """The gain of an answer by one round.
 
     Attributes:
         kept: the emitted ids that count: all, or those up to an end of the text.

@@ -142,7 +142,7 @@ class DecodeLoop:
             raise
         finally:
             self._control.waits()
-            # After an error the caches are of unknown content; whoever owns them drops them.
+            # After an error the caches are of unknown content; their owner drops them.
             if sound:
                 self._target.mark()
                 if self._drafter is not None:

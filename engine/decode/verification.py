@@ -152,13 +152,13 @@ class HostVerifier(Verifier):
             make_for_verdict(proposals.q, noise)
 
     def verify(self, options: DecodingOptions, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Verification:
-        """As in `Verifier`."""
+        """Judges in numpy; draws for other rules are left to `evaluated`."""
         judgement = self._judge(options, p, proposals, noise)
         is_wanted = self._analyse and self._draws_shared(options, proposals)
         return Verification(p, proposals, judgement, self._margins(judgement, p, noise) if is_wanted else None)
 
     def evaluated(self, options: DecodingOptions, verification: Verification, position: int, noise: RoundNoise) -> EvaluatedRound:
-        """As in `Verifier`, with what is needed to draw for other rules later."""
+        """Adds the noise and rows from which the analysis draws for other rules."""
         proposals = verification.proposals
         if proposals is not None and self._analyse:
             others = later_draws(options.rule, proposals, verification.judgement, noise, self._shaper.greedy)

@@ -57,7 +57,7 @@ LITTLE_FASTER = 1.25
 """Drafting gains little if it is thought to be less than so many times as fast as not drafting."""
 
 Kind = Literal["drafted", "plain"]
-"""What the time of a round tells of: what it takes to draft and to take back, or what a plain round takes."""
+"""Kinds of rounds whose times are fitted: with proposals, or behind tokens taken back; and plain ones."""
 Extra = Callable[[int], float]
 """What a round of so many proposals takes longer than one of none, as a share of that."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import cycle, product
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -28,6 +27,7 @@ from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import CONFIG, random_head
 from tests.engine.small_models import PROMPT, tiny_llama, tiny_sliding_window
 from tests.lazy_graph import as_on_a_gpu
+from tests.round_differences import differences
 
 if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel
@@ -61,8 +61,6 @@ FILTERS: dict[str, dict[str, Any]] = {
     "filtered": {"top_k": 20, "top_p": 0.9, "min_p": 0.01, "repetition_penalty": 1.1},
     "cold": {"temperature": 0.05},
 }
-UNLIKE = {"milliseconds", "started", "outlook", "queued"}
-"""What depends on the clock, or on who waits for whom."""
 FIGURES, BOUNDED = 1e-6, 1.1e-4
 """Figures may differ by this much, and the closed form of gumbel by as much as a GPU may leave it open (`GATHERED_TOLERANCE`)."""
 SMALLEST = 2.0**-126
@@ -79,29 +77,15 @@ def both_ways(
         return with_numpy, list(decode(target, text, make(), asked))
 
 
-def differences(one: Any, other: Any, figures: float, path: str = "") -> Iterator[str]:
-    """Where two rounds differ, as they are written to traces, figures by more than so much."""
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        for name in one.keys() - UNLIKE:
-            yield from differences(one[name], other[name], figures, f"{path}.{name}")
-    elif path.endswith("_top"):
-        listed = [[each for each in candidates if each["probability"] >= SMALLEST] for candidates in (one, other)]
-        yield from differences(*listed, figures, f"{path}, without the smallest")
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, pair in enumerate(zip(one, other, strict=True)):
-            yield from differences(*pair, figures, f"{path}[{index}]")
-    elif isinstance(one, float) and isinstance(other, float):
-        tolerance = BOUNDED if ".expected" in path and path.endswith(".gumbel") else figures
-        if not math.isclose(one, other, rel_tol=tolerance, abs_tol=tolerance):
-            yield f"{path}: {one} and {other}"
-    elif one != other:
-        yield f"{path}: {one} and {other}"
+def tolerance(figures: float) -> Callable[[str], float]:
+    """Returns what each figure may differ by."""
+    return lambda path: BOUNDED if ".expected" in path and path.endswith(".gumbel") else figures
 
 
 def differing(with_numpy: list[Round], as_on_gpu: list[Round], figures: float = FIGURES) -> list[str]:
     """Where the two answers differ."""
     rounds = ([round_to_json(current) for current in each] for each in (with_numpy, as_on_gpu))
-    return list(differences(*rounds, figures))
+    return list(differences(*rounds, tolerance(figures), SMALLEST))
 
 
 def options_of(rule: str, filters: str, kv_bits: int | None) -> dict[str, Any]:

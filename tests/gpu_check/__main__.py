@@ -33,8 +33,8 @@ Outcome = dict[str, Any]
 
 
 def run_part(name: str, seconds: float, quick: bool, home: Path) -> Outcome:
-    """What a part wrote, from a process that is killed with all that it started when its time is over. A part that wrote nothing
-    has failed, and its last lines say why."""
+    """Returns the outcome that a part wrote, from a process that is killed with all that it started when its time is over. A part
+    that wrote nothing has failed, and its last lines say why."""
     with tempfile.TemporaryDirectory() as folder:
         result, log = Path(folder) / "result.json", Path(folder) / "log"
         command = [sys.executable, "-m", "tests.gpu_check.parts", name, str(result), "--seconds", f"{0.9 * seconds:.1f}"]

@@ -95,31 +95,31 @@ def describe_device() -> dict[str, Any]:
     """Returns the back-end of MLX, the device with its memory, driver and capability, the machine, versions and the commit."""
     import mlx.core as mx
 
-    # The default device decides what MLX computes on; a back-end for a GPU may be installed and unused.
-    on_gpu = mx.default_device().type == mx.gpu
-    backend = "CPU" if not on_gpu else "Metal" if mx.metal.is_available() else "CUDA"
+    from engine import device
+
+    backend = {"cpu": "CPU", "metal": "Metal", "cuda": "CUDA"}[device.kind()]
     told = {name: value for name, value in mx.device_info().items() if isinstance(value, str | int | float)}
     packages = ("mlx-metal", "mlx-cuda-12", "mlx-cuda-13", "mlx-cpu")
     installed = {name: provenance._package_version(name) for name in packages}
     return {
         "backend": backend,
-        "gpu": on_gpu,
-        "name": str(told.get("device_name", mx.default_device())),
+        "gpu": _on_gpu(),
+        "name": device.device().name,
         "mlx": told,
         "driver": _nvidia_driver() if backend == "CUDA" else {},
         "hardware": provenance.hardware(),
         "versions": {**provenance.versions(), **{name: version for name, version in installed.items() if version}},
-        "commit": _commit(),
+        "commit": commit(),
     }
 
 
-def _commit() -> str:
-    """The commit of the checkout, with a plus sign if files differ from it; where there is no checkout, the file COMMIT's."""
+def commit() -> str:
+    """Returns the commit of the checkout, with a plus sign if files differ from it; without a checkout, the file COMMIT."""
     try:
         git = ["git", "-C", str(REPOSITORY)]
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
         changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True).stdout
-        return commit + "+" * bool(changed)
+        return head + "+" * bool(changed)
     except (OSError, subprocess.SubprocessError):
         file = REPOSITORY / "COMMIT"
         return file.read_text(encoding="utf-8").strip() if file.is_file() else "unknown"
@@ -137,9 +137,9 @@ def _nvidia_driver() -> dict[str, str]:
 
 
 def _on_gpu() -> bool:
-    import mlx.core as mx
+    from engine import device
 
-    return bool(mx.default_device().type == mx.gpu)
+    return device.kind() != "cpu"
 
 
 def device_tests(budget: Budget) -> Result:
@@ -242,7 +242,7 @@ def prove(budget: Budget) -> Result:
 
 
 def _json_of(command: str, *options: str) -> dict[str, Any]:
-    """What a command of Draftlight's writes as JSON. Raises RuntimeError with its last lines if it writes none."""
+    """Returns the JSON document that a command of Draftlight writes. Raises RuntimeError with its last lines without one."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "out.json"
         words = [sys.executable, "-m", "app", command, *options, "--json", str(path)]

@@ -1,4 +1,4 @@
-"""What a round adds to an answer, and what ends it."""
+"""An answer grows by the tokens of its rounds and ends for one reason."""
 
 from __future__ import annotations
 
