@@ -12,7 +12,7 @@ from engine.decode.loop import DecodeLoop
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.rounds.machine_costs import MachineCosts
-from engine.run_control import Control, HandOver
+from engine.run_control import Control
 from engine.types import DecodingOptions, Round
 
 __all__ = ["Control", "DecodingOptions", "decode"]
@@ -30,7 +30,6 @@ def decode(
     control: Control | None = None,
     given: int = 0,
     clock: Clock | None = None,
-    hand_over: HandOver | None = None,
     costs: MachineCosts | None = None,
 ) -> Generator[Round, None, None]:
     """Decodes one answer, a round at a time.
@@ -49,11 +48,10 @@ def decode(
         given: how many of the last prompt tokens begin the answer. They count for its length, and its text goes on from theirs,
             so that a character may stand across the border.
         clock: of an answer that takes turns with others. An automatic gamma learns from its times too.
-        hand_over: if given, rounds that are to be analysed are yielded bare, and before each this gets what completes it.
         costs: what rounds are known to take on this machine; an automatic gamma begins with that.
 
     Yields:
-        one Round per forward pass. An answer that is cancelled between two rounds just ends: `control.stopped` tells.
+        one complete Round per forward pass. An answer that is cancelled between two rounds just ends: `control.stopped` tells.
 
     Raises:
         ValueError: impossible options, an empty prompt, ids outside the vocabulary, `stop` without a tokenizer.
@@ -61,5 +59,5 @@ def decode(
             finite logit.
     """
     asked, steered, timed = options or DecodingOptions(), control or Control(), clock or Clock()
-    loop = DecodeLoop(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, steered, given, timed, hand_over, costs)
+    loop = DecodeLoop(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, steered, given, timed, costs)
     return loop.rounds()

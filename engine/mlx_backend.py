@@ -10,6 +10,7 @@ from typing import Any
 
 from engine import garbage
 from engine.clock import Clock
+from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import (
     DRAFTERS,
     HEAD,
@@ -32,7 +33,7 @@ from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
 from engine.rounds.draft_length import MARGIN, AutoGamma
 from engine.rounds.machine_costs import KeptCosts, MachineCosts
-from engine.run_control import HandOver
+from engine.run_control import Control
 from engine.serving.backend import Progress
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 
@@ -45,7 +46,8 @@ class MlxBackend:
         try:
             import mlx.core
 
-            from engine import decoding, device, warm_up
+            from engine import device, warm_up
+            from engine.decode import loop
             from engine.models import loading as models
             from engine.models import tokenizer_files
             from engine.target import prompt_cache as cache
@@ -54,7 +56,7 @@ class MlxBackend:
         self._mx = mlx.core
         self._device = device.device
         self._cache = cache
-        self._decoding = decoding
+        self._loop = loop
         self._warming = warm_up
         self._models = models
         self._read_json = tokenizer_files.read_json
@@ -200,16 +202,17 @@ class MlxBackend:
         control: Any,
         given: int = 0,
         clock: Clock | None = None,
-        hand_over: HandOver | None = None,
-    ) -> Generator[Round, None, None]:
-        """As in `Backend`, by `engine.decoding.decode`."""
+    ) -> Generator[RoundOutcome, None, None]:
+        """As in `Backend`, by `engine.decode.loop`."""
         costs = self._costs_of(target)
-        steered = {"cache": cache, "control": control, "given": given, "clock": clock, "hand_over": hand_over}
+        steered, timed = control or Control(), clock or Clock()
+        loop = self._loop.DecodeLoop(target, prompt, drafter, options, None, None, cache, steered, given, timed, costs)
         seen: list[Round] = []
         try:
-            for finished in self._decoding.decode(target, list(prompt), drafter, options, costs=costs, **steered):
-                seen.append(finished)
-                yield finished
+            for outcome in loop.outcomes():
+                seen.append(outcome.round)
+                yield outcome
+                del outcome  # with the arrays of the round
         finally:  # an answer that is ended from outside has shown what its rounds cost as well
             costs.follow(seen, options.temperature)
 

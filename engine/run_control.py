@@ -1,4 +1,4 @@
-"""How other threads steer an answer under way, and what may be done on them."""
+"""How other threads steer an answer under way."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from engine.types import DecodingOptions, Gamma, Round, Rule
-
-HandOver = Callable[[Callable[[], Round]], None]
-"""Takes what completes a round that is about to be yielded bare: a function that returns the whole round, to be called on any one
-thread at any time."""
+from engine.types import DecodingOptions, Gamma, Rule
 
 
 class _Keep:

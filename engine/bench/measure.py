@@ -71,8 +71,8 @@ def own_answer(
     finish: Finish | None = None
     first_token: float | None = None
     began = time.perf_counter()
-    with contextlib.closing(backend.decode(target, prompt, fresh, options, cache, control)) as rounds:
-        for current in rounds:
+    with contextlib.closing(backend.decode(target, prompt, fresh, options, cache, control)) as outcomes:
+        for current in (outcome.round for outcome in outcomes):
             if first_token is None:
                 first_token = time.perf_counter() - began
             totals.add(current)

@@ -13,11 +13,11 @@ from typing import Any
 
 from engine.cluster.hosts import Cluster, cluster_of
 from engine.cluster.rank import NAP
+from engine.decode.outcome import RoundOutcome
 from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, MemoryNeed
 from engine.mlx_backend import MlxBackend
 from engine.serving.backend import Progress
-from engine.types import Round
 from engine.wording import amount, capitalised
 from engine.worker import Engine
 
@@ -147,7 +147,7 @@ class ClusterBackend(MlxBackend):
             self._drop()
         self._split = None
 
-    def decode(self, target: Any, *arguments: Any, **named: Any) -> Generator[Round, None, None]:
+    def decode(self, target: Any, *arguments: Any, **named: Any) -> Generator[RoundOutcome, None, None]:
         """As in `Backend`; what the ranks hold is compared before each pass and after the last."""
         with self._told():
             yield from super().decode(target, *arguments, **named)

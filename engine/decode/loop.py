@@ -2,11 +2,12 @@
 
 One round is one forward pass of the target. Drafting, verifying and judging build one lazy graph that is evaluated once; only
 then does the host learn what was accepted, roll the caches back, queue the drafter's next step and report. What is only shown of
-a round can be left to another thread (`hand_over`), so that the next token does not wait for it.
+a round is not found out here: its outcome says how, so that another thread can do it and the next token does not wait.
 """
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ import mlx.core as mx
 from engine.acceptance import RoundNoise
 from engine.clock import Clock
 from engine.decode.answer import Answer, Appended
+from engine.decode.outcome import RoundOutcome
 from engine.decode.target_session import TargetSession
 from engine.decode.timer import RoundTimer
 from engine.decode.verification import verifier
@@ -40,7 +42,7 @@ from engine.rounds.draft_length import AutoGamma, FixedGamma
 from engine.rounds.drafter_choice import DrafterChoice
 from engine.rounds.machine_costs import MachineCosts
 from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
-from engine.run_control import Control, HandOver
+from engine.run_control import Control
 from engine.target.distribution import Shaper
 from engine.types import MAX_GAMMA, SEED_LIMIT, DecodingOptions, DrafterStatistics, Outlook, Round
 
@@ -83,7 +85,6 @@ class DecodeLoop:
         control: Control,
         given: int,
         clock: Clock,
-        hand_over: HandOver | None,
         costs: MachineCosts | None,
     ) -> None:
         loaded = model if isinstance(model, LoadedModel) else None
@@ -95,7 +96,7 @@ class DecodeLoop:
         seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
         self._options = options.replace(seed=seed)
         self._drafter = drafter
-        self._control, self._clock, self._hand_over, self._costs = control, clock, hand_over, costs
+        self._control, self._clock, self._costs = control, clock, costs
         context_length = loaded.context_length if loaded else None
         continues = control.continues
         self._answer = Answer(prompt_tokens, given, options, tokenizer, frozenset(eos_ids or ()), context_length, continues)
@@ -113,6 +114,12 @@ class DecodeLoop:
     # An answer
 
     def rounds(self) -> Generator[Round, None, None]:
+        """As `outcomes`, but yields complete rounds: each is analysed before the next one begins."""
+        with contextlib.closing(self.outcomes()) as outcomes:
+            for outcome in outcomes:
+                yield outcome.whole_at_once(self._clock)
+
+    def outcomes(self) -> Generator[RoundOutcome, None, None]:
         """Reads the prompt, then decodes until the answer ends; yields nothing if reading was cancelled.
 
         Whatever ends it but an error, the drafter's cache is left exact. After an error both caches are of unknown content.
@@ -124,17 +131,19 @@ class DecodeLoop:
         finally:
             mx.clear_cache()  # nobody may ask for the next answer for long
 
-    def _decoded(self) -> Generator[Round, None, None]:
-        """Yields the rounds after the prompt."""
+    def _decoded(self) -> Generator[RoundOutcome, None, None]:
+        """Yields the outcomes of the rounds after the prompt."""
         sound = False
         try:
             # Text that was held back can only be shown by a round, so a stop that finds some is served by one more.
             while self._apply_changes() or self._answer.text.holds_back:
-                current = self._step()
+                outcome = self._step()
+                is_last = outcome.round.finish is not None
                 sound = True
-                yield current
+                yield outcome
+                del outcome  # with the arrays of the round
                 sound = False
-                if current.finish is not None:
+                if is_last:
                     break
             sound = True
         except GeneratorExit:
@@ -194,8 +203,8 @@ class DecodeLoop:
 
     # A round
 
-    def _step(self) -> Round:
-        """Decodes one round and returns it."""
+    def _step(self) -> RoundOutcome:
+        """Decodes one round and returns its outcome."""
         options, position = self._options, len(self._answer.tokens)
         timer = RoundTimer(self._clock, self._is_staged(self._index))
         was_prefetched = self._target.has_prefetched
@@ -236,12 +245,12 @@ class DecodeLoop:
             timer.prefetching = 0.0
             self._clock.take_waited()
         self._commit(appended, scored.features)
-        finished = self._report(draft, verdict, appended, timer, was_prefetched)
-        self._gamma.observe(finished, draft.chances)
+        outcome = self._report(draft, verdict, appended, timer, was_prefetched)
+        self._gamma.observe(outcome.round, draft.chances)
         self._index += 1
         if self._index % CLEAR_CACHE_EVERY == 0:
             mx.clear_cache()
-        return finished
+        return outcome
 
     def _commit(self, appended: Appended, features: mx.array | None) -> None:
         """Takes rejected tokens out of the caches, and queues the drafter's next step before anything is reported."""
@@ -256,8 +265,8 @@ class DecodeLoop:
 
     def _report(
         self, draft: Draft, verdict: EvaluatedRound, appended: Appended, timer: RoundTimer, was_prefetched: bool
-    ) -> Round:
-        """Returns the round as others see it; without its analysis, if another thread is to complete it."""
+    ) -> RoundOutcome:
+        """Returns the round as others see it, and what its analysis needs."""
         emitted, described = bare(verdict, appended.kept, self._answer.text)
         finished = Round(
             index=self._index,
@@ -279,13 +288,9 @@ class DecodeLoop:
             queued=was_prefetched,
         )
         if not self._options.analyse:
-            return finished
+            return RoundOutcome(finished)
         sight, text_of = Sight.of(verdict, self._shaper.greedy), self._answer.text.text_of
-        complete = partial(analysed, finished, sight, self._options, text_of)
-        if self._hand_over is None:
-            return replace(complete(), milliseconds=timer.milliseconds())
-        self._hand_over(complete)
-        return finished
+        return RoundOutcome(finished, partial(analysed, finished, sight, self._options, text_of))
 
     def _inputs(self, proposals: Proposals | None) -> mx.array:
         """Returns the target's inputs, (rows,) int32: the newest token and the proposals."""

@@ -22,6 +22,7 @@ from typing import Any
 from engine import provenance
 from engine.clock import Clock
 from engine.codec import options_to_json, plain
+from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.files.logs import explain
@@ -205,8 +206,7 @@ class _AnswerRun:
         self._run.on_prefill, self._run.on_changes = self._prefilled, self._changed
         self._began = self._clock()
         drafter = self._made(self._drafter)
-        incomplete: list[Callable[[], Round]] = []
-        rounds = self._backend.decode(
+        outcomes = self._backend.decode(
             self._target,
             self._read,
             drafter,
@@ -215,28 +215,29 @@ class _AnswerRun:
             self._run,
             len(self._given.ids),
             self._clock,
-            incomplete.append if self._alone else None,
         )
-        with contextlib.closing(rounds), Beside() as beside:  # closed on this thread, not whenever the collector runs
+        with contextlib.closing(outcomes), Beside() as beside:  # closed on this thread, not whenever the collector runs
             self._run.on_wait, self._run.on_resume = beside.waits, beside.resumes
-            for round in rounds:
+            for outcome in outcomes:
+                round = outcome.round
                 if not round.index:
                     decoding = (round.started + round.milliseconds.total) / 1000
                     self._prefill_seconds = max(0.0, self._clock() - self._clock.waited - self._began - decoding)
                     self._first_token = self._clock() - self._run.submitted
                 changed = self._changed_to(round)
-                report = partial(self._report, writer, round, incomplete.pop() if incomplete else None, changed)
                 if self._alone:
                     try:
-                        beside.put(report)
+                        beside.put(partial(self._report, writer, outcome, changed))
                     except BaseException:  # the analysis of the round before; this one's text counts without it
-                        self._report(writer, round, None, changed)
+                        self._report(writer, RoundOutcome(round), changed)
                         raise
                     if not self._request.options.analyse:
                         beside.begin()
                 else:
-                    report()
-                del report  # with the arrays of the round
+                    timed = replace(outcome, complete=partial(outcome.whole_at_once, self._clock))
+                    round = self._report(writer, timed, changed)
+                    del timed
+                del outcome  # with the arrays of the round
                 if round.finish is None and not self._alone:
                     yield from self._hand_over((round.started + round.milliseconds.total) / 1000)
             beside.wait()
@@ -256,24 +257,24 @@ class _AnswerRun:
         self._in_force["drafter"] = round.drafter  # one that a stop kept from catching up takes no part
         return dict(self._in_force)
 
-    def _report(self, writer: Writer, round: Round, complete: Callable[[], Round] | None, changed: dict[str, Any] | None) -> None:
-        """Count, write and send a round, completed first if it is bare. If that fails, the round is reported as it is, and the
-        error raised. Calls nothing of MLX."""
-        whole, failure = round, None
-        if complete is not None:
-            try:
-                whole = complete()
-            except BaseException as error:
-                failure = error
+    def _report(self, writer: Writer, outcome: RoundOutcome, changed: dict[str, Any] | None) -> Round:
+        """Counts, writes and sends a round once it is whole, and returns it. If completing it fails, the round is reported as it
+        is, and the error raised. Calls nothing of MLX."""
+        whole, failure = outcome.round, None
+        try:
+            whole = outcome.whole()
+        except BaseException as error:
+            failure = error
         if changed is not None:
-            writer.change({"index": round.index, **changed})
-            self._emit(RunChanged(self._run.id, round.index, **changed))
+            writer.change({"index": whole.index, **changed})
+            self._emit(RunChanged(self._run.id, whole.index, **changed))
         self._rounds.append(whole)
         self._totals.add(whole)
         writer.round(whole)
         self._emit(RoundFinished(self._run.id, whole, self._first_token))
         if failure is not None:
             raise failure
+        return whole
 
     def _made(self, loaded: LoadedDrafter) -> Any:
         """The drafter itself. It follows one text, so answers that take turns have one each, on the same weights."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol
 
 from engine.clock import Clock
+from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import LoadedDrafter
 from engine.files.memory import MakeRoom
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
-from engine.run_control import HandOver
-from engine.types import DecodingOptions, Numerics, ProveRequest, Round
+from engine.types import DecodingOptions, Numerics, ProveRequest
 
 Progress = Callable[[str, float | None], None]
 
@@ -50,10 +50,8 @@ class Backend(Protocol):
         control: Any,
         given: int = 0,
         clock: Clock | None = None,
-        hand_over: HandOver | None = None,
-    ) -> Generator[Round, None, None]:
-        """The rounds of an answer, with times of its clock. The last `given` tokens of the prompt begin it. A round before which
-        `hand_over` is called is yielded bare."""
+    ) -> Generator[RoundOutcome, None, None]:
+        """The outcomes of an answer's rounds, with times of its clock. The last `given` tokens of the prompt begin it."""
 
     def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
         """Measures what rounds cost with this pair, a round for each step, unless that is known. Nobody else uses the drafter."""

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from engine.clock import Clock
 from engine.requests.compare import Sample, SampleRequest
 from engine.serving.answer import turns
 from engine.serving.backend import Backend
@@ -84,10 +85,10 @@ class _Source:
         options = self._request.options.replace(seed=seed)
         cache = self._read_cache()
         rounds: list[Round] = []
-        with contextlib.closing(
-            self._backend.decode(self._target, self._prompt, self._drafter, options, cache, self._task)
-        ) as decoded:
-            rounds.extend(decoded)
+        clock = Clock()
+        outcomes = self._backend.decode(self._target, self._prompt, self._drafter, options, cache, self._task, clock=clock)
+        with contextlib.closing(outcomes):
+            rounds.extend(outcome.whole_at_once(clock) for outcome in outcomes)
         self._cache = cache
         finish = rounds[-1].finish if rounds else None
         if finish in (None, "cancelled"):

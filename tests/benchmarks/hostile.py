@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from engine.decode.outcome import RoundOutcome
+
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtCore import QEventLoop, Qt, QTimer
@@ -107,11 +109,11 @@ class Scripted(FakeBackend):
 
     def decode(
         self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, *more: Any
-    ) -> Generator[Round, None, None]:
+    ) -> Generator[RoundOutcome, None, None]:
         cache.tokens.extend(prompt[len(cache.tokens) : -1])
         for round_ in self.rounds:
             cache.tokens.extend([0] * len(round_.emitted))
-            yield round_
+            yield RoundOutcome(round_)
 
 
 def wait(until: Callable[[], bool], seconds: float = 900) -> bool:

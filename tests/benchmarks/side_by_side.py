@@ -46,6 +46,7 @@ from engine.types import (
     RunFinished,
 )
 from engine.worker import Engine
+from tests.engine.outcomes import outcomes_of
 from tests.exactness import make_drafter, prompt_tokens, read_prompts
 from tests.lazy_graph import as_on_a_gpu
 from tests.synchronisations import counted
@@ -69,16 +70,15 @@ def _mlx_lm_tokens(
 def of_draftlight(model: LoadedModel, ids: list[int], tokens: int, drafter: Drafter | None, analyse: bool, **asked: Any) -> float:
     """Tokens per second of `decode`, after the first round, as an answer completes its rounds."""
     options = DecodingOptions(**{"seed": 1, "max_tokens": tokens, "analyse": analyse, "phase_every": 0, **asked})
-    incomplete: list[Callable[[], Round]] = []
 
     def rounds() -> Iterator[Round]:
         control = Control()
         with Beside() as beside:
             control.on_wait, control.on_resume = beside.waits, beside.resumes
-            for current in decode(model, ids, drafter, options, eos_ids=(), control=control, hand_over=incomplete.append):
+            for outcome in outcomes_of(model, ids, drafter, options, control, eos_ids=()):
                 if analyse:
-                    beside.put(incomplete.pop())
-                yield current
+                    beside.put(outcome.whole)
+                yield outcome.round
 
     return _speed(token for current in rounds() for token in current.emitted)
 

@@ -32,11 +32,12 @@ from mlx_lm.generate import generate_step
 from mlx_lm.sample_utils import make_sampler
 
 from engine.bench.statistics import mean_interval
-from engine.decoding import DecodingOptions, decode
+from engine.decoding import DecodingOptions
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.run_control import Control
 from engine.serving.beside import Beside
-from engine.types import RULES, Round, Rule
+from engine.types import RULES, Rule
+from tests.engine.outcomes import outcomes_of
 from tests.lazy_graph import as_on_a_gpu
 
 VOCABULARIES = (32_768, 49_152, 131_072, 151_936, 262_144)
@@ -170,38 +171,35 @@ def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, cou
     options = DecodingOptions(
         rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, analyse=analyse, phase_every=0
     )
-    incomplete: list[Callable[[], Round]] = []
     control = Control()
-    rounds = decode(model, PROMPT, drafter, options, control=control, hand_over=incomplete.append)
-    next(rounds)
+    outcomes = outcomes_of(model, PROMPT, drafter, options, control)
+    first = next(outcomes)
     own = 0.0
 
     def some() -> None:
         """As an answer does it: a round is completed beside the next one."""
         nonlocal own
         computed = time.thread_time()
-        for _ in islice(rounds, count):
+        for outcome in islice(outcomes, count):
             if analyse:
                 waiting = time.perf_counter()
-                beside.put(incomplete.pop())
+                beside.put(outcome.whole)
                 own += time.perf_counter() - waiting
         own += time.thread_time() - computed
 
     with Beside() as beside:
         control.on_wait, control.on_resume = beside.waits, beside.resumes
         if analyse:
-            beside.put(incomplete.pop())
+            beside.put(first.whole)
         return milliseconds(some, count), own * 1e3 / count
 
 
 def telling(model: Table, drafter: TableDrafter, rule: Rule, rounds: int) -> str:
     """Milliseconds that the host takes, on one thread, to complete a bare round: in words, of the fastest and of the slowest,
     each the least of three times."""
-    incomplete: list[Callable[[], Round]] = []
     options = DecodingOptions(rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, phase_every=0)
-    answer = decode(model, PROMPT, drafter, options, hand_over=incomplete.append)
-    tasks = (incomplete.pop() for _ in islice(answer, rounds))
-    took = [min(milliseconds(task, 1) for _ in range(3)) for task in tasks]
+    outcomes = islice(outcomes_of(model, PROMPT, drafter, options), rounds)
+    took = [min(milliseconds(outcome.whole, 1) for _ in range(3)) for outcome in outcomes]
     return f"{min(took):.2f} to {max(took):.2f} ms"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.files.memory import MemoryNeed
@@ -161,8 +162,7 @@ class FakeBackend:
         control: Any,
         given: int = 0,
         clock: Any = None,
-        hand_over: Any = None,
-    ) -> Generator[Round, None, None]:
+    ) -> Generator[RoundOutcome, None, None]:
         assert list(prompt[: len(cache.tokens)]) == cache.tokens
         assert len(cache.tokens) < len(prompt)
         fresh = list(prompt[len(cache.tokens) : -1])
@@ -192,7 +192,7 @@ class FakeBackend:
             if self.forget_eos and finish == "length":
                 return
             proposals = () if drafter is None else (Proposal(1, "x", b"x", "rejected"),)
-            yield Round(
+            made = Round(
                 index=index,
                 position=len(committed) - 1,
                 drafter="none" if drafter is None else drafter.name,
@@ -207,6 +207,7 @@ class FakeBackend:
                 text=chr(letter),
                 finish=finish,  # type: ignore[arg-type]
             )
+            yield RoundOutcome(made)
 
     def make_cache(self, target: FakeTarget, kv_bits: int | None = None) -> FakeCache:
         return FakeCache()

@@ -14,6 +14,7 @@ import pytest
 
 from engine import near_ties
 from engine.decode import loop
+from engine.decode.loop import DecodeLoop
 from engine.decoding import Control, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
@@ -310,10 +311,8 @@ class Tiny(FakeBackend):
         return cache_length(cache) or 0
 
     def decode(self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, control: Any, *rest: Any) -> Any:
-        given, clock, _ = rest
-        return decode(
-            TARGET, prompt, drafter, options, tokenizer=Letters(), cache=cache, control=control, given=given, clock=clock
-        )
+        given, clock = rest
+        return DecodeLoop(TARGET, prompt, drafter, options, Letters(), None, cache, control, given, clock, None).outcomes()
 
 
 def turns_taken(act: Callable[[Run, Round], None], *kinds: str, **options: Any) -> list[Trace]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from engine.decode.outcome import RoundOutcome
 from engine.errors import DraftlightError
 from engine.requests.compare import CompareRequest
 from engine.trace import read
@@ -29,7 +30,6 @@ from engine.types import (
     Message,
     PrefillProgress,
     Request,
-    Round,
     RoundFinished,
     RunChanged,
     RunFailed,
@@ -152,11 +152,11 @@ def test_it_computes_between_two_passes_of_an_answer_and_at_no_other_time(desk: 
         seen.append(("pass", desk.engine.is_computing))
         wait()
 
-    def decoded(*arguments: Any) -> Generator[Round, None, None]:
-        for round in decode(*arguments):
+    def decoded(*arguments: Any, **named: Any) -> Generator[RoundOutcome, None, None]:
+        for outcome in decode(*arguments, **named):
             arguments[5].resumes()
             seen.append(("round", desk.engine.is_computing))
-            yield round
+            yield outcome
 
     desk.backend._pass, desk.backend.decode = waits, decoded  # type: ignore[method-assign, assignment]
     desk.answer("how are you")
@@ -612,7 +612,7 @@ def test_costs_are_measured_while_nobody_asks_for_anything(home: Path) -> None:
                 steps.append(target.name)
                 yield
 
-        def decode(self, *arguments: Any) -> Generator[Round, None, None]:
+        def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
             steps.append("answer")
             return super().decode(*arguments)
 

@@ -19,6 +19,7 @@ from app.cli import entry as cli
 from app.cli.entry import main
 from app.cli.progress import ProgressBar
 from engine.bench.journal import alone
+from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.files import library
@@ -26,7 +27,7 @@ from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.library import LibraryModel
 from engine.files.paths import data_folder
 from engine.requests.bench import PeerToken
-from engine.types import FILTERS, DecodingOptions, Round, TaskProgress
+from engine.types import FILTERS, DecodingOptions, TaskProgress
 from engine.worker import Engine
 from tests.engine.fakes import PATIENCE, FakeBackend, FakeDrafter, FakeTarget
 
@@ -57,7 +58,7 @@ class BenchedBackend(FakeBackend):
         target.eos_ids = frozenset[int]()  # type: ignore[attr-defined]
         return target
 
-    def decode(self, *arguments: Any) -> Generator[Round, None, None]:
+    def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
         self.answers += 1
         self.options.append(arguments[3])
         self.drafters.append(arguments[2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from engine import host, theory
-from engine.decoding import decode
+from engine.decode.outcome import RoundOutcome
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter
 from engine.rounds import analysis, device_sums
 from engine.rounds.device_sums import DeviceSums, Sums, likeliest
 from engine.rounds.record import analysed
 from engine.types import RULES, DecodingOptions, Expected, Proposal, Round
+from tests.engine.outcomes import outcomes_of
 from tests.engine.tabular import TabularModel
 from tests.lazy_graph import as_on_a_gpu
 
@@ -45,14 +46,20 @@ def rounds(
     kind: str,
     seed: int = 5,
     told: tuple[np.ndarray, np.ndarray] | None = None,
-    hand_over: Callable[[Any], None] | None = None,
     **options: Any,
 ) -> list[Round]:
     """Of an answer."""
+    return [outcome.whole() for outcome in outcomes(kind, seed, told, **options)]
+
+
+def outcomes(
+    kind: str, seed: int = 5, told: tuple[np.ndarray, np.ndarray] | None = None, **options: Any
+) -> Iterator[RoundOutcome]:
+    """The same before they are analysed."""
     target, draft = (TabularModel(table) for table in (told or tables()))
     makers: dict[str, Callable[[], Drafter | None]] = {"model": lambda: DraftModel(draft), "ngram": NGram, "none": lambda: None}
     asked = DecodingOptions(**{"seed": seed, "temperature": 0.8, "gamma": 4, "max_tokens": 24, "phase_every": 0, **options})
-    return list(decode(target, PROMPT, makers[kind](), asked, hand_over=hand_over))
+    yield from outcomes_of(target, PROMPT, makers[kind](), asked)
 
 
 def figures(part: Any) -> dict[str, Any]:
@@ -115,9 +122,8 @@ def told_alike(told: Round, other: Round) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_round_is_told_alike_of_sums_and_of_the_rows_behind_them(rule: str, filters: dict[str, Any]) -> None:
     """On whatever device this runs, a GPU too: each round once of what the device has summed up, and once of its logits."""
-    incomplete: list[Any] = []
     with as_on_a_gpu():
-        rounds("model", hand_over=incomplete.append, rule=rule, **filters)
+        incomplete: list[Any] = [outcome.complete for outcome in outcomes("model", rule=rule, **filters)]
     assert len(incomplete) > 3
     for complete in incomplete:
         round_, sight, options, text_of = complete.args

@@ -14,6 +14,7 @@ import pytest
 from engine import noise_reference
 from engine.acceptance import JUDGES, RoundNoise
 from engine.decode import loop
+from engine.decode.outcome import RoundOutcome
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter, Proposals
@@ -24,6 +25,7 @@ from engine.rounds.record import Sight
 from engine.run_control import Control
 from engine.target.distribution import Distribution, OneHot
 from engine.types import RULES, Milliseconds, Round
+from tests.engine.outcomes import outcomes_of
 from tests.engine.tabular import TabularModel, pair
 
 VOCAB = 12
@@ -62,16 +64,27 @@ def test_rounds_completed_after_the_answer_on_another_thread_are_those_completed
     target = TabularModel(TABLES.target)
     at_once = list(decode(target, PROMPT, drafter_of(kind), options))
 
-    incomplete: list[Callable[[], Round]] = []
-    bare = list(decode(target, PROMPT, drafter_of(kind), options, hand_over=incomplete.append))
+    outcomes = list(outcomes_of(target, PROMPT, drafter_of(kind), options))
+    bare = [outcome.round for outcome in outcomes]
     assert [round_.emitted[0].p for round_ in bare] == [None] * len(bare)
-    assert len(incomplete) == len(bare)
     later: list[Round] = []
-    thread = threading.Thread(target=lambda: later.extend(complete() for complete in reversed(incomplete)))
+    thread = threading.Thread(target=lambda: later.extend(outcome.whole() for outcome in reversed(outcomes)))
     thread.start()
     thread.join()
     assert untimed(later[::-1]) == untimed(at_once)
     assert [round_.milliseconds for round_ in later[::-1]] == [round_.milliseconds for round_ in bare]
+
+
+@pytest.mark.parametrize("times", [Milliseconds(10.0), Milliseconds(10.0, 1.0, 6.0, 2.0, 1.0)])
+def test_an_analysis_that_the_next_round_waits_for_is_time_of_its_round(times: Milliseconds) -> None:
+    target = TabularModel(TABLES.target)
+    outcome = next(outcomes_of(target, PROMPT, None, OPTIONS))
+    timed = replace(outcome, round=replace(outcome.round, milliseconds=times))
+    seconds = iter([7.0, 7.25])
+    whole = replace(timed, complete=lambda: timed.round).whole_at_once(lambda: next(seconds))
+    other = None if times.other is None else times.other + 250
+    assert whole.milliseconds == replace(times, total=260.0, other=other)
+    assert RoundOutcome(timed.round).whole_at_once(lambda: next(seconds)) == timed.round, "no clock is read"
 
 
 def test_rows_without_a_finite_logit_end_an_answer_only_where_its_text_needs_them() -> None:
@@ -103,13 +116,10 @@ def test_rows_without_a_finite_logit_end_an_answer_only_where_its_text_needs_the
     assert unknown
 
 
-def test_without_analysis_nothing_is_handed_over() -> None:
-    def refuse(complete: Callable[[], Round]) -> None:
-        raise AssertionError("nothing is left to be found out")
-
-    assert list(
-        decode(TabularModel(TABLES.target), PROMPT, drafter_of("model"), OPTIONS.replace(analyse=False), hand_over=refuse)
-    )
+def test_without_analysis_nothing_is_left_to_be_found_out() -> None:
+    options = OPTIONS.replace(analyse=False)
+    outcomes = list(outcomes_of(TabularModel(TABLES.target), PROMPT, drafter_of("model"), options))
+    assert outcomes and all(outcome.complete is None and outcome.whole() is outcome.round for outcome in outcomes)
 
 
 @pytest.mark.parametrize("kind", ["model", "ngram", "none"])
@@ -126,9 +136,9 @@ def test_others_are_told_where_the_target_s_pass_is_waited_for(kind: str, phase_
     control.on_wait = lambda: seen.append("wait")
     options = OPTIONS.replace(phase_every=phase_every)
     target = Seen(TABLES.target)
-    for _ in decode(target, PROMPT, drafter_of(kind), options, control=control, hand_over=lambda complete: seen.append("round")):
-        seen.append("yielded")
-    assert seen[-2:] == ["yielded", "wait"], "nobody asks for another round"
+    for _ in outcomes_of(target, PROMPT, drafter_of(kind), options, control):
+        seen.append("round")
+    assert seen[-2:] == ["round", "wait"], "nobody asks for another round"
     begun = [seen[: place + 1] for place, what in enumerate(seen) if what == "round"]
     assert len(begun) > 3
     for before in begun:

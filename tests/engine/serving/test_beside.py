@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engine.decode.outcome import RoundOutcome
 from engine.errors import DraftlightError
 from engine.requests.compare import CompareRequest
 from engine.serving import beside as serving_beside
@@ -35,23 +36,17 @@ REQUEST = Request((Message("user", "hi"),), DecodingOptions(max_tokens=4, seed=1
 
 
 class Late(FakeBackend):
-    """Leaves the p of its tokens for later, where it may. `complete` is called with a round's index before it is whole."""
+    """Leaves the p of its tokens for later. `complete` is called with a round's index before it is whole."""
 
     def __init__(self, complete: Callable[[int], None] = lambda index: None) -> None:
         super().__init__()
         self.complete = complete
         self.made = {index: threading.Event() for index in range(4)}
 
-    def decode(self, *arguments: Any) -> Generator[Round, None, None]:
-        hand_over = arguments[8]
-        for made in super().decode(*arguments):
-            self.made[made.index].set()
-            complete = partial(self._completed, made)
-            if hand_over is None:
-                yield complete()
-            else:
-                hand_over(complete)
-                yield made
+    def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
+        for outcome in super().decode(*arguments):
+            self.made[outcome.round.index].set()
+            yield replace(outcome, complete=partial(self._completed, outcome.round))
 
     def _completed(self, made: Round) -> Round:
         self.complete(made.index)
@@ -217,7 +212,7 @@ def test_a_round_that_needs_no_analysis_is_told_at_once(home: Path, monkeypatch:
             super().__init__()
             self.released = threading.Event()
 
-        def decode(self, *arguments: Any) -> Generator[Round, None, None]:
+        def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
             arguments[5].on_wait = lambda: None
             for made in super().decode(*arguments):
                 yield made

@@ -72,8 +72,8 @@ def test_a_base_model_goes_on_as_in_mlx_lm(tmp_path: Path) -> None:
     assert [*prompt, 0] == theirs.encode("hello world")
     expected = [int(token) for token, _ in generate_step(mx.array(prompt), model, max_tokens=12)]
     options = DecodingOptions(temperature=0, seed=1, max_tokens=12)
-    rounds = list(MlxBackend().decode(target, prompt, None, options, backend.make_cache(target), None))
-    assert [token.id for round in rounds for token in round.emitted] == expected
+    outcomes = list(MlxBackend().decode(target, prompt, None, options, backend.make_cache(target), None))
+    assert [token.id for outcome in outcomes for token in outcome.round.emitted] == expected
 
 
 @pytest.mark.parametrize("template", [True, False])

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from engine import decoding
 from engine.decode import loop
+from engine.decode.outcome import RoundOutcome
 from engine.drafters import DraftModel, DraftPen
 from engine.drafters.base import Proposals
 from engine.errors import DraftlightError
@@ -75,16 +75,17 @@ class PacedBackend(FakeBackend):
         self.now += self.loading
         return super().drafter(*arguments)
 
-    def decode(self, *arguments: Any) -> Generator[Round, None, None]:
+    def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
         clock = arguments[7]
         began: float | None = None
         self.now += self.reading
-        for made in super().decode(*arguments):
+        for outcome in super().decode(*arguments):
+            made = outcome.round
             began = clock() if began is None else began
             start = clock() - clock.take_waited()
             self.now += self.paces[made.drafter] - (self.queued if made.index else 0)
             times = Milliseconds((clock() - start) * 1e3)
-            yield replace(made, started=(start - began) * 1e3, milliseconds=times)
+            yield RoundOutcome(replace(made, started=(start - began) * 1e3, milliseconds=times))
 
     def finish_queued(self) -> None:
         super().finish_queued()
@@ -298,8 +299,8 @@ class Device(FakeBackend):
         return cache_length(cache) or 0
 
     def decode(self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, control: Any, *rest: Any) -> Any:
-        given, clock, _ = rest
-        return decoding.decode(self.target, prompt, drafter, options, cache=cache, control=control, given=given, clock=clock)
+        given, clock = rest
+        return loop.DecodeLoop(self.target, prompt, drafter, options, None, None, cache, control, given, clock, None).outcomes()
 
 
 def test_auto_gamma_learns_in_turns_what_it_learns_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,11 +355,11 @@ def test_the_failure_of_one_answer_leaves_the_others_whole(desk: Desk) -> None:
 
 def test_an_answer_that_breaks_half_way_leaves_the_others_whole(home: Path) -> None:
     class Breaking(FakeBackend):
-        def decode(self, *arguments: Any) -> Generator[Round, None, None]:
-            for made in super().decode(*arguments):
-                if made.drafter == "ngram" and made.index == 2:
+        def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
+            for outcome in super().decode(*arguments):
+                if outcome.round.drafter == "ngram" and outcome.round.index == 2:
                     raise DraftlightError("the drafter broke.")
-                yield made
+                yield outcome
 
     desk = Desk(Breaking)
     whole, broken = desk.engine.compare(CompareRequest((request(), request("ngram"))))
