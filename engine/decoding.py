@@ -7,11 +7,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.clock import Clock
+from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
-from engine.rounds.machine_costs import MachineCosts
 from engine.run_control import Control
 from engine.types import DecodingOptions, Round
 
@@ -29,8 +28,6 @@ def decode(
     cache: list[Any] | None = None,
     control: Control | None = None,
     given: int = 0,
-    clock: Clock | None = None,
-    costs: MachineCosts | None = None,
 ) -> Generator[Round, None, None]:
     """Decodes one answer, a round at a time.
 
@@ -47,8 +44,6 @@ def decode(
         control: the handle for stopping and changing the run.
         given: how many of the last prompt tokens begin the answer. They count for its length, and its text goes on from theirs,
             so that a character may stand across the border.
-        clock: of an answer that takes turns with others. An automatic gamma learns from its times too.
-        costs: what rounds are known to take on this machine; an automatic gamma begins with that.
 
     Yields:
         one complete Round per forward pass. An answer that is cancelled between two rounds just ends: `control.stopped` tells.
@@ -58,6 +53,6 @@ def decode(
         DraftlightError: the model can only draft, the prompt does not fit, the cache cannot be rolled back, the model yields no
             finite logit.
     """
-    asked, steered, timed = options or DecodingOptions(), control or Control(), clock or Clock()
-    loop = DecodeLoop(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, steered, given, timed, costs)
-    return loop.rounds()
+    asked, steered = options or DecodingOptions(), control or Control()
+    context = DecodeContext(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, steered, given)
+    return DecodeLoop(context).rounds()

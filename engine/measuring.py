@@ -15,7 +15,8 @@ from typing import Any
 import mlx.core as mx
 
 from engine.clock import Clock
-from engine.decoding import decode
+from engine.decode.context import DecodeContext
+from engine.decode.loop import DecodeLoop
 from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, always
 from engine.models.loaded import LoadedModel
 from engine.rounds.machine_costs import MOST_ROWS, MachineCosts
@@ -129,7 +130,8 @@ def _rounds(
     vocabulary = min(len(target.vocabulary), 1000)
     prompt = [(7 * place + 3) % vocabulary for place in range(PROMPT)]
     ask(lengths[0])
-    with contextlib.closing(decode(target.model, prompt, drafter, options, clock=clock)) as rounds:
+    context = DecodeContext(target.model, prompt, drafter, options, clock=clock or Clock())
+    with contextlib.closing(DecodeLoop(context).rounds()) as rounds:
         next(rounds)
         for _ in range(TIMES):
             for length in lengths:

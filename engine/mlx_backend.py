@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from engine import garbage
-from engine.clock import Clock
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import (
     DRAFTERS,
@@ -33,7 +34,6 @@ from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
 from engine.rounds.draft_length import MARGIN, AutoGamma
 from engine.rounds.machine_costs import KeptCosts, MachineCosts
-from engine.run_control import Control
 from engine.serving.backend import Progress
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 
@@ -192,21 +192,10 @@ class MlxBackend:
 
         return unloaded_pair(target, builtin_path() if name == "builtin" else Path(name).expanduser())
 
-    def decode(
-        self,
-        target: Any,
-        prompt: Sequence[int],
-        drafter: Any,
-        options: DecodingOptions,
-        cache: Any,
-        control: Any,
-        given: int = 0,
-        clock: Clock | None = None,
-    ) -> Generator[RoundOutcome, None, None]:
-        """As in `Backend`, by `engine.decode.loop`."""
-        costs = self._costs_of(target)
-        steered, timed = control or Control(), clock or Clock()
-        loop = self._loop.DecodeLoop(target, prompt, drafter, options, None, None, cache, steered, given, timed, costs)
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        """As in `Backend`, by `engine.decode.loop`, which is told what rounds cost here."""
+        costs = self._costs_of(context.model)
+        loop = self._loop.DecodeLoop(replace(context, costs=costs))
         seen: list[Round] = []
         try:
             for outcome in loop.outcomes():
@@ -214,7 +203,7 @@ class MlxBackend:
                 yield outcome
                 del outcome  # with the arrays of the round
         finally:  # an answer that is ended from outside has shown what its rounds cost as well
-            costs.follow(seen, options.temperature)
+            costs.follow(seen, context.options.temperature)
 
     def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
         """As in `Backend`, by `engine.measuring`, imported when it is first wanted. What was found is kept for ever."""

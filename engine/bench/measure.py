@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.bench.statistics import repeated
+from engine.decode.context import DecodeContext
 from engine.drafter_kinds import LoadedDrafter
 from engine.metrics import Totals, ratio
 from engine.requests.bench import BenchPrompt, BenchRow, BenchSetting, PeerToken
@@ -71,7 +72,8 @@ def own_answer(
     finish: Finish | None = None
     first_token: float | None = None
     began = time.perf_counter()
-    with contextlib.closing(backend.decode(target, prompt, fresh, options, cache, control)) as outcomes:
+    context = DecodeContext(target, prompt, fresh, options, cache=cache, control=control)
+    with contextlib.closing(backend.decode(context)) as outcomes:
         for current in (outcome.round for outcome in outcomes):
             if first_token is None:
                 first_token = time.perf_counter() - began

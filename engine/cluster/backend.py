@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.cluster.hosts import Cluster, cluster_of
 from engine.cluster.rank import NAP
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, MemoryNeed
@@ -147,11 +148,12 @@ class ClusterBackend(MlxBackend):
             self._drop()
         self._split = None
 
-    def decode(self, target: Any, *arguments: Any, **named: Any) -> Generator[RoundOutcome, None, None]:
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
         """As in `Backend`; what the ranks hold is compared before each pass and after the last."""
         with self._told():
-            yield from super().decode(target, *arguments, **named)
-            target.model.settle()
+            yield from super().decode(context)
+            split: Any = context.model
+            split.model.settle()
 
     def _warm_up(self, target: Any, drafter: Any = None) -> None:
         """As in `MlxBackend`, of all ranks."""

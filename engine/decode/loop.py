@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import mlx.core as mx
 
 from engine.acceptance import RoundNoise
-from engine.clock import Clock
 from engine.decode.answer import Answer, Appended
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.decode.target_session import TargetSession
 from engine.decode.timer import RoundTimer
@@ -40,11 +40,9 @@ from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource
 from engine.rounds.draft_length import AutoGamma, FixedGamma
 from engine.rounds.drafter_choice import DrafterChoice
-from engine.rounds.machine_costs import MachineCosts
 from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
-from engine.run_control import Control
 from engine.target.distribution import Shaper
-from engine.types import MAX_GAMMA, SEED_LIMIT, DecodingOptions, DrafterStatistics, Outlook, Round
+from engine.types import MAX_GAMMA, SEED_LIMIT, DrafterStatistics, Outlook, Round
 
 CLEAR_CACHE_EVERY = 256
 """Rounds after which MLX's pool of freed buffers is given back, as mlx-lm does."""
@@ -68,39 +66,28 @@ class Draft(NamedTuple):
 
 
 class DecodeLoop:
-    """One answer under way: target, drafter, rule, draft-length policy and text. Arguments as in `engine.decoding.decode`.
+    """One answer under way: target, drafter, rule, draft-length policy and text.
 
     Threads of the application steer it through `control`, between two rounds.
     """
 
-    def __init__(
-        self,
-        model: LoadedModel | Callable[..., mx.array],
-        prompt_tokens: Sequence[int],
-        drafter: Drafter | None,
-        options: DecodingOptions,
-        tokenizer: Any,
-        eos_ids: Iterable[int] | None,
-        cache: list[Any] | None,
-        control: Control,
-        given: int,
-        clock: Clock,
-        costs: MachineCosts | None,
-    ) -> None:
+    def __init__(self, context: DecodeContext) -> None:
+        model, options, drafter = context.model, context.options, context.drafter
         loaded = model if isinstance(model, LoadedModel) else None
-        if loaded is not None and (reason := target_reason(loaded)) is not None:
-            raise DraftlightError(reason)
+        tokenizer, eos_ids = context.tokenizer, context.eos_ids
         if loaded is not None:
+            if (reason := target_reason(loaded)) is not None:
+                raise DraftlightError(reason)
             tokenizer = loaded.tokenizer if tokenizer is None else tokenizer
             eos_ids = loaded.eos_ids if eos_ids is None else eos_ids
         seed = secrets.randbelow(SEED_LIMIT) if options.seed is None else options.seed
         self._options = options.replace(seed=seed)
         self._drafter = drafter
-        self._control, self._clock, self._costs = control, clock, costs
+        self._control, self._clock, self._costs = context.control, context.clock, context.costs
+        prompt, given, continues = context.prompt_tokens, context.given, context.control.continues
         context_length = loaded.context_length if loaded else None
-        continues = control.continues
-        self._answer = Answer(prompt_tokens, given, options, tokenizer, frozenset(eos_ids or ()), context_length, continues)
-        self._target = TargetSession(model, cache, options.kv_bits, clock)
+        self._answer = Answer(prompt, given, options, tokenizer, frozenset(eos_ids or ()), context_length, continues)
+        self._target = TargetSession(model, context.cache, options.kv_bits, context.clock)
         self._target.require_prompt(self._answer.tokens)
         if drafter is not None:
             self._target.require_rollback()

@@ -22,6 +22,7 @@ from typing import Any
 from engine import provenance
 from engine.clock import Clock
 from engine.codec import options_to_json, plain
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
@@ -205,17 +206,17 @@ class _AnswerRun:
         self._reused = self._backend.cache_length(cache) or 0
         self._run.on_prefill, self._run.on_changes = self._prefilled, self._changed
         self._began = self._clock()
-        drafter = self._made(self._drafter)
-        outcomes = self._backend.decode(
+        context = DecodeContext(
             self._target,
             self._read,
-            drafter,
+            self._made(self._drafter),
             self._request.options,
-            cache,
-            self._run,
-            len(self._given.ids),
-            self._clock,
+            cache=cache,
+            control=self._run,
+            given=len(self._given.ids),
+            clock=self._clock,
         )
+        outcomes = self._backend.decode(context)
         with contextlib.closing(outcomes), Beside() as beside:  # closed on this thread, not whenever the collector runs
             self._run.on_wait, self._run.on_resume = beside.waits, beside.resumes
             for outcome in outcomes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Protocol
 
-from engine.clock import Clock
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import LoadedDrafter
 from engine.files.memory import MakeRoom
@@ -40,18 +40,8 @@ class Backend(Protocol):
 
         Either is empty if there is nothing to say."""
 
-    def decode(
-        self,
-        target: Any,
-        prompt: Sequence[int],
-        drafter: Any,
-        options: DecodingOptions,
-        cache: Any,
-        control: Any,
-        given: int = 0,
-        clock: Clock | None = None,
-    ) -> Generator[RoundOutcome, None, None]:
-        """The outcomes of an answer's rounds, with times of its clock. The last `given` tokens of the prompt begin it."""
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        """The outcomes of an answer's rounds."""
 
     def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
         """Measures what rounds cost with this pair, a round for each step, unless that is known. Nobody else uses the drafter."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from engine.clock import Clock
+from engine.decode.context import DecodeContext
 from engine.requests.compare import Sample, SampleRequest
 from engine.serving.answer import turns
 from engine.serving.backend import Backend
@@ -85,10 +85,9 @@ class _Source:
         options = self._request.options.replace(seed=seed)
         cache = self._read_cache()
         rounds: list[Round] = []
-        clock = Clock()
-        outcomes = self._backend.decode(self._target, self._prompt, self._drafter, options, cache, self._task, clock=clock)
-        with contextlib.closing(outcomes):
-            rounds.extend(outcome.whole_at_once(clock) for outcome in outcomes)
+        context = DecodeContext(self._target, self._prompt, self._drafter, options, cache=cache, control=self._task)
+        with contextlib.closing(self._backend.decode(context)) as outcomes:
+            rounds.extend(outcome.whole_at_once(context.clock) for outcome in outcomes)
         self._cache = cache
         finish = rounds[-1].finish if rounds else None
         if finish in (None, "cancelled"):

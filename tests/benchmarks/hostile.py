@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
@@ -107,10 +108,9 @@ class Scripted(FakeBackend):
         target.context_length = 10**8
         return target
 
-    def decode(
-        self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, *more: Any
-    ) -> Generator[RoundOutcome, None, None]:
-        cache.tokens.extend(prompt[len(cache.tokens) : -1])
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        cache: Any = context.cache
+        cache.tokens.extend(context.prompt_tokens[len(cache.tokens) : -1])
         for round_ in self.rounds:
             cache.tokens.extend([0] * len(round_.emitted))
             yield RoundOutcome(round_)

@@ -31,7 +31,9 @@ from statistics import mean, stdev
 from typing import Any
 
 from engine.clock import Clock
-from engine.decoding import DecodingOptions, decode
+from engine.decode.context import DecodeContext
+from engine.decode.loop import DecodeLoop
+from engine.decoding import DecodingOptions
 from engine.measuring import measure
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
@@ -94,7 +96,8 @@ def answered(
         own = CLOCKS[clock]()
     else:
         own, drafter = told, told.timed(drafter)
-    rounds = list(decode(target, prompt_tokens(target, prompt), drafter, options, clock=own, costs=costs))
+    context = DecodeContext(target, prompt_tokens(target, prompt), drafter, options, clock=own, costs=costs)
+    rounds = list(DecodeLoop(context).rounds())
     # The first round absorbs the prompt into heads and draft models, as reading it does for the target.
     began, ended = (current.started + current.milliseconds.total for current in (rounds[0], rounds[-1]))
     costs.follow(rounds, temperature)

@@ -27,6 +27,8 @@ from mlx_lm.tokenizer_utils import TokenizerWrapper
 from transformers import PreTrainedTokenizerFast
 
 from engine.bench.peers import OnTargetIds
+from engine.decode.context import DecodeContext
+from engine.decode.loop import DecodeLoop
 from engine.decoding import decode
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
@@ -46,7 +48,6 @@ from engine.types import (
     RunFinished,
 )
 from engine.worker import Engine
-from tests.engine.outcomes import outcomes_of
 from tests.exactness import make_drafter, prompt_tokens, read_prompts
 from tests.lazy_graph import as_on_a_gpu
 from tests.synchronisations import counted
@@ -75,7 +76,7 @@ def of_draftlight(model: LoadedModel, ids: list[int], tokens: int, drafter: Draf
         control = Control()
         with Beside() as beside:
             control.on_wait, control.on_resume = beside.waits, beside.resumes
-            for outcome in outcomes_of(model, ids, drafter, options, control, eos_ids=()):
+            for outcome in DecodeLoop(DecodeContext(model, ids, drafter, options, control=control, eos_ids=())).outcomes():
                 if analyse:
                     beside.put(outcome.whole)
                 yield outcome.round

@@ -32,12 +32,13 @@ from mlx_lm.generate import generate_step
 from mlx_lm.sample_utils import make_sampler
 
 from engine.bench.statistics import mean_interval
+from engine.decode.context import DecodeContext
+from engine.decode.loop import DecodeLoop
 from engine.decoding import DecodingOptions
 from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.run_control import Control
 from engine.serving.beside import Beside
 from engine.types import RULES, Rule
-from tests.engine.outcomes import outcomes_of
 from tests.lazy_graph import as_on_a_gpu
 
 VOCABULARIES = (32_768, 49_152, 131_072, 151_936, 262_144)
@@ -172,7 +173,7 @@ def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, cou
         rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, analyse=analyse, phase_every=0
     )
     control = Control()
-    outcomes = outcomes_of(model, PROMPT, drafter, options, control)
+    outcomes = DecodeLoop(DecodeContext(model, PROMPT, drafter, options, control=control)).outcomes()
     first = next(outcomes)
     own = 0.0
 
@@ -198,7 +199,7 @@ def telling(model: Table, drafter: TableDrafter, rule: Rule, rounds: int) -> str
     """Milliseconds that the host takes, on one thread, to complete a bare round: in words, of the fastest and of the slowest,
     each the least of three times."""
     options = DecodingOptions(rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, phase_every=0)
-    outcomes = islice(outcomes_of(model, PROMPT, drafter, options), rounds)
+    outcomes = islice(DecodeLoop(DecodeContext(model, PROMPT, drafter, options)).outcomes(), rounds)
     took = [min(milliseconds(outcome.whole, 1) for _ in range(3)) for outcome in outcomes]
     return f"{min(took):.2f} to {max(took):.2f} ms"
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
 from engine.files.memory import MemoryNeed
-from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Numerics, Proposal, Round, Thinking
+from engine.types import Emitted, Message, Milliseconds, Numerics, Proposal, Round, Thinking
 
 PATIENCE = 60.0
 """Seconds after which something that should have happened counts as not happening. Long, because only a failure waits for it;
@@ -152,17 +153,10 @@ class FakeBackend:
         self.loads.append(name)
         return LoadedDrafter(name, FakeDrafter(name, has_distribution=name != "ngram"), "11")
 
-    def decode(
-        self,
-        target: FakeTarget,
-        prompt: Sequence[int],
-        drafter: FakeDrafter | None,
-        options: DecodingOptions,
-        cache: FakeCache,
-        control: Any,
-        given: int = 0,
-        clock: Any = None,
-    ) -> Generator[RoundOutcome, None, None]:
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        prompt, options, control, given = context.prompt_tokens, context.options, context.control, context.given
+        cache: Any = context.cache
+        drafter: Any = context.drafter
         assert list(prompt[: len(cache.tokens)]) == cache.tokens
         assert len(cache.tokens) < len(prompt)
         fresh = list(prompt[len(cache.tokens) : -1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ import pytest
 
 from engine import near_ties
 from engine.decode import loop
+from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
+from engine.decode.outcome import RoundOutcome
 from engine.decoding import Control, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
@@ -310,9 +312,8 @@ class Tiny(FakeBackend):
     def cache_length(self, cache: Any) -> int:
         return cache_length(cache) or 0
 
-    def decode(self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, control: Any, *rest: Any) -> Any:
-        given, clock = rest
-        return DecodeLoop(TARGET, prompt, drafter, options, Letters(), None, cache, control, given, clock, None).outcomes()
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        return DecodeLoop(replace(context, model=TARGET, tokenizer=Letters())).outcomes()
 
 
 def turns_taken(act: Callable[[Run, Round], None], *kinds: str, **options: Any) -> list[Trace]:

@@ -15,6 +15,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from engine.decode.context import DecodeContext
+from engine.decode.loop import DecodeLoop
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram
 from engine.drafters.automatic import automatic
@@ -135,7 +137,8 @@ DRAWING: dict[str, Callable[[], tuple[Any, Any]]] = {
 
 def first_rounds(target: Any, drafter: Any, seed: int, costs: MachineCosts | None = None, **changes: Any) -> list[Round]:
     prompt = PROMPT if getattr(target, "vocab_size", 0) != 3 else [1, 0]
-    with closing(decode(target, prompt, drafter, OPTIONS.replace(seed=seed, **changes), costs=costs or MachineCosts())) as answer:
+    context = DecodeContext(target, prompt, drafter, OPTIONS.replace(seed=seed, **changes), costs=costs or MachineCosts())
+    with closing(DecodeLoop(context).rounds()) as answer:
         return list(islice(answer, ROUNDS))
 
 

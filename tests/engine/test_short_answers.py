@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.decoding import decode
+from engine.decode.context import DecodeContext
+from engine.decode.loop import DecodeLoop
 from engine.drafters import DraftModel
 from engine.rounds.machine_costs import MachineCosts
 from engine.types import RATIO_RULES, Rule
@@ -62,7 +63,8 @@ def p_value(rule: Rule, prompt: list[int], answers: int, length: int, alphas: di
     for seed in range(answers):
         text: list[int] = []
         wanted = options(rule, seed=seed, gamma="auto", analyse=False)
-        with closing(decode(target, prompt, drafter, wanted, costs=MachineCosts(alphas=dict(alphas)))) as answer:
+        context = DecodeContext(target, prompt, drafter, wanted, costs=MachineCosts(alphas=dict(alphas)))
+        with closing(DecodeLoop(context).rounds()) as answer:
             while len(text) < length:
                 text += tokens_of([next(answer)])
         counts[tuple(text[:length])] += 1

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.errors import DraftlightError
 from engine.requests.compare import CompareRequest
@@ -152,9 +153,9 @@ def test_it_computes_between_two_passes_of_an_answer_and_at_no_other_time(desk: 
         seen.append(("pass", desk.engine.is_computing))
         wait()
 
-    def decoded(*arguments: Any, **named: Any) -> Generator[RoundOutcome, None, None]:
-        for outcome in decode(*arguments, **named):
-            arguments[5].resumes()
+    def decoded(context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        for outcome in decode(context):
+            context.control.resumes()
             seen.append(("round", desk.engine.is_computing))
             yield outcome
 
@@ -612,9 +613,9 @@ def test_costs_are_measured_while_nobody_asks_for_anything(home: Path) -> None:
                 steps.append(target.name)
                 yield
 
-        def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
+        def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
             steps.append("answer")
-            return super().decode(*arguments)
+            return super().decode(context)
 
     engine = Engine(Measuring, measures=True)
     engine.load("fake")

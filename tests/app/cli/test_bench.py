@@ -19,6 +19,7 @@ from app.cli import entry as cli
 from app.cli.entry import main
 from app.cli.progress import ProgressBar
 from engine.bench.journal import alone
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import LoadedDrafter
 from engine.errors import DraftlightError
@@ -58,16 +59,16 @@ class BenchedBackend(FakeBackend):
         target.eos_ids = frozenset[int]()  # type: ignore[attr-defined]
         return target
 
-    def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
         self.answers += 1
-        self.options.append(arguments[3])
-        self.drafters.append(arguments[2])
+        self.options.append(context.options)
+        self.drafters.append(context.drafter)
         if self.answers == self.fail_after:
             raise DraftlightError("the machine is on fire")
         if self.answers == self.wait_after:
             self.reached.set()
-            assert arguments[5]._stopped.wait(PATIENCE)
-        yield from super().decode(*arguments)
+            assert context.control._stopped.wait(PATIENCE)
+        yield from super().decode(context)
 
     def peer(
         self, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, proceed: Callable[[], None]

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from engine import host, theory
+from engine.decode.context import DecodeContext
+from engine.decode.loop import DecodeLoop
 from engine.decode.outcome import RoundOutcome
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter
@@ -20,7 +22,6 @@ from engine.rounds import analysis, device_sums
 from engine.rounds.device_sums import DeviceSums, Sums, likeliest
 from engine.rounds.record import analysed
 from engine.types import RULES, DecodingOptions, Expected, Proposal, Round
-from tests.engine.outcomes import outcomes_of
 from tests.engine.tabular import TabularModel
 from tests.lazy_graph import as_on_a_gpu
 
@@ -59,7 +60,7 @@ def outcomes(
     target, draft = (TabularModel(table) for table in (told or tables()))
     makers: dict[str, Callable[[], Drafter | None]] = {"model": lambda: DraftModel(draft), "ngram": NGram, "none": lambda: None}
     asked = DecodingOptions(**{"seed": seed, "temperature": 0.8, "gamma": 4, "max_tokens": 24, "phase_every": 0, **options})
-    yield from outcomes_of(target, PROMPT, makers[kind](), asked)
+    yield from DecodeLoop(DecodeContext(target, PROMPT, makers[kind](), asked)).outcomes()
 
 
 def figures(part: Any) -> dict[str, Any]:

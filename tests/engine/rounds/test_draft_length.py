@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from engine import clock
-from engine.decoding import decode
+from engine.decode.context import DecodeContext
+from engine.decode.loop import DecodeLoop
 from engine.rounds import draft_length
 from engine.rounds.draft_length import DECAY, LARGEST_AUTO, AutoGamma
 from engine.target.prompt_cache import make_prompt_cache
@@ -187,7 +188,8 @@ def mean_gamma(family: Family, milliseconds: float, monkeypatch: pytest.MonkeyPa
         options = DecodingOptions(temperature=0, gamma="auto", max_tokens=family.length, phase_every=0)
         for _ in range(5):
             text = [(token + bool(flip)) % VOCAB for token, flip in zip([*PROMPT, *wanted], wrong, strict=True)]
-            rounds = list(decode(target, PROMPT, Scripted(text, len(text)), options, clock=OfTarget()))
+            context = DecodeContext(target, PROMPT, Scripted(text, len(text)), options, clock=OfTarget())
+            rounds = list(DecodeLoop(context).rounds())
             if same_up_to_near_ties(rounds, wanted):
                 return float(np.mean([len(current.proposals) for current in rounds[len(rounds) // 2 : -1]]))
             wanted = emitted_ids(rounds)

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from engine import clock, decoding
+from engine.decode.context import DecodeContext
+from engine.decode.loop import DecodeLoop
 from engine.drafters import Drafter, DraftModel, NGram
 from engine.rounds import draft_length
 from engine.rounds.draft_length import FIRST_PAUSE, LONGEST_PAUSE, AutoGamma
@@ -257,7 +259,7 @@ def test_a_drafter_that_has_nothing_to_copy_is_not_said_to_be_left_out(monkeypat
     monkeypatch.setattr(AutoGamma, "looks_at_plain", property(lambda _: False))
     costs = MachineCosts(rows={rows: 40.0 + rows for rows in range(1, 17)})
     options = decoding.DecodingOptions(seed=3, temperature=1.5, gamma="auto", max_tokens=20, analyse=False, phase_every=0)
-    rounds = list(decoding.decode(tiny_llama(1), PROMPT, NGram(), options, costs=costs))
+    rounds = list(DecodeLoop(DecodeContext(tiny_llama(1), PROMPT, NGram(), options, costs=costs)).rounds())
     silent = [round_ for round_ in rounds if not round_.proposals and round_.outlook is not None]
     assert len(silent) > 10 and {round_.outlook.skipped for round_ in silent if round_.outlook} == {None, "last"}
     assert [round_.outlook.skipped for round_ in rounds[-1:] if round_.outlook] == ["last"]

@@ -14,6 +14,8 @@ import pytest
 from engine import noise_reference
 from engine.acceptance import JUDGES, RoundNoise
 from engine.decode import loop
+from engine.decode.context import DecodeContext
+from engine.decode.loop import DecodeLoop
 from engine.decode.outcome import RoundOutcome
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
@@ -25,7 +27,6 @@ from engine.rounds.record import Sight
 from engine.run_control import Control
 from engine.target.distribution import Distribution, OneHot
 from engine.types import RULES, Milliseconds, Round
-from tests.engine.outcomes import outcomes_of
 from tests.engine.tabular import TabularModel, pair
 
 VOCAB = 12
@@ -64,7 +65,7 @@ def test_rounds_completed_after_the_answer_on_another_thread_are_those_completed
     target = TabularModel(TABLES.target)
     at_once = list(decode(target, PROMPT, drafter_of(kind), options))
 
-    outcomes = list(outcomes_of(target, PROMPT, drafter_of(kind), options))
+    outcomes = list(DecodeLoop(DecodeContext(target, PROMPT, drafter_of(kind), options)).outcomes())
     bare = [outcome.round for outcome in outcomes]
     assert [round_.emitted[0].p for round_ in bare] == [None] * len(bare)
     later: list[Round] = []
@@ -78,7 +79,7 @@ def test_rounds_completed_after_the_answer_on_another_thread_are_those_completed
 @pytest.mark.parametrize("times", [Milliseconds(10.0), Milliseconds(10.0, 1.0, 6.0, 2.0, 1.0)])
 def test_an_analysis_that_the_next_round_waits_for_is_time_of_its_round(times: Milliseconds) -> None:
     target = TabularModel(TABLES.target)
-    outcome = next(outcomes_of(target, PROMPT, None, OPTIONS))
+    outcome = next(DecodeLoop(DecodeContext(target, PROMPT, None, OPTIONS)).outcomes())
     timed = replace(outcome, round=replace(outcome.round, milliseconds=times))
     seconds = iter([7.0, 7.25])
     whole = replace(timed, complete=lambda: timed.round).whole_at_once(lambda: next(seconds))
@@ -118,7 +119,7 @@ def test_rows_without_a_finite_logit_end_an_answer_only_where_its_text_needs_the
 
 def test_without_analysis_nothing_is_left_to_be_found_out() -> None:
     options = OPTIONS.replace(analyse=False)
-    outcomes = list(outcomes_of(TabularModel(TABLES.target), PROMPT, drafter_of("model"), options))
+    outcomes = list(DecodeLoop(DecodeContext(TabularModel(TABLES.target), PROMPT, drafter_of("model"), options)).outcomes())
     assert outcomes and all(outcome.complete is None and outcome.whole() is outcome.round for outcome in outcomes)
 
 
@@ -136,7 +137,7 @@ def test_others_are_told_where_the_target_s_pass_is_waited_for(kind: str, phase_
     control.on_wait = lambda: seen.append("wait")
     options = OPTIONS.replace(phase_every=phase_every)
     target = Seen(TABLES.target)
-    for _ in outcomes_of(target, PROMPT, drafter_of(kind), options, control):
+    for _ in DecodeLoop(DecodeContext(target, PROMPT, drafter_of(kind), options, control=control)).outcomes():
         seen.append("round")
     assert seen[-2:] == ["round", "wait"], "nobody asks for another round"
     begun = [seen[: place + 1] for place, what in enumerate(seen) if what == "round"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.errors import DraftlightError
 from engine.requests.compare import CompareRequest
@@ -43,8 +44,8 @@ class Late(FakeBackend):
         self.complete = complete
         self.made = {index: threading.Event() for index in range(4)}
 
-    def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
-        for outcome in super().decode(*arguments):
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        for outcome in super().decode(context):
             self.made[outcome.round.index].set()
             yield replace(outcome, complete=partial(self._completed, outcome.round))
 
@@ -212,9 +213,9 @@ def test_a_round_that_needs_no_analysis_is_told_at_once(home: Path, monkeypatch:
             super().__init__()
             self.released = threading.Event()
 
-        def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
-            arguments[5].on_wait = lambda: None
-            for made in super().decode(*arguments):
+        def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+            context.control.on_wait = lambda: None
+            for made in super().decode(context):
                 yield made
                 self.released.wait(PATIENCE)
 

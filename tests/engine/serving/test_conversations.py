@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from mlx.utils import tree_map_with_path
 from mlx_lm.models.cache import QuantizedKVCache
 
 from engine import near_ties
+from engine.decode.context import DecodeContext
+from engine.decode.outcome import RoundOutcome
 from engine.decoding import decode
 from engine.drafter_kinds import LoadedDrafter
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram
@@ -148,9 +150,9 @@ class Tiny(MlxBackend):
                 return BlockDrafter(random_block(), self.target.model, name)
         return None
 
-    def decode(self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, *rest: Any) -> Any:
-        self.reused = self.cache_length(cache) or 0
-        return super().decode(target, prompt, drafter, options, cache, *rest)
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        self.reused = self.cache_length(context.cache) or 0
+        return super().decode(context)
 
 
 @dataclass

@@ -11,6 +11,7 @@ import mlx_lm
 import pytest
 from mlx_lm.generate import generate_step
 
+from engine.decode.context import DecodeContext
 from engine.mlx_backend import MlxBackend
 from engine.models.tokenizer_files import from_folder
 from engine.serving.prompt import prompt_ids, uses_template
@@ -72,7 +73,7 @@ def test_a_base_model_goes_on_as_in_mlx_lm(tmp_path: Path) -> None:
     assert [*prompt, 0] == theirs.encode("hello world")
     expected = [int(token) for token, _ in generate_step(mx.array(prompt), model, max_tokens=12)]
     options = DecodingOptions(temperature=0, seed=1, max_tokens=12)
-    outcomes = list(MlxBackend().decode(target, prompt, None, options, backend.make_cache(target), None))
+    outcomes = list(MlxBackend().decode(DecodeContext(target, prompt, None, options, cache=backend.make_cache(target))))
     assert [token.id for outcome in outcomes for token in outcome.round.emitted] == expected
 
 

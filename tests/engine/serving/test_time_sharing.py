@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from engine.decode import loop
+from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.drafters import DraftModel, DraftPen
 from engine.drafters.base import Proposals
@@ -75,11 +76,11 @@ class PacedBackend(FakeBackend):
         self.now += self.loading
         return super().drafter(*arguments)
 
-    def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
-        clock = arguments[7]
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        clock = context.clock
         began: float | None = None
         self.now += self.reading
-        for outcome in super().decode(*arguments):
+        for outcome in super().decode(context):
             made = outcome.round
             began = clock() if began is None else began
             start = clock() - clock.take_waited()
@@ -298,9 +299,8 @@ class Device(FakeBackend):
     def cache_length(self, cache: Any) -> int:
         return cache_length(cache) or 0
 
-    def decode(self, target: Any, prompt: Any, drafter: Any, options: Any, cache: Any, control: Any, *rest: Any) -> Any:
-        given, clock = rest
-        return loop.DecodeLoop(self.target, prompt, drafter, options, None, None, cache, control, given, clock, None).outcomes()
+    def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        return loop.DecodeLoop(replace(context, model=self.target)).outcomes()
 
 
 def test_auto_gamma_learns_in_turns_what_it_learns_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,8 +355,8 @@ def test_the_failure_of_one_answer_leaves_the_others_whole(desk: Desk) -> None:
 
 def test_an_answer_that_breaks_half_way_leaves_the_others_whole(home: Path) -> None:
     class Breaking(FakeBackend):
-        def decode(self, *arguments: Any) -> Generator[RoundOutcome, None, None]:
-            for outcome in super().decode(*arguments):
+        def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+            for outcome in super().decode(context):
                 if outcome.round.drafter == "ngram" and outcome.round.index == 2:
                     raise DraftlightError("the drafter broke.")
                 yield outcome
