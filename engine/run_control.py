@@ -25,7 +25,6 @@ class Control:
     Attributes:
         on_wait: called on the decoding thread when it is about to wait: for a pass of the target, for a drafter that is loaded,
             or for the end of the answer. Work for another thread is best begun then.
-        on_resume: called on the decoding thread when a pass that it waited for is there.
         on_changes: called on the decoding thread with what was requested; gives what of it takes effect. Where drafters are
             requested by name, it puts them in its place.
         continues: whether the answer goes on with the text of the prompt, so that a space at its beginning belongs to it.
@@ -35,7 +34,6 @@ class Control:
 
     on_prefill: Callable[[int, int], None]
     on_wait: Callable[[], None]
-    on_resume: Callable[[], None]
     on_changes: Callable[[dict[str, Any]], dict[str, Any]]
     is_computing: bool
 
@@ -52,7 +50,6 @@ class Control:
         """Calls nobody back from now on. Who was called is let go of, with the models that it holds."""
         self.on_prefill = lambda done, total: None
         self.on_wait = lambda: None
-        self.on_resume = lambda: None
         self.on_changes = lambda changes: changes
         self.is_computing = False
 
@@ -64,7 +61,6 @@ class Control:
     def resumes(self) -> None:
         """A pass that it waited for is there."""
         self.is_computing = True
-        self.on_resume()
 
     def stop(self) -> None:
         """Ends the answer within one round or one chunk of the prompt."""

@@ -3,8 +3,8 @@
 An answer is made in turns of one round, so that several can share the machine (`engine.serving.time_sharing`). Its times are
 its own: what other answers took in between counts nowhere.
 
-An answer that has the machine to itself is reported beside the engine thread: while the target's pass of a round runs, the round
-before is analysed, written to the trace and sent, on a thread that does one after the other.
+An answer that has the machine to itself is reported beside the engine thread: while the target's passes run, the rounds before
+are analysed, written to the trace and sent, on a thread that does one after the other and may fall a few rounds behind.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class _AnswerRun:
         )
         outcomes = self._backend.decode(context)
         with contextlib.closing(outcomes), Beside() as beside:  # closed on this thread, not whenever the collector runs
-            self._run.on_wait, self._run.on_resume = beside.waits, beside.resumes
+            self._run.on_wait = beside.begin
             for outcome in outcomes:
                 round = outcome.round
                 if not round.index:
@@ -228,8 +228,8 @@ class _AnswerRun:
                 changed = self._changed_to(round)
                 if self._alone:
                     try:
-                        beside.put(partial(self._report, writer, outcome, changed))
-                    except BaseException:  # the analysis of the round before; this one's text counts without it
+                        beside.put(partial(self._report, writer, outcome, changed), round.rows)
+                    except BaseException:  # the analysis of an earlier round; this one's text counts without it
                         self._report(writer, RoundOutcome(round), changed)
                         raise
                     if not self._request.options.analyse:

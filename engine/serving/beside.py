@@ -1,17 +1,22 @@
-"""Work that is done beside the engine thread, while that waits."""
+"""Work that is done beside the engine thread, which it may fall behind."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Self
 
 _log = logging.getLogger(__name__)
+
+ROWS_BEHIND = 64
+"""Rows of the target's logits that tasks may hold which were put and are not done: twelve rounds of four proposals. At
+152,000 ids a row takes 0.6 MB, so that is 39 MB; with the drafter's rows, those before filters, weights and noise 230 MB at
+most. A single round may hold 65 rows. To analyse all that takes some 40 ms there: what is shown is late by no more, nor is
+the end of an answer that is stopped."""
 
 LONGEST_WAIT = 0.02
 """Seconds after which what is shown of a round is worked out although the next one does not wait yet: a slow drafter, or one that
@@ -21,16 +26,18 @@ HEAD_START = 0.0005
 """Seconds from where a wait is told of to where a task begins: what is waited for is handed over first, since a task that has
 Python's lock by then holds that up for milliseconds."""
 
-WORTH_A_THREAD = 0.5
-"""Of the time that a task takes, the share that whoever puts it has to wait anyway for another thread to do it."""
+Task = Callable[[], object]
 
 
 class Beside:
-    """Does one task after another, on a thread of its own where that is worth it, never more than one behind.
+    """Does one task after another, in the order in which they are put, on a thread of its own.
 
-    A task begins where whoever put it there is about to wait and says so, or a little later by itself. Two threads that go on in
-    Python at once take the interpreter's lock from each other at every operation of numpy, and both are slower for it. So where
-    waits have become too short for the tasks, they are done at once, on the thread that puts them.
+    It may fall behind, so that whoever puts tasks is not held up by one that takes long, but by no more than `ROWS_BEHIND`: then
+    putting waits for room. Otherwise memory would fill up, and what is shown would be ever older than what is decoded.
+
+    A task begins where whoever put it there is about to wait and says so, or a little later by itself: two threads that go on in
+    Python at once take the interpreter's lock from each other at every operation of numpy, and both are slower for it. Once
+    another task stands behind it, it begins at once.
 
     Numpy computes without that lock, so tasks made of its operations run while MLX computes. Nothing may be asked of MLX here.
     Use it as a context, which waits for all that was put. Like the engine thread it keeps no process from ending, which a pool
@@ -38,15 +45,12 @@ class Beside:
     """
 
     def __init__(self) -> None:
-        self._tasks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._is_free = threading.Event()
-        self._is_free.set()
+        self._tasks: SimpleQueue[tuple[Task, int] | None] = SimpleQueue()
+        self._done = threading.Condition()
+        self._behind = self._rows = 0  # of what was put and is not done
         self._error: BaseException | None = None
         self._may_begin = threading.Event()
         self._is_needed = threading.Event()
-        self._took = 0.0
-        self._waiting_since: float | None = None
-        self._waited: float | None = None
         self._thread = threading.Thread(target=self._work, name="draftlight-beside", daemon=True)
 
     def __enter__(self) -> Self:
@@ -60,37 +64,36 @@ class Beside:
         if self._error is not None:  # only where another error is on its way
             _log.error("What was left to do of an answer failed too.", exc_info=self._error)
 
-    def put(self, task: Callable[[], object]) -> None:
-        """Takes the task, once the one before is done. Raises what that one raised; then nothing is taken."""
-        self.wait()
-        waited, self._waited = self._waited, None
-        if waited is not None and waited < WORTH_A_THREAD * self._took:
-            self._do(task)
-            return
-        self._is_free.clear()
-        self._may_begin.clear()
-        self._is_needed.clear()
-        self._tasks.put(task)
+    @property
+    def behind(self) -> int:
+        """How many tasks were put and are not done."""
+        return self._behind
+
+    def put(self, task: Task, rows: int = 1) -> None:
+        """Takes the task, once there is room for as many rows as it holds. If an earlier one has failed, waits for all that were
+        put and raises what the first failure raised; then nothing is taken."""
+        if self._error is not None:
+            self.wait()
+        with self._done:
+            if self._behind:
+                self._hurry()
+            else:
+                self._may_begin.clear()
+                self._is_needed.clear()
+            self._done.wait_for(lambda: not self._behind or self._rows + rows <= ROWS_BEHIND)
+            self._behind += 1
+            self._rows += rows
+        self._tasks.put((task, rows))
 
     def begin(self) -> None:
-        """Begins what was put, if anything was."""
+        """Begins what was put, if anything was. Called where whoever puts tasks is about to wait, too."""
         self._may_begin.set()
 
-    def waits(self) -> None:
-        """Whoever puts tasks is about to wait, until it `resumes`: begins what was put."""
-        self._waiting_since = time.perf_counter()
-        self.begin()
-
-    def resumes(self) -> None:
-        """The wait is over."""
-        if self._waiting_since is not None:
-            self._waited = (self._waited or 0.0) + time.perf_counter() - self._waiting_since
-            self._waiting_since = None
-
     def wait(self) -> None:
-        """Until all that was put is done. Raises what the last task raised, once."""
+        """Until all that was put is done. Raises what the first failure raised, once."""
         self._hurry()
-        self._is_free.wait()
+        with self._done:
+            self._done.wait_for(lambda: not self._behind)
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -100,19 +103,18 @@ class Beside:
         self.begin()
 
     def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
+        while (taken := self._tasks.get()) is not None:
+            task, rows = taken
             with contextlib.suppress(MemoryError):
                 self._may_begin.wait(LONGEST_WAIT)
                 self._is_needed.wait(HEAD_START)
-            self._do(task)
-            del task  # with the arrays that it holds
-            self._is_free.set()
-
-    def _do(self, task: Callable[[], object]) -> None:
-        """Does it, and keeps what it raises. What it takes is told in the thread's own time: another may hold it up."""
-        began = time.thread_time()
-        try:
-            task()
-        except BaseException as error:  # of any kind: whoever waits would do so for good
-            self._error = error
-        self._took = time.thread_time() - began
+            try:
+                task()
+            except BaseException as error:  # of any kind: whoever waits would do so for good
+                if self._error is None:
+                    self._error = error
+            del task, taken  # with the arrays that they hold
+            with self._done:
+                self._behind -= 1
+                self._rows -= rows
+                self._done.notify()

@@ -75,10 +75,10 @@ def of_draftlight(model: LoadedModel, ids: list[int], tokens: int, drafter: Draf
     def rounds() -> Iterator[Round]:
         control = Control()
         with Beside() as beside:
-            control.on_wait, control.on_resume = beside.waits, beside.resumes
+            control.on_wait = beside.begin
             for outcome in DecodeLoop(DecodeContext(model, ids, drafter, options, control=control, eos_ids=())).outcomes():
                 if analyse:
-                    beside.put(outcome.whole)
+                    beside.put(outcome.whole, outcome.round.rows)
                 yield outcome.round
 
     return _speed(token for current in rounds() for token in current.emitted)

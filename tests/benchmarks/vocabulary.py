@@ -2,18 +2,18 @@
 
     python -m tests.benchmarks.vocabulary [--vocabularies 32768 49152] [--rounds 30] [--repeats 5] [--pairs 16] [--flat] ...
 
-Target and drafter are tables of logits shaped like a language model's, or with --flat like a random model's, where all tokens are
-nearly equally likely, at temperature 2. What is left of a round of five rows is drawing, judging and analysing. For each
+Target and drafter are tables of logits shaped like a language model's, or with --flat like a random model's, where all tokens
+are nearly equally likely, at temperature 2. What is left of a round of five rows is drawing, judging and analysing. For each
 vocabulary it prints what mlx-lm takes for a draw (its sampler at the same temperature), for one with the log-probabilities that
 its loop makes for it, and for a token of its own loop on the same table; and what the look-ups in the tables take that a round
-makes. Then for each rule the milliseconds of a round, bare and analysed, what analysing adds (the first round begins with an
-analysis of the one before, so there is one more than rounds), and the bare round, less its look-ups, for each of its draws
-beside both of mlx-lm's; what analysing adds where the target's pass holds a matrix product beside which it can run: the mean of
-pairs of measurements, one bare and one analysed, with its 95 % interval. That needs a core that nobody else uses; what the
-decoding thread itself computes for it, or waits for it, is told apart. Last comes what the host takes to tell of a round what it
-shows: of the rows by itself, and of what a GPU has summed up, in the fastest and in the slowest round. The other times of rounds
-and draws are the fastest of interleaved repeats, which a busy machine disturbs least; with --work they are processor time of all
-threads instead, which it hardly disturbs, and what overlaps is counted in full.
+makes. Then for each rule the milliseconds of a round, bare and analysed, what analysing adds (until the last analysis is done,
+of as many rounds as are decoded), and the bare round, less its look-ups, for each of its draws beside both of mlx-lm's; what
+analysing adds where the target's pass holds a matrix product beside which it can run: the mean of pairs of measurements, one
+bare and one analysed, with its 95 % interval. That needs a core that nobody else uses; what the decoding thread itself computes
+for it, or waits for it, is told apart. Last comes what the host takes to tell of a round what it shows: of the rows by itself,
+and of what a GPU has summed up, in the fastest and in the slowest round. The other times of rounds and draws are the fastest of
+interleaved repeats, which a busy machine disturbs least; with --work they are processor time of all threads instead, which it
+hardly disturbs, and what overlaps is counted in full.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -165,34 +165,46 @@ def token_of_mlx_lm(model: Table, count: int) -> float:
     return milliseconds(lambda: list(steps), count)
 
 
-def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, count: int) -> tuple[float, float]:
-    """Milliseconds of a round in the middle of an answer, where the round before is analysed beside it; and what of it the
-    decoding thread computed itself or waited for the analysis of an earlier one. Where a pass is too short for another thread,
-    each round is analysed at once, and the one before the first is analysed as well."""
+class Measured(NamedTuple):
+    """Of a round in the middle of an answer, whose analysis is done beside the rounds behind it.
+
+    Attributes:
+        round: milliseconds, until the last analysis is done.
+        own: milliseconds of the decoding thread: what it computed, handed over, or waited for analyses.
+        held: milliseconds of these in which handing over took, or waited for room.
+        behind: rounds whose analysis was not done when another was handed over, at most.
+    """
+
+    round: float
+    own: float = 0.0
+    held: float = 0.0
+    behind: float = 0.0
+
+
+def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, count: int) -> Measured:
+    """Decodes so many rounds, each analysed beside the next ones, as an answer does it."""
     options = DecodingOptions(
         rule=rule, temperature=TEMPERATURE, seed=1, gamma=GAMMA, max_tokens=10**9, analyse=analyse, phase_every=0
     )
     control = Control()
     outcomes = DecodeLoop(DecodeContext(model, PROMPT, drafter, options, control=control)).outcomes()
-    first = next(outcomes)
-    own = 0.0
-
-    def some() -> None:
-        """As an answer does it: a round is completed beside the next one."""
-        nonlocal own
-        computed = time.thread_time()
-        for outcome in islice(outcomes, count):
+    newest = next(outcomes)
+    held = 0.0
+    behind = 0
+    with Beside() as beside:
+        control.on_wait = beside.begin
+        began, computed = CLOCK(), time.thread_time()
+        for _ in range(count):
             if analyse:
                 waiting = time.perf_counter()
-                beside.put(outcome.whole)
-                own += time.perf_counter() - waiting
-        own += time.thread_time() - computed
-
-    with Beside() as beside:
-        control.on_wait, control.on_resume = beside.waits, beside.resumes
-        if analyse:
-            beside.put(first.whole)
-        return milliseconds(some, count), own * 1e3 / count
+                beside.put(newest.whole, newest.round.rows)
+                held += time.perf_counter() - waiting
+                behind = max(behind, beside.behind - 1)
+            newest = next(outcomes)
+        waiting = time.perf_counter()
+        beside.wait()
+        own = held + time.perf_counter() - waiting + time.thread_time() - computed
+        return Measured(*(each * 1e3 / count for each in (CLOCK() - began, own, held)), behind)
 
 
 def telling(model: Table, drafter: TableDrafter, rule: Rule, rounds: int) -> str:
@@ -217,7 +229,7 @@ def factor_of(wanted: float) -> mx.array:
 
 
 def pairs(model: Table, drafter: TableDrafter, rule: Rule, rounds: int, repeats: int) -> np.ndarray:
-    """(repeats, 2, 2) of `round_of`, bare and analysed: each pair one after the other, either one first in turn."""
+    """(repeats, 2, 4) of `round_of`, bare and analysed: each pair one after the other, either one first in turn."""
     measured = []
     for repeat in range(repeats):
         order = (False, True) if repeat % 2 == 0 else (True, False)
@@ -268,7 +280,7 @@ def main(arguments: list[str] | None = None) -> None:
             with as_on_a_gpu():
                 of_sums = telling(free, drafter, rule, chosen.rounds)
             beside = pairs(paid, drafter, rule, max(4, chosen.rounds // 4), chosen.pairs)
-            (left, own), spread = (beside[:, 1] - beside[:, 0]).mean(axis=0), interval(beside[:, 1, 0] - beside[:, 0, 0])
+            (left, own, *_), spread = (beside[:, 1] - beside[:, 0]).mean(axis=0), interval(beside[:, 1, 0] - beside[:, 0, 0])
             print(
                 f"  {rule:<10}bare {bare:6.2f} ms, {(bare - looking) / draws / draw:.2f} and "
                 f"{(bare - looking) / draws / whole_draw:.2f} of mlx-lm's draws for each of {draws}; "

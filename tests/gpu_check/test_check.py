@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import NGRAM, NO_DRAFTER
 from engine.models.loaded import LoadedModel
+from engine.serving import beside
+from engine.types import Round
 from tests import synchronisations
 from tests.engine.exports.test_report import Page
 from tests.gpu_check import __main__ as check
@@ -124,6 +128,24 @@ def test_draw_and_analysis_are_measured_at_every_vocabulary(quick: Budget) -> No
     for table in result.tables:
         assert [row[0] for row in table.rows] == ["1,000", "3,000"]
     assert all(value > 0 for row in readers.rows for value in row[1:]) and all(row[2] > 1 for row in analyses.rows)
+
+
+def test_an_analysis_that_takes_longer_than_a_pass_is_seen_to_fall_behind_and_to_hold_the_loop(
+    quick: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = RoundOutcome.whole
+
+    def slowly(outcome: RoundOutcome) -> Round:
+        time.sleep(0.12)
+        return whole(outcome)
+
+    monkeypatch.setattr(beside, "ROWS_BEHIND", 10)
+    monkeypatch.setattr(RoundOutcome, "whole", slowly)
+    result = parts.draw_and_analysis(quick, (1_000,))
+    for row in result.tables[1].rows:
+        assert row[6] > 5, "two of four rounds waited for room"
+        assert row[7] == 1
+    assert "at most 1 round behind" in result.summary
 
 
 def test_a_budget_ends_but_for_its_first_turn() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
@@ -42,10 +43,13 @@ class Late(FakeBackend):
     def __init__(self, complete: Callable[[int], None] = lambda index: None) -> None:
         super().__init__()
         self.complete = complete
-        self.made = {index: threading.Event() for index in range(4)}
+        self.made = defaultdict[int, threading.Event](threading.Event)
+        self.decoded = 0
 
     def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
+        self.control = context.control
         for outcome in super().decode(context):
+            self.decoded += 1
             self.made[outcome.round.index].set()
             yield replace(outcome, complete=partial(self._completed, outcome.round))
 
@@ -90,12 +94,61 @@ def test_the_next_round_does_not_wait_for_what_is_shown_of_the_last(home: Path) 
     assert len(threads) == 1 and not threads & backend.threads, "one thread of its own, and not MLX's"
 
 
-def test_a_round_is_begun_only_when_the_one_before_the_last_has_been_reported(home: Path) -> None:
-    """Otherwise what is shown would fall behind without end where the analysis takes longer than a round."""
-    behind: list[bool] = []
-    backend = Late(lambda index: behind.append(index < 2 and backend.made[index + 2].wait(0.05)))
+def test_decoding_goes_on_while_the_analysis_falls_behind(home: Path) -> None:
+    def complete(index: int) -> None:
+        assert backend.made[3].wait(PATIENCE), "the answer was held"
+        done.append(index)
+
+    done: list[int] = []
+    backend = Late(complete)
+    events = events_of(backend, REQUEST)
+    assert done == [round_.index for round_ in rounds_in(events)] == [0, 1, 2, 3]
+    assert [round_.emitted[0].p for round_ in rounds_in(events)] == [0.5] * 4
+    assert isinstance(events[-1], RunFinished) and events[-1].text == "abcd"
+
+
+def test_the_analysis_falls_no_further_behind_than_there_is_room(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise memory would fill up where it takes longer than a round."""
+
+    def complete(index: int) -> None:
+        assert index > 1 or backend.made[index + 2].wait(PATIENCE)
+        ahead.append(index < 1 and backend.made[index + 3].wait(0.05))
+
+    monkeypatch.setattr(serving_beside, "ROWS_BEHIND", 2)
+    ahead: list[bool] = []
+    backend = Late(complete)
     events_of(backend, REQUEST)
-    assert behind == [False] * 4
+    assert ahead == [False] * 4
+
+
+def test_a_stop_loses_no_round_that_has_been_decoded(home: Path) -> None:
+    def complete(index: int) -> None:
+        if index == 0:
+            assert backend.made[2].wait(PATIENCE)
+            backend.control.stop()
+
+    backend = Late(complete)
+    request = replace(REQUEST, options=REQUEST.options.replace(max_tokens=10_000))
+    events = events_of(backend, request)
+    rounds = rounds_in(events)
+    assert isinstance(events[-1], RunFinished) and events[-1].finish == "cancelled"
+    assert len(rounds) == backend.decoded >= 3 and {round_.emitted[0].p for round_ in rounds} == {0.5}
+    started = next(event for event in events if isinstance(event, RunStarted))
+    assert list(read(started.trace_path).rounds) == rounds
+
+
+def test_a_failure_of_decoding_loses_no_round_before_it(home: Path) -> None:
+    def complete(index: int) -> None:
+        assert backend.made[2].wait(PATIENCE)
+
+    backend = Late(complete)
+    backend.fail_at = {3: DraftlightError("the device is gone.")}
+    events = events_of(backend, REQUEST)
+    assert isinstance(events[-1], RunFailed) and events[-1].message == "the device is gone."
+    assert [(round_.index, round_.emitted[0].p) for round_ in rounds_in(events)] == [(0, 0.5), (1, 0.5), (2, 0.5)]
+    started = next(event for event in events if isinstance(event, RunStarted))
+    found = read(started.trace_path)
+    assert list(found.rounds) == rounds_in(events) and found.summary is not None and found.summary["text"] == "abc"
 
 
 def test_answers_that_take_turns_complete_their_rounds_in_their_own_turn(home: Path) -> None:
@@ -113,24 +166,76 @@ def test_what_fails_beside_the_next_round_ends_the_answer_with_its_message(home:
 
     events = events_of(Late(complete), REQUEST)
     assert isinstance(events[-1], RunFailed) and events[-1].message == "The trace cannot be shown."
-    assert [(round_.index, round_.emitted[0].p) for round_ in rounds_in(events)] == [(0, 0.5), (1, None), (2, None)]
+    rounds = rounds_in(events)
+    assert [(round_.index, round_.emitted[0].p) for round_ in rounds[:2]] == [(0, 0.5), (1, None)]
+    assert [round_.index for round_ in rounds] == list(range(len(rounds)))
     started = next(event for event in events if isinstance(event, RunStarted))
     found = read(started.trace_path)
-    assert len(found.rounds) == 3 and found.summary is not None and found.summary["text"] == "abc", "what is decoded is kept"
+    assert list(found.rounds) == rounds and found.summary is not None
+    assert found.summary["text"] == "abcd"[: len(rounds)], "what is decoded is kept"
 
 
-def test_what_the_last_task_raised_is_raised_once() -> None:
-    def fail() -> None:
-        raise ValueError("no")
+def test_what_a_task_raised_is_raised_once_when_all_that_were_put_are_done() -> None:
+    def fail(error: Exception) -> None:
+        assert released.wait(PATIENCE)
+        raise error
 
     done: list[int] = []
+    released = threading.Event()
     with Beside() as beside:
-        beside.put(fail)
-        with pytest.raises(ValueError, match="no"):
-            beside.put(lambda: done.append(1))
+        beside.put(lambda: fail(ValueError("the first")))
+        beside.put(lambda: done.append(1))
+        beside.put(lambda: fail(ValueError("the second")))
         beside.put(lambda: done.append(2))
+        released.set()
+        with pytest.raises(ValueError, match="the first"):
+            beside.wait()
+        assert done == [1, 2]
+        beside.put(lambda: fail(ValueError("another")))
+        while beside.behind:
+            beside.begin()
+        with pytest.raises(ValueError, match="another"):
+            beside.put(lambda: done.append(3))
+        beside.put(lambda: done.append(4))
         beside.wait()
-    assert done == [2]
+    assert done == [1, 2, 4]
+
+
+def test_putting_waits_for_room_and_a_task_of_any_size_is_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_beside, "ROWS_BEHIND", 5)
+    doing: list[threading.Event] = [threading.Event() for _ in range(4)]
+    put = 0
+
+    def put_all() -> None:
+        nonlocal put
+        for rows, event in zip((2, 3, 65, 1), doing, strict=True):
+            beside.put(lambda event=event: event.wait(PATIENCE), rows)
+            put += 1
+
+    with Beside() as beside:
+        thread = threading.Thread(target=put_all)
+        thread.start()
+        for finished, taken in enumerate((2, 2, 3, 4)):
+            limit = time.monotonic() + PATIENCE
+            while put < taken and time.monotonic() < limit:
+                time.sleep(0.001)
+            time.sleep(0.02)
+            assert put == taken, f"{finished} are done"
+            assert beside.behind == put - finished
+            doing[finished].set()
+        thread.join()
+    assert beside.behind == 0
+
+
+def test_once_another_task_stands_behind_it_one_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_beside, "LONGEST_WAIT", 2 * PATIENCE)
+    monkeypatch.setattr(serving_beside, "HEAD_START", 2 * PATIENCE)
+    first, second = threading.Event(), threading.Event()
+    with Beside() as beside:
+        beside.put(first.set)
+        assert not first.wait(0.05)
+        beside.put(second.set)
+        assert first.wait(PATIENCE) and second.wait(PATIENCE)
 
 
 def test_what_is_waited_for_is_handed_over_before_a_task_begins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +244,7 @@ def test_what_is_waited_for_is_handed_over_before_a_task_begins(monkeypatch: pyt
     begun = threading.Event()
     with Beside() as beside:
         beside.put(begun.set)
-        beside.waits()
+        beside.begin()
         assert not begun.wait(0.1), "it may have Python's lock when the pass is to be handed over"
         beside.wait()  # hurries
         assert begun.is_set()
@@ -147,7 +252,7 @@ def test_what_is_waited_for_is_handed_over_before_a_task_begins(monkeypatch: pyt
     begun.clear()
     with Beside() as beside:
         beside.put(begun.set)
-        beside.waits()
+        beside.begin()
         assert begun.wait(PATIENCE), "nothing but the head start held it back"
 
 
@@ -170,32 +275,6 @@ def test_what_a_task_raised_while_something_else_failed_is_in_the_log(caplog: py
         beside.put(fail)
         raise ValueError
     assert "no room for a row" in caplog.text
-
-
-def test_where_waits_are_too_short_for_them_tasks_are_done_at_once() -> None:
-    done: list[int] = []
-
-    def task() -> None:
-        end = time.thread_time() + 0.01
-        while time.thread_time() < end:
-            pass
-        done.append(threading.get_ident())
-
-    here = threading.get_ident()
-    with Beside() as beside:
-        for wait in (0, 0, 0.05, 0.05, 0):
-            beside.put(task)
-            beside.waits()
-            if wait:  # sleeping for no time lets the other thread go first
-                time.sleep(wait)
-            beside.resumes()
-        beside.wait()
-        assert [thread == here for thread in done] == [False, True, True, False, False]
-        beside.put(task)
-        assert done[-1] == here
-        beside.put(task)
-        beside.wait()
-        assert done[-1] != here, "who does not say how long it waits has a thread"
 
 
 def test_what_was_put_begins_by_itself_before_long() -> None:
