@@ -24,9 +24,6 @@ Sides = tuple[Floats, Floats]
 EXPECTED_TOLERANCE = 2e-5
 """How far the gumbel value of `expected` may be above the exact one."""
 
-GATHERED_TOLERANCE = 1e-4
-"""The same where all but a few tokens have been gathered (`gumbel_bounds`)."""
-
 _SHORT = 4096
 """Up to so many tokens are sorted as they are."""
 
@@ -40,14 +37,6 @@ _GROUP_BITS = 13
 """Ratios are gathered in at most 2^13 groups, so that groups are the narrower the closer the ratios lie together: 9 bits of each
 ratio after the leading one for ratios within 16 octaves, all 23 where they differ by a thousandth at most."""
 _TOTAL_TOLERANCE = 1e-3
-
-DROPPED_BITS = 17
-"""Of a positive float32 ratio p / q, as an integer: what is left numbers a group, 64 to an octave (`gumbel_bounds`)."""
-LARGEST_OCTAVE = 10
-FIRST_GROUP, LAST_GROUP = ((127 + octave) << (23 - DROPPED_BITS) for octave in (-LARGEST_OCTAVE, LARGEST_OCTAVE))
-"""Ratios from 2^-10 to 2^10; the first group is all below it, too, and the last one all above."""
-NO_MASS = 2.0**-60
-"""Added to both sides of a ratio, so that it is a number: a GPU's fast division need not know infinity."""
 
 
 def match_probability(p: ArrayLike, q: ArrayLike) -> float:
@@ -134,39 +123,6 @@ def expected_of_weights(
     if upper - lower <= EXPECTED_TOLERANCE:
         return match, upper, rejection
     return match, _agreement((p / np.float64(p_total), q / np.float64(q_total))), rejection
-
-
-def gumbel_bounds(
-    known: Sides, rest: tuple[float, float], groups: Sides, least: NDArray[np.float32], most: NDArray[np.float32]
-) -> tuple[float, float]:
-    """What `gumbel_probability` is between, of some tokens and of all others gathered by p / q.
-
-    Ratios are float32, (p + NO_MASS) / (q + NO_MASS); their group is what they are as an integer, without DROPPED_BITS, from
-    FIRST_GROUP to LAST_GROUP.
-
-    Args:
-        known: (tokens,) probabilities on both sides; all are divided by the total of a side.
-        rest: what the others have on both sides.
-        groups: (LAST_GROUP - FIRST_GROUP + 1,) masses of the others on both sides, each token's rounded.
-        least, most: the smallest and the largest ratio of each group that has any mass; of the last one nobody asks.
-    """
-    used = np.flatnonzero(groups[0] + groups[1])
-    single, gathered, lost, surplus = [], [], [], 0.0
-    for side, whole, masses in zip(known, rest, groups, strict=True):
-        total = float(side.sum()) + whole
-        off = (float(masses.sum()) - whole) / total
-        lost.append(max(0.0, -off))
-        surplus += max(0.0, off)
-        single.append(np.append(side / total, lost[-1]))
-        gathered.append(masses[used] / total)
-    lower_border, upper_border = (border[used].astype(np.float64) for border in (least, most))
-    lower_border[used == 0] = 0.0
-    is_last = used == LAST_GROUP - FIRST_GROUP
-    lower_border[is_last], upper_border[is_last] = 2.0**LARGEST_OCTAVE, np.inf
-    alone, (p, q) = (single[0], single[1]), gathered
-    lower, upper = _between(_joined(alone, (p, q)), _joined(alone, _moved_out((p, q), lower_border, upper_border)))
-    # What rounding takes away stands as one token above (`_rest` tells what that may add); what it adds may count on either side.
-    return lower - 2 * min(lost) - surplus, upper + surplus
 
 
 def _joined(first: Sides, second: Sides) -> Sides:

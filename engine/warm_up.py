@@ -32,7 +32,7 @@ def is_needed() -> bool:
 def warm_up(target: LoadedModel, drafter: Drafter | None = None) -> None:
     """Decodes a few rounds of a loaded model, or of a pair whose drafter nobody else uses.
 
-    A drafter adds the rules, whose closed forms compare its distribution with the target's; one that copies adds nothing.
+    A drafter adds the rules, whose verdicts compare its distribution with the target's; one that copies adds nothing.
     """
     settings: list[DecodingOptions] = []
     if drafter is None:

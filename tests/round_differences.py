@@ -11,24 +11,20 @@ UNLIKE = {"milliseconds", "started", "outlook", "queued"}
 _ABSENT = object()
 
 
-def differences(one: Any, other: Any, tolerance: Callable[[str], float], smallest: float = 0.0, path: str = "") -> Iterator[str]:
+def differences(one: Any, other: Any, tolerance: Callable[[str], float], path: str = "") -> Iterator[str]:
     """Yields the places where two values differ.
 
     Args:
         one, other: plain JSON values.
         tolerance: by the path of a figure, the relative and absolute difference that it may have.
-        smallest: listed candidates of a smaller probability are not compared.
     """
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted((one.keys() | other.keys()) - UNLIKE):
             pair = one.get(name, _ABSENT), other.get(name, _ABSENT)
-            yield from differences(*pair, tolerance, smallest, f"{path}.{name}")
-    elif smallest and path.endswith("_top"):
-        listed = [[each for each in candidates if each["probability"] >= smallest] for candidates in (one, other)]
-        yield from differences(*listed, tolerance, smallest, f"{path}, without the smallest")
+            yield from differences(*pair, tolerance, f"{path}.{name}")
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for index, pair in enumerate(zip(one, other, strict=True)):
-            yield from differences(*pair, tolerance, smallest, f"{path}[{index}]")
+            yield from differences(*pair, tolerance, f"{path}[{index}]")
     elif isinstance(one, float) and isinstance(other, float):
         if not math.isclose(one, other, rel_tol=tolerance(path), abs_tol=tolerance(path)):
             yield f"{path}: {one} and {other}"

@@ -19,8 +19,6 @@ from engine.drafters.base import Proposals
 from engine.host import computes_on_host
 from engine.noise import NoiseSource, check_drawn
 from engine.noise_reference import Stream
-from engine.rounds import device_sums
-from engine.rounds.device_sums import DeviceSums
 from engine.rounds.other_draws import HostDraws, OtherDraws, later_draws, other_draws
 from engine.rounds.record import EvaluatedRound
 from engine.target.distribution import Distribution, Floats, Shaper
@@ -37,7 +35,7 @@ class Verification:
         p: (rows, vocab) the target's distributions.
         margins: of the draws with shared noise, of all rows or those that were judged, or the noise that they were made with;
             None where the target's token is no such draw.
-        others: what other rules would compare. sums: what a device has worked out for the analysis. None without analysis.
+        others: what other rules would compare; None without analysis.
     """
 
     p: Distribution
@@ -45,7 +43,6 @@ class Verification:
     judgement: Judgement
     margins: Margins | None = None
     others: OtherDraws | HostDraws | None = None
-    sums: DeviceSums | None = None
 
     def arrays(self, analyse: bool) -> list[mx.array]:
         """Returns everything that the host will look at."""
@@ -63,8 +60,6 @@ class Verification:
             arrays.append(proposals.q.logits)
         if isinstance(self.others, OtherDraws):
             arrays += self.others.arrays
-        if self.sums is not None:
-            arrays += self.sums.arrays.values()
         return arrays
 
 
@@ -103,7 +98,6 @@ class Verifier:
             verification,
             margins=self._margins(judgement, p, noise) if self._draws_shared(options, proposals) else None,
             others=None if proposals is None else other_draws(options.rule, p, proposals, judgement, noise, is_greedy),
-            sums=DeviceSums.of(p, proposals, judgement, options, is_greedy),
         )
 
     def evaluated(self, options: DecodingOptions, verification: Verification, position: int, noise: RoundNoise) -> EvaluatedRound:
@@ -123,7 +117,6 @@ class Verifier:
             judgement,
             verification.margins,
             verification.others,
-            verification.sums,
         )
 
     def _judge(self, options: DecodingOptions, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Judgement:
@@ -171,11 +164,7 @@ class HostVerifier(Verifier):
 
 def verifier(shaper: Shaper, analyse: bool) -> Verifier:
     """Returns the way of judging that suits the device."""
-    if computes_on_host():
-        return HostVerifier(shaper, analyse)
-    if analyse:
-        device_sums.prepare()
-    return Verifier(shaper, analyse)
+    return HostVerifier(shaper, analyse) if computes_on_host() else Verifier(shaper, analyse)
 
 
 def _integers(array: mx.array) -> list[int]:

@@ -7,7 +7,6 @@ the next token.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -29,36 +28,7 @@ PART = 256
 Floats = NDArray[np.float32]
 
 
-class Shown(ABC):
-    """What is shown of one position's distribution.
-
-    Attributes:
-        only: the token that has all of the probability, where it is known beforehand that one has.
-    """
-
-    only: int | None = None
-
-    @property
-    @abstractmethod
-    def top(self) -> tuple[int, ...]:
-        """Ids of the likeliest tokens, likeliest first."""
-
-    @property
-    @abstractmethod
-    def entropy(self) -> float:
-        """In nats, within 1e-5: sums are float32."""
-
-    @abstractmethod
-    def of(self, token: int) -> float:
-        """The probability of one token id."""
-
-    def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
-        """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
-        chances = ((token, self.of(token)) for token in self.top)
-        return tuple(Candidate(token, text_of(token), chance) for token, chance in chances if chance > 0)
-
-
-class Row(Shown):
+class Row:
     """One position's distribution on the host: weights and their total. What is only sometimes asked for is made then.
 
     Attributes:
@@ -89,7 +59,7 @@ class Row(Shown):
 
     @cached_property
     def top(self) -> tuple[int, ...]:
-        """As `Shown` says."""
+        """Ids of the likeliest tokens, likeliest first."""
         if self.only is not None:
             return (self.only,)
         if len(self.likely) < TOP:
@@ -102,12 +72,17 @@ class Row(Shown):
         return theory.likely_ids(self.weights, self.total)
 
     def of(self, token: int) -> float:
-        """As `Shown` says."""
+        """The probability of one token id."""
         return float(self.weights[token]) / self.total if self.only is None else float(token == self.only)
+
+    def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
+        """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
+        chances = ((token, self.of(token)) for token in self.top)
+        return tuple(Candidate(token, text_of(token), chance) for token, chance in chances if chance > 0)
 
     @property
     def entropy(self) -> float:
-        """As `Shown` says."""
+        """In nats, within 1e-5: sums are float32."""
         if self._logits is None:
             return 0.0
         scores = self._logits - self._logits.max()
@@ -232,30 +207,21 @@ def border(logits: Floats, token: int, options: DecodingOptions) -> float | None
     Returns:
         The smallest such difference over the filters that are on; None if it is `near_ties.RANGE` or more.
     """
-    return border_among(float(logits[token]), np.delete(logits, token), options)
-
-
-def border_among(own: float, others: Floats, options: DecodingOptions, rest: float = 0.0) -> float | None:
-    """As `border`, of a token's own logit and those of others, `top_k` at least.
-
-    Args:
-        rest: what all further tokens weigh, each less likely than these, as a multiple of the likeliest token's weight. Under
-            top-p none of them may be within `near_ties.RANGE` below the token.
-    """
+    own, others = float(logits[token]), np.delete(logits, token)
     gaps = [near_ties.RANGE]
     if 0 < options.top_k <= len(others):  # it falls when that many others have overtaken it
         gaps.append(own - float(np.partition(others, -options.top_k)[-options.top_k]))
     if options.min_p and len(others):  # it falls when it is below that fraction of the best other one
         gaps.append(own - float(others.max()) - math.log(options.min_p))
     if 0 < options.top_p < 1:
-        gaps.append(_top_p_border(own, others, options.top_p, rest))
+        gaps.append(_top_p_border(own, others, options.top_p))
     nearest = max(0.0, min(gaps))
     return nearest if nearest < near_ties.RANGE else None
 
 
-def _top_p_border(own: float, others: Floats, top_p: float, rest: float) -> float:
-    """As `border_among` for top-p, which keeps a token while those above it have less than `top_p` of the mass (mlx-lm's
-    `apply_top_p`). Every token that could overtake it within the gap counts as being above."""
+def _top_p_border(own: float, others: Floats, top_p: float) -> float:
+    """As `border` for top-p, of a token's own logit and those of all others. Top-p keeps a token while those above it have less
+    than `top_p` of the mass (mlx-lm's `apply_top_p`). Every token that could overtake it within the gap counts as being above."""
     highest = others.max(initial=np.float32(own))
     weights = np.exp(others - highest)
     above = others > own
@@ -265,23 +231,17 @@ def _top_p_border(own: float, others: Floats, top_p: float, rest: float) -> floa
     mass = weights[above].sum(dtype=np.float64) + first
     overtaken = np.concatenate([[0.0], own - others[overtaking].astype(np.float64)])
     # Summed up by itself: the difference of all and what is above would have few digits left where top-p is near 1.
-    below = rest + math.exp(own - float(highest)) + weights[~above].sum(dtype=np.float64) - first
+    below = math.exp(own - float(highest)) + weights[~above].sum(dtype=np.float64) - first
     below = np.maximum(below, np.finfo(np.float64).tiny)  # the token itself is there, but sums are rounded
     with np.errstate(divide="ignore"):
         shift = math.log(top_p / (1 - top_p)) - np.log(mass / below)
     return float(np.maximum(overtaken, shift).min())
 
 
-def expected(
-    p: Sequence[Shown], q: Sequence[Shown], greedy: bool, closed_forms: Callable[[int], Expected]
-) -> tuple[Expected, ...]:
-    """The closed forms of each position. At temperature 0 both sides are their arg-max, and every rule agrees on it.
-
-    Args:
-        closed_forms: those of a position, where rules may differ.
-    """
+def expected(p: Sequence[Row], q: Sequence[Row], greedy: bool) -> tuple[Expected, ...]:
+    """The closed forms of each position. At temperature 0 both sides are their arg-max, and every rule agrees on it."""
     results = []
-    for index, (p_row, q_row) in enumerate(zip(p, q, strict=True)):
+    for p_row, q_row in zip(p, q, strict=True):
         if greedy:
             agree = float(p_row.top[0] == q_row.top[0])
             results.append(Expected(agree, agree, agree))
@@ -289,7 +249,7 @@ def expected(
             chance = p_row.of(q_row.only)
             results.append(Expected(chance, chance, chance))
         else:
-            results.append(closed_forms(index))
+            results.append(closed_forms(p_row, q_row))
     return tuple(results)
 
 

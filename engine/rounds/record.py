@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import mlx.core as mx
 import numpy as np
@@ -21,11 +20,10 @@ from engine.acceptance import Judgement
 from engine.drafters.base import Proposals
 from engine.noise_reference import Stream
 from engine.rounds import analysis
-from engine.rounds.device_sums import DeviceSums, SummedRow, Sums
 from engine.rounds.other_draws import HostDraws, OtherDraws
 from engine.rounds.text_stream import AnswerText
 from engine.target.distribution import Distribution, Weighed
-from engine.types import DecodingOptions, Draw, Emitted, Expected, Origin, Proposal, Round, Rule, Status
+from engine.types import DecodingOptions, Draw, Emitted, Origin, Proposal, Round, Rule, Status
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,6 @@ class EvaluatedRound:
         token: the correction, bonus or plain token after them.
         margins: (rows,) of the target's draws, or the noise that they were made with; None where its tokens are no such draws.
         others: what other rules would compare; None without proposals or analysis.
-        sums: what a device has worked out of it; None where numpy does.
     """
 
     position: int
@@ -52,7 +49,6 @@ class EvaluatedRound:
     judgement: Judgement
     margins: mx.array | analysis.Floats | Sequence[Stream] | None
     others: OtherDraws | HostDraws | None
-    sums: DeviceSums | None
 
     @property
     def emitted(self) -> list[int]:
@@ -111,7 +107,6 @@ class Sight:
         draws: ids that were compared, (gamma + 1,) or as many as were judged.
         others: what other rules would compare; None without proposals.
         greedy: whether p was made at temperature 0.
-        sums: what a device has worked out of these rows, None where it has not; the rows are then hardly looked at.
     """
 
     p: analysis.Floats
@@ -127,7 +122,6 @@ class Sight:
     draws: list[int] | None
     others: HostDraws | None
     greedy: bool
-    sums: Sums | None
 
     @classmethod
     def of(cls, verdict: EvaluatedRound, greedy: bool) -> Sight:
@@ -136,10 +130,7 @@ class Sight:
         drawn = q if isinstance(q, Distribution) else None
         coins = judgement.coins
         shown = len(verdict.drafted) if verdict.rule == "block" else min(verdict.accepted + 1, len(verdict.drafted))
-        sums = None if verdict.sums is None else verdict.sums.on_host()
-        if sums is not None:
-            acceptance = sums.acceptance
-        elif coins is None or (verdict.rule == "block" and callable(judgement.chances)):
+        if coins is None or (verdict.rule == "block" and callable(judgement.chances)):
             acceptance = None
         else:
             acceptance = [min(1.0, float(value)) for value in np.asarray(judgement.first_chances(shown))]
@@ -157,7 +148,6 @@ class Sight:
             draws=None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)],
             others=verdict.others.on_host() if isinstance(verdict.others, OtherDraws) else verdict.others,
             greedy=greedy,
-            sums=sums,
         )
 
     def p_row(self, index: int) -> analysis.Row:
@@ -182,9 +172,12 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
         options: those that p was made with.
         text_of: a token alone.
     """
-    seen = _of_rows(round, sight, options) if sight.sums is None else _of_sums(round, sight, sight.sums, options)
-    p, q = seen.p, seen.q
-    margins = _margins(sight, len(round.emitted), seen.gap)
+    proposed = [proposal.id for proposal in round.proposals]
+    p = [sight.p_row(index) for index in range(max(len(round.emitted), len(proposed)))]
+    q = [analysis.certain(token) if sight.q is None else sight.q_row(index) for index, token in enumerate(proposed)]
+    judged = min(round.accepted + 1, len(proposed))
+    acceptance = _acceptance(round.rule, sight, p, q, proposed, judged)
+    margins = _margins(sight, len(round.emitted))
     emitted = tuple(
         replace(
             token,
@@ -192,115 +185,46 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
             entropy=p[index].entropy,
             margin=margins[index],
             target_top=p[index].candidates(text_of) if index == len(round.proposals) else (),
-            border=None if sight.unfiltered is None else seen.border(index),
+            border=None if sight.unfiltered is None else analysis.border(sight.unfiltered[index], token.id, options),
         )
         for index, token in enumerate(round.emitted)
     )
     drawn = None if sight.others is None else sight.others.drawn(sight.p, sight.p_scale, sight.q, sight.q_scale)
     proposals = []
     for index, proposal in enumerate(round.proposals):
-        if index < seen.judged:
-            found = _judged(sight, index, proposal, seen, text_of)
+        if index < judged:
+            found = _judged(sight, index, proposal, p[index], q[index], acceptance[index], text_of)
         else:
-            found = _unjudged(round.rule, sight, index, proposal, seen)
+            found = _unjudged(round.rule, sight, index, proposal, p[index], q[index], acceptance)
         if drawn is not None:
             target, coupled, independent = (
                 None if (token := ids[index]) is None else Draw(token, text_of(token)) for ids in drawn
             )
             found = replace(found, target_draw=target, coupled_draw=coupled, independent_draw=independent)
         proposals.append(found)
-    expected = analysis.expected(p[: seen.judged], q[: seen.judged], sight.greedy, seen.closed_forms)
+    expected = analysis.expected(p[:judged], q[:judged], sight.greedy)
     return replace(round, emitted=emitted, proposals=tuple(proposals), expected=expected)
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """What there is to tell of a round's vocabularies, position by position, whoever has worked it out.
-
-    Attributes:
-        judged: how many proposals were.
-        p, q: of each position that is told, and of each proposal.
-        acceptance: under the rule in force, of each proposal that was judged at least.
-        gap: between the two largest logits of the target. border: of the token emitted there, where there are filters.
-        closed_forms: where the rules may differ.
-    """
-
-    judged: int
-    p: Sequence[analysis.Shown]
-    q: Sequence[analysis.Shown]
-    acceptance: Sequence[float]
-    gap: Callable[[int], float]
-    border: Callable[[int], float | None]
-    closed_forms: Callable[[int], Expected]
-
-
-def _of_rows(round: Round, sight: Sight, options: DecodingOptions) -> _Seen:
-    """By numpy, of the logits."""
-    proposed = [proposal.id for proposal in round.proposals]
-    judged = min(round.accepted + 1, len(proposed))
-    p = [sight.p_row(index) for index in range(max(len(round.emitted), len(proposed)))]
-    q = [analysis.certain(token) if sight.q is None else sight.q_row(index) for index, token in enumerate(proposed)]
+def _acceptance(
+    rule: Rule, sight: Sight, p: Sequence[analysis.Row], q: Sequence[analysis.Row], proposed: Sequence[int], judged: int
+) -> Sequence[float]:
+    """Under the rule in force, of each proposal that was judged at least."""
     if sight.acceptance is not None:
-        acceptance = sight.acceptance
-    elif sight.coins is not None:
-        acceptance = analysis.block_acceptance(p, q, proposed)
-    elif sight.greedy:
-        acceptance = [float(sight.draws is not None and sight.draws[index] == proposed[index]) for index in range(judged)]
-    elif round.rule == "match":
-        acceptance = [p[index].of(proposed[index]) for index in range(judged)]
-    else:
-        acceptance = [analysis.coupled_acceptance(p[index], q[index], proposed[index]) for index in range(judged)]
-    return _Seen(
-        judged=judged,
-        p=p,
-        q=q,
-        acceptance=acceptance,
-        gap=lambda index: analysis.margin(sight.p[index]),
-        border=partial(_border, round, sight, options),
-        closed_forms=lambda index: analysis.closed_forms(p[index], q[index]),
-    )
+        return sight.acceptance
+    if sight.coins is not None:
+        return analysis.block_acceptance(p, q, proposed)
+    if sight.greedy:
+        return [float(sight.draws is not None and sight.draws[index] == proposed[index]) for index in range(judged)]
+    if rule == "match":
+        return [p[index].of(proposed[index]) for index in range(judged)]
+    return [analysis.coupled_acceptance(p[index], q[index], proposed[index]) for index in range(judged)]
 
 
-def _of_sums(round: Round, sight: Sight, sums: Sums, options: DecodingOptions) -> _Seen:
-    """Of what a device has worked out, and of the logits where that leaves something open."""
-    proposed = [proposal.id for proposal in round.proposals]
-    p = [sums.p_row(index, round, partial(sight.p_row, index)) for index in range(max(len(round.emitted), len(proposed)))]
-    q = [
-        analysis.certain(token) if sight.q is None else sums.q_row(index, round, partial(sight.q_row, index))
-        for index, token in enumerate(proposed)
-    ]
-
-    def whole(index: int) -> Expected:
-        """The closed forms, of all logits; asked where the drafter drew."""
-        drafted = q[index]
-        assert isinstance(drafted, SummedRow)
-        return analysis.closed_forms(p[index].whole, drafted.whole)
-
-    def border(index: int) -> float | None:
-        """Of the token emitted at a position."""
-        return sums.border(index, round, options, partial(_border, round, sight, options, index))
-
-    return _Seen(
-        judged=min(round.accepted + 1, len(proposed)),
-        p=p,
-        q=q,
-        acceptance=sums.acceptance,
-        gap=sums.margin,
-        border=border,
-        closed_forms=lambda index: sums.expected(index, partial(whole, index)),
-    )
-
-
-def _border(round: Round, sight: Sight, options: DecodingOptions, index: int) -> float | None:
-    """How near an emitted token was to being filtered out."""
-    assert sight.unfiltered is not None
-    return analysis.border(sight.unfiltered[index], round.emitted[index].id, options)
-
-
-def _margins(sight: Sight, count: int, gap: Callable[[int], float]) -> list[float | None]:
+def _margins(sight: Sight, count: int) -> list[float | None]:
     """Gap of the two best scores at each emitted position, where the target's token is an arg-max."""
     if sight.greedy:
-        gaps = [gap(index) for index in range(count)]
+        gaps = [analysis.margin(sight.p[index]) for index in range(count)]
     elif sight.margins is None:
         return [None] * count
     else:
@@ -311,13 +235,21 @@ def _margins(sight: Sight, count: int, gap: Callable[[int], float]) -> list[floa
     return [told if math.isfinite(told) else None for told in gaps]
 
 
-def _judged(sight: Sight, index: int, proposal: Proposal, seen: _Seen, text_of: Callable[[int], str]) -> Proposal:
-    token, p, q = proposal.id, seen.p[index], seen.q[index]
+def _judged(
+    sight: Sight,
+    index: int,
+    proposal: Proposal,
+    p: analysis.Row,
+    q: analysis.Row,
+    acceptance: float,
+    text_of: Callable[[int], str],
+) -> Proposal:
+    token = proposal.id
     return replace(
         proposal,
         q=q.of(token),
         p=p.of(token),
-        acceptance=seen.acceptance[index],
+        acceptance=acceptance,
         coin=None if sight.coins is None else sight.coins[index],
         draft_argmax=None if sight.draws is None else token,
         target_argmax=None if sight.draws is None else sight.draws[index],
@@ -326,15 +258,23 @@ def _judged(sight: Sight, index: int, proposal: Proposal, seen: _Seen, text_of: 
     )
 
 
-def _unjudged(rule: Rule, sight: Sight, index: int, proposal: Proposal, seen: _Seen) -> Proposal:
+def _unjudged(
+    rule: Rule,
+    sight: Sight,
+    index: int,
+    proposal: Proposal,
+    p: analysis.Row,
+    q: analysis.Row,
+    acceptance: Sequence[float],
+) -> Proposal:
     """A proposal after the rejected one. Of its row only its own p is told: it is conditional on text that was not kept."""
     # Under `block` the coins and chances of all positions decide together, so all are shown.
     shown = rule == "block" and not sight.greedy
-    chance = seen.p[index].of(proposal.id)
+    chance = p.of(proposal.id)
     return replace(
         proposal,
-        q=seen.q[index].of(proposal.id),
+        q=q.of(proposal.id),
         p=chance if math.isfinite(chance) else None,
-        acceptance=seen.acceptance[index] if shown else None,
+        acceptance=acceptance[index] if shown else None,
         coin=sight.coins[index] if shown and sight.coins is not None else None,
     )

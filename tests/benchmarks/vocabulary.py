@@ -10,10 +10,10 @@ makes. Then for each rule the milliseconds of a round, bare and analysed, what a
 of as many rounds as are decoded), and the bare round, less its look-ups, for each of its draws beside both of mlx-lm's; what
 analysing adds where the target's pass holds a matrix product beside which it can run: the mean of pairs of measurements, one
 bare and one analysed, with its 95 % interval. That needs a core that nobody else uses; what the decoding thread itself computes
-for it, or waits for it, is told apart. Last comes what the host takes to tell of a round what it shows: of the rows by itself,
-and of what a GPU has summed up, in the fastest and in the slowest round. The other times of rounds and draws are the fastest of
-interleaved repeats, which a busy machine disturbs least; with --work they are processor time of all threads instead, which it
-hardly disturbs, and what overlaps is counted in full.
+for it, or waits for it, is told apart. Last comes what the host takes to tell of a round what it shows, in the fastest and in
+the slowest round. The other times of rounds and draws are the fastest of interleaved repeats, which a busy machine disturbs
+least; with --work they are processor time of all threads instead, which it hardly disturbs, and what overlaps is counted in
+full.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from engine.drafters.base import DraftPen, Proceed, Proposals, always
 from engine.run_control import Control
 from engine.serving.beside import Beside
 from engine.types import RULES, Rule
-from tests.lazy_graph import as_on_a_gpu
 
 VOCABULARIES = (32_768, 49_152, 131_072, 151_936, 262_144)
 CONTEXTS = 8
@@ -276,9 +275,7 @@ def main(arguments: list[str] | None = None) -> None:
         for rule in chosen.rules:
             draws = GAMMA + (GAMMA + 1 if rule in ("match", "gumbel") else 1)
             bare, full = pairs(free, drafter, rule, chosen.rounds, chosen.repeats)[:, :, 0].min(axis=0)
-            of_rows = telling(free, drafter, rule, chosen.rounds)
-            with as_on_a_gpu():
-                of_sums = telling(free, drafter, rule, chosen.rounds)
+            told = telling(free, drafter, rule, chosen.rounds)
             beside = pairs(paid, drafter, rule, max(4, chosen.rounds // 4), chosen.pairs)
             (left, own, *_), spread = (beside[:, 1] - beside[:, 0]).mean(axis=0), interval(beside[:, 1, 0] - beside[:, 0, 0])
             print(
@@ -286,7 +283,7 @@ def main(arguments: list[str] | None = None) -> None:
                 f"{(bare - looking) / draws / whole_draw:.2f} of mlx-lm's draws for each of {draws}; "
                 f"analysing adds {full - bare:6.2f} ms, and {left:6.2f} ms{spread} to a round of "
                 f"{beside[:, 0, 0].min():.0f} ms ({own:.2f} ms of the decoding thread); "
-                f"to tell it takes {of_rows} of rows, {of_sums} of sums",
+                f"to tell it takes {told}",
                 flush=True,
             )
 

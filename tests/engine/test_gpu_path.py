@@ -61,10 +61,8 @@ FILTERS: dict[str, dict[str, Any]] = {
     "filtered": {"top_k": 20, "top_p": 0.9, "min_p": 0.01, "repetition_penalty": 1.1},
     "cold": {"temperature": 0.05},
 }
-FIGURES, BOUNDED = 1e-6, 1.1e-4
-"""Figures may differ by this much, and the closed form of gumbel by as much as a GPU may leave it open (`GATHERED_TOLERANCE`)."""
-SMALLEST = 2.0**-126
-"""Smaller probabilities are 0 on a GPU, as in MLX's own exponential, so such candidates are not listed."""
+FIGURES = 1e-6
+"""Figures may differ by this much."""
 
 
 def both_ways(
@@ -77,15 +75,10 @@ def both_ways(
         return with_numpy, list(decode(target, text, make(), asked))
 
 
-def tolerance(figures: float) -> Callable[[str], float]:
-    """Returns what each figure may differ by."""
-    return lambda path: BOUNDED if ".expected" in path and path.endswith(".gumbel") else figures
-
-
 def differing(with_numpy: list[Round], as_on_gpu: list[Round], figures: float = FIGURES) -> list[str]:
     """Where the two answers differ."""
     rounds = ([round_to_json(current) for current in each] for each in (with_numpy, as_on_gpu))
-    return list(differences(*rounds, tolerance(figures), SMALLEST))
+    return list(differences(*rounds, lambda path: figures))
 
 
 def options_of(rule: str, filters: str, kv_bits: int | None) -> dict[str, Any]:

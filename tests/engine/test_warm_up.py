@@ -22,8 +22,7 @@ from engine.drafters.ngram import NGram
 from engine.mlx_backend import MlxBackend
 from engine.models.loaded import LoadedModel
 from engine.noise_reference import UNIT
-from engine.rounds import group_kernel
-from engine.types import DecodingOptions
+from engine.types import RULES, DecodingOptions
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import CONFIG, random_head
 from tests.engine.small_models import PROMPT, tiny_llama
@@ -51,7 +50,7 @@ class Compiled:
 
     def metal_kernel(self, name: str, **_: Any) -> Callable[..., list[mx.array]]:
         """Stands for `mx.fast.metal_kernel`: MLX generates another source for each type, and for inputs of fewer than eight."""
-        compute = {"splits": _splits, "rows": _rows, "groups": _groups}[name.rpartition("_")[2]]
+        compute = {"splits": _splits, "rows": _rows}[name.rpartition("_")[2]]
 
         def call(inputs: Sequence[mx.array], output_shapes: Sequence[tuple[int, ...]], **_: Any) -> list[mx.array]:
             self.used.add((name, *((str(each.dtype), each.size < 8) for each in inputs)))
@@ -87,13 +86,6 @@ def _rows(inputs: Sequence[mx.array], _: Sequence[tuple[int, ...]]) -> list[mx.a
     return [ids, margins]
 
 
-def _groups(inputs: Sequence[mx.array], shapes: Sequence[tuple[int, ...]]) -> list[mx.array]:
-    found = group_kernel.by_scatter(*inputs)
-    rest = (shapes[0][0], shapes[0][1] - 1, shapes[0][2])
-    filled = zip(found, (0, 0, group_kernel.NO_RATIO, 0), strict=True)
-    return [mx.concatenate([each[:, None], mx.full(rest, value, mx.uint32)], axis=1) for each, value in filled]
-
-
 def compiled_functions() -> Iterator[tuple[ModuleType, str]]:
     """Where a function under `mx.compile` stands in the engine or in what it takes of mlx-lm."""
     kind = type(mx.compile(lambda x: x))
@@ -106,7 +98,7 @@ def compiled_functions() -> Iterator[tuple[ModuleType, str]]:
 def counted() -> Iterator[Compiled]:
     """A Metal GPU, as far as compilation goes."""
     compiled = Compiled()
-    caches = (noise_kernel._kernels, noise_kernel._agrees, group_kernel._kernel, group_kernel._agrees)
+    caches = (noise_kernel._kernels, noise_kernel._agrees)
     with ExitStack() as stack:
         for cached in caches:
             cached.cache_clear()
@@ -167,10 +159,22 @@ def test_without_it_an_answer_compiles() -> None:
                 variant[0].rpartition(".")[2] for variant in first_used_in_answers(TARGET, lambda: DraftModel(DRAFT), compiled)
             }
 
-    assert missed(warm_up, "RULES", ()) == {"_overlaps"}
-    assert missed(warm_up, "FILTERED", warm_up.OPTIONS) == {"_rest", "apply_top_k", "apply_top_p"}
+    assert missed(warm_up, "FILTERED", warm_up.OPTIONS) == {"apply_top_k", "apply_top_p"}
     assert missed(noise_kernel, "CHECKED", noise_kernel.CHECKED[:1]) == {"draftlight_gumbel_splits", "draftlight_gumbel_rows"}
-    assert {"_chances", "_entropy", "draftlight_ratio_groups"} <= missed(warm_up, "warm_up", lambda *_: None)
+    assert {"apply_top_k", "draftlight_gumbel_splits"} <= missed(warm_up, "warm_up", lambda *_: None)
+
+
+def test_a_pair_is_warmed_up_under_every_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their verdicts take operations of their own, some of which CUDA compiles one by one; nothing here counts these."""
+    seen: list[tuple[bool, str]] = []
+
+    def watched(model: Any, prompt: Sequence[int], drafter: Drafter | None, options: DecodingOptions) -> Iterator[Any]:
+        seen.append((drafter is not None, options.rule))
+        return decode(model, prompt, drafter, options)
+
+    monkeypatch.setattr(warm_up, "decode", watched)
+    warm_up.warm_up(loaded(TARGET), DraftModel(DRAFT))
+    assert seen == [(True, rule) for rule in RULES]
 
 
 def test_models_are_warmed_up_as_they_load_but_not_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

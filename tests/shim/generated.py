@@ -18,7 +18,6 @@ import mlx.core as mx
 import pytest
 
 from engine import noise_kernel
-from engine.rounds import group_kernel
 
 
 @dataclass(frozen=True)
@@ -74,18 +73,6 @@ def generated_calls(rows: int, vocab_size: int, dtype: Any, splits: int | None =
 
     arguments = [mx.zeros((rows, vocab_size), dtype), mx.zeros((rows,), mx.uint32), mx.zeros((5,), mx.uint32)]
     return _recorded(kernels, lambda recorded: (noise_kernel, "_kernels", lambda: recorded), draw, arguments)
-
-
-def generated_group_call(rows: int, vocab_size: int, splits: int | None = None) -> Call:
-    """The call of `engine.rounds.group_kernel.by_kernel` on rows of this shape."""
-
-    def gather(p: mx.array, q: mx.array) -> list[mx.array]:
-        return list(group_kernel.by_kernel(p, q, splits))
-
-    kernels = [(group_kernel._kernel(), group_kernel.INPUTS, group_kernel.OUTPUTS)]
-    arguments = [mx.zeros((rows, vocab_size))] * 2
-    (call,) = _recorded(kernels, lambda recorded: (group_kernel, "_kernel", lambda: recorded[0]), gather, arguments)
-    return call
 
 
 def _recorded(

@@ -163,30 +163,6 @@ T min(T a, T b) { return a < b ? a : b; }
 inline float max(float a, float b) { return __builtin_fmaxf(a, b); }
 inline float min(float a, float b) { return __builtin_fminf(a, b); }
 
-// One fiber runs at a time, so plain memory is atomic. A class of its own, so that nothing else can be done with it; it could not
-// stand in an address space of its own, where only the types are checked.
-#ifdef SHIM_ADDRESS_SPACES
-using atomic_uint = uint;
-inline uint shim_value;
-#define SHIM_VALUE(at) shim_value
-#else
-struct atomic_uint {
-  uint value;
-};
-#define SHIM_VALUE(at) (at)->value
-#endif
-enum memory_order { memory_order_relaxed };
-template <typename Atomic>
-void atomic_store_explicit(Atomic* at, uint value, memory_order) { SHIM_VALUE(at) = value; }
-template <typename Atomic>
-uint atomic_load_explicit(Atomic* at, memory_order) { return SHIM_VALUE(at); }
-template <typename Atomic>
-void atomic_fetch_add_explicit(Atomic* at, uint value, memory_order) { SHIM_VALUE(at) += value; }
-template <typename Atomic>
-void atomic_fetch_min_explicit(Atomic* at, uint value, memory_order) { SHIM_VALUE(at) = min(uint(SHIM_VALUE(at)), value); }
-template <typename Atomic>
-void atomic_fetch_max_explicit(Atomic* at, uint value, memory_order) { SHIM_VALUE(at) = max(uint(SHIM_VALUE(at)), value); }
-
 // Slots alternate, so that a fast lane's next shuffle cannot overwrite what a slow lane still has to read.
 template <typename T>
 T simd_shuffle_xor(T value, ushort mask) {

@@ -7,6 +7,7 @@ from engine import theory
 from engine.rounds import analysis
 from engine.target import distribution
 from engine.target.distribution import HostRow
+from engine.types import DecodingOptions
 
 
 def rows_of_logits(vocab_size: int) -> dict[str, np.ndarray]:
@@ -124,3 +125,20 @@ def test_a_row_without_a_finite_logit_is_not_taken_for_weighed() -> None:
     row = HostRow(np.full(5_000, -np.inf, np.float32), 1.25)
     row.about(1.0)
     assert row.weighed is None
+
+
+@pytest.mark.parametrize("top_p", [0.9, 0.999])
+def test_a_border_of_top_p_keeps_its_digits_among_large_logits(top_p: float) -> None:
+    """Against float64: what is below a token near the border is little, and no difference of two sums."""
+    generator = np.random.default_rng(4)
+    logits = np.concatenate([generator.normal(106.0, 1.0, 40), generator.normal(94.0, 1.0, 4_000)]).astype(np.float32)
+    options = DecodingOptions(top_p=top_p, seed=1)
+    found = 0
+    for token in np.argsort(-logits)[:40]:
+        border = analysis.border(logits, int(token), options)
+        exact = analysis.border(logits.astype(np.float64), int(token), options)  # type: ignore[arg-type]
+        assert (border is None) == (exact is None)
+        if border is not None and exact is not None:
+            assert border == pytest.approx(exact, abs=2e-5)
+            found += exact > 0
+    assert found
