@@ -336,3 +336,12 @@ Event = (
     | ModelsUnloaded
     | EngineFailed
 )
+
+
+def number_of(event: Event) -> int | None:
+    """The id of the answer or task that an event belongs to; None of any other event."""
+    match event:
+        case RunEvent(number) | TaskEvent(number):
+            return number
+        case _:
+            return None

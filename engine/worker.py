@@ -11,26 +11,37 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import itertools
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
 from typing import Any
 
 from engine import garbage
 from engine.bench.job import BenchTask
 from engine.clock import Clock
-from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.files.logs import explain
-from engine.interface import EventQueue
+from engine.interface import EngineLike
 from engine.macos import activity
 from engine.mlx_backend import MlxBackend
 from engine.proof.job import ProofTask
 from engine.requests.bench import BenchRequest
-from engine.requests.compare import CompareRequest, SampleRequest
+from engine.requests.commands import (
+    CheckDrafter,
+    Close,
+    Command,
+    Compare,
+    CountPrompt,
+    IgnoreMemory,
+    Load,
+    Perform,
+    Stop,
+    Submit,
+    Task,
+    Update,
+)
+from engine.requests.compare import SampleRequest
 from engine.requests.train import TrainRequest
 from engine.serving.answer import answer
 from engine.serving.backend import Backend
@@ -40,36 +51,16 @@ from engine.serving.prompt import PromptCounter
 from engine.serving.time_sharing import SampleTask, take_turns
 from engine.training.job import TrainTask
 from engine.types import (
-    DecodingOptions,
     EngineFailed,
     Event,
-    Gamma,
     LoadFailed,
     LoadStarted,
     ProveRequest,
-    Request,
-    Rule,
     RunFailed,
     RunFinished,
     TaskEnd,
     TaskFailed,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    target: str
-    drafter: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Check:
-    drafter: str
-
-
-class _Close:
-    """The last entry of the queue."""
-
 
 _LOOK = 0.1
 """Seconds between two looks whether an engine that still waits is closed."""
@@ -78,17 +69,16 @@ _DONE = object()
 
 
 _Job = Run | LongTask[Any]
-_Command = _Load | _Check | tuple[Run, ...] | LongTask[Any] | _Close
-"""Several runs in one command take turns."""
+_Work = Load | CheckDrafter | tuple[Run, ...] | LongTask[Any]
+"""What is done on the thread. Several runs in one entry take turns."""
 
 
-class Engine:
+class Engine(EngineLike):
     """Loads models and answers requests, one after the other, on a thread of its own.
 
     Args:
         backend: makes what computes, on the engine thread; other than the default in tests.
         measures: whether it uses the time when nobody asks for anything to measure what rounds cost with the loaded pair.
-        ids: gives runs, tasks and counts their numbers; None counts from 1.
         after: set once there is memory for models; requests wait for that. None where there is already.
     """
 
@@ -97,16 +87,14 @@ class Engine:
         backend: Callable[[], Backend] = MlxBackend,
         *,
         measures: bool = False,
-        ids: Iterator[int] | None = None,
         after: threading.Event | None = None,
     ) -> None:
+        super().__init__()
         self._measures = measures
         self._after = after
-        self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
-        self._events = EventQueue()
+        self._work: queue.SimpleQueue[_Work | Close] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._runs: dict[int, _Job] = {}
-        self._ids = itertools.count(1) if ids is None else ids
         self._closing = threading.Event()
         self._anyway: set[str] = set()
         self._counter = PromptCounter(self._emit)
@@ -115,78 +103,28 @@ class Engine:
         self._thread.start()
         atexit.register(self.close)
 
-    def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
-        """As in `EngineLike`."""
-        self._put(_Load(target, drafter))
-
-    def check_drafter(self, name: str) -> None:
-        """As in `EngineLike`."""
-        self._put(_Check(name))
-
-    def ignore_memory(self, *names: str) -> None:
-        """As in `EngineLike`."""
-        self._anyway.update(names or (EVERY,))
-
-    def submit(self, request: Request) -> int:
-        """As in `EngineLike`."""
-        return self._enqueue((Run(next(self._ids), request),))
-
-    def count_prompt(self, request: Request) -> int:
-        """As in `EngineLike`."""
-        number = next(self._ids)
-        self._counter.count(number, request)
-        return number
-
-    def prove(self, request: ProveRequest) -> int:
-        """As in `EngineLike`."""
-        return self._enqueue(ProofTask(next(self._ids), request))
-
-    def bench(self, request: BenchRequest) -> int:
-        """As in `EngineLike`."""
-        return self._enqueue(BenchTask(next(self._ids), request))
-
-    def train(self, request: TrainRequest) -> int:
-        """As in `EngineLike`."""
-        return self._enqueue(TrainTask(next(self._ids), request))
-
-    def compare(self, request: CompareRequest) -> tuple[int, ...]:
-        """As in `EngineLike`."""
-        runs = tuple(Run(next(self._ids), wanted) for wanted in request.requests)
-        self._enqueue(runs)
-        return tuple(run.id for run in runs)
-
-    def sample(self, request: SampleRequest) -> int:
-        """As in `EngineLike`."""
-        return self._enqueue(SampleTask(next(self._ids), request))
-
-    def update(
-        self,
-        run_id: int,
-        *,
-        rule: Rule | None = None,
-        gamma: Gamma | None = None,
-        drafter: str | None = None,
-    ) -> None:
-        """As in `EngineLike`."""
-        options = {name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None}
-        DecodingOptions().replace(**options)
-        run = self._find(run_id)
-        if isinstance(run, Run):
-            run.update(**(options if drafter is None else {**options, "drafter": drafter}))
-
-    def stop(self, run_id: int) -> None:
-        """As in `EngineLike`."""
-        run = self._find(run_id)
-        if run is not None:
-            run.stop()
-
-    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
-        """As in `EngineLike`."""
-        return self._events.take(limit, budget)
-
-    def wait(self, timeout: float) -> bool:
-        """As in `EngineLike`."""
-        return self._events.wait(timeout)
+    def send(self, command: Command) -> None:
+        """As in `EngineLike`. What is to be heard while the thread computes does not go through its queue."""
+        match command:
+            case Load() | CheckDrafter():
+                self._put(command)
+            case Submit(number, request):
+                self._enqueue((Run(number, request),))
+            case Compare(numbers, comparison):
+                self._enqueue(tuple(map(Run, numbers, comparison.requests)))
+            case Perform(number, task):
+                self._enqueue(_long_task(number, task))
+            case IgnoreMemory(names):
+                self._anyway.update(names or (EVERY,))
+            case CountPrompt(number, request):
+                self._counter.count(number, request)
+            case Update(number):
+                run = self._find(number)
+                if isinstance(run, Run):
+                    run.update(**command.changes)
+            case Stop(number):
+                if (job := self._find(number)) is not None:
+                    job.stop()
 
     @property
     def is_computing(self) -> bool:
@@ -199,7 +137,7 @@ class Engine:
         with self._lock:
             if not self._closing.is_set():
                 self._closing.set()
-                self._commands.put(_Close())
+                self._work.put(Close())
             runs = list(self._runs.values())
         for run in runs:
             run.stop()
@@ -210,24 +148,23 @@ class Engine:
             atexit.unregister(self.close)
         return ended
 
-    def _enqueue(self, command: tuple[Run, ...] | LongTask[Any]) -> int:
-        jobs: tuple[_Job, ...] = command if isinstance(command, tuple) else (command,)
+    def _enqueue(self, work: tuple[Run, ...] | LongTask[Any]) -> None:
+        jobs: tuple[_Job, ...] = work if isinstance(work, tuple) else (work,)
         with self._lock:
             self._runs.update({job.id: job for job in jobs})
         try:
-            self._put(command)
+            self._put(work)
         except DraftlightError:
             for job in jobs:
                 self._forget(job.id)
             raise
-        return jobs[0].id
 
-    def _put(self, command: _Load | _Check | tuple[Run, ...] | LongTask[Any]) -> None:
+    def _put(self, work: _Work) -> None:
         with self._lock:
             if self._closing.is_set():
                 raise DraftlightError("The engine is closed.")
-            self._commands.put(command)
-            asked_for = command if isinstance(command, tuple) else ()
+            self._work.put(work)
+            asked_for = work if isinstance(work, tuple) else ()
             measured = [run for run in self._runs.values() if isinstance(run, Run) and run.request.only_measures]
         for run in measured:
             if run not in asked_for:
@@ -259,30 +196,30 @@ class Engine:
         slots: ModelSlots | None = None
         while not (self._after is None or self._after.wait(_LOOK) or self._closing.is_set()):
             pass
-        while not isinstance(command := self._next(backend, slots), _Close):
+        while not isinstance(work := self._next(backend, slots), Close):
             try:
-                with activity("Running a language model", lets_sleep=not isinstance(command, LongTask)):
+                with activity("Running a language model", lets_sleep=not isinstance(work, LongTask)):
                     if backend is None or slots is None:
                         with self._left_out():
                             backend = make_backend()
                         slots = ModelSlots(backend, self._emit, self._proceed, self._anyway, self._counter.use)
-                    if isinstance(command, LongTask):
-                        command.carry_out(backend, slots, self._emit)
-                    elif isinstance(command, tuple):
-                        self._leave_out_loads(command)
-                        if len(command) == 1:
-                            answer(command[0], backend, slots, self._emit)
+                    if isinstance(work, LongTask):
+                        work.carry_out(backend, slots, self._emit)
+                    elif isinstance(work, tuple):
+                        self._leave_out_loads(work)
+                        if len(work) == 1:
+                            answer(work[0], backend, slots, self._emit)
                         else:
-                            take_turns(command, backend, slots, self._emit)
-                    elif isinstance(command, _Check):
-                        slots.check_drafter(command.drafter)
+                            take_turns(work, backend, slots, self._emit)
+                    elif isinstance(work, CheckDrafter):
+                        slots.check_drafter(work.name)
                     elif not self._closing.is_set():
                         with self._left_out():
-                            self._load(command, slots)
+                            self._load(work, slots)
             except Closing:
                 continue
             except BaseException as error:  # whatever it is, the thread has to live: nobody else would tell whoever waits
-                self._report(command, explain(error, "starting the engine" if backend is None else "serving a request"))
+                self._report(work, explain(error, "starting the engine" if backend is None else "serving a request"))
         del slots
         garbage.collect()
         if backend is not None:
@@ -304,13 +241,13 @@ class Engine:
             for began, ended in self._loads:
                 run.submitted += max(0.0, ended - max(began, run.submitted))
 
-    def _next(self, backend: Backend | None, slots: ModelSlots | None) -> _Command:
-        """The next command; until there is one, the costs of the loaded pair are measured, a round at a time, and then a backend
-        that shares its target with other processes says now and then that there is nothing to do."""
-        if self._measures and backend is not None and slots is not None and self._commands.empty() and (pair := slots.pair):
+    def _next(self, backend: Backend | None, slots: ModelSlots | None) -> _Work | Close:
+        """What to do next. Until there is something, the costs of the loaded pair are measured, a round at a time, and then a
+        backend that shares its target with other processes says now and then that there is nothing to do."""
+        if self._measures and backend is not None and slots is not None and self._work.empty() and (pair := slots.pair):
             try:
                 with contextlib.closing(backend.measure(*pair)) as steps:
-                    while self._commands.empty() and next(steps, _DONE) is not _DONE:
+                    while self._work.empty() and next(steps, _DONE) is not _DONE:
                         pass
             except Exception as error:  # an answer will say it to whom it concerns
                 explain(error, "measuring what rounds cost")
@@ -318,25 +255,37 @@ class Engine:
         pulse: Callable[[], float] | None = getattr(backend, "pulse", None)
         while pulse is not None:
             with contextlib.suppress(queue.Empty):
-                return self._commands.get(timeout=pulse())
-        return self._commands.get()
+                return self._work.get(timeout=pulse())
+        return self._work.get()
 
-    def _load(self, command: _Load, slots: ModelSlots) -> None:
+    def _load(self, command: Load, slots: ModelSlots) -> None:
         try:
             slots.target(command.target, announce=True)
             slots.drafter(command.drafter, announce=True)
         except DraftlightError:  # the events say so
             return
 
-    def _report(self, command: _Load | _Check | tuple[Run, ...] | LongTask[Any], message: str) -> None:
+    def _report(self, work: _Work, message: str) -> None:
         """Whoever waits for an end gets one, whatever went wrong."""
         self._emit(EngineFailed(message))
-        if isinstance(command, LongTask):
-            self._emit(TaskFailed(command.id, message))
-        elif isinstance(command, tuple):
-            for run in command:
+        if isinstance(work, LongTask):
+            self._emit(TaskFailed(work.id, message))
+        elif isinstance(work, tuple):
+            for run in work:
                 if self._find(run.id) is not None:
                     self._emit(RunFailed(run.id, message))
-        elif isinstance(command, _Load):
-            self._emit(LoadStarted(command.target))
-            self._emit(LoadFailed(command.target, message))
+        elif isinstance(work, Load):
+            self._emit(LoadStarted(work.target))
+            self._emit(LoadFailed(work.target, message))
+
+
+def _long_task(number: int, request: Task) -> LongTask[Any]:
+    match request:
+        case ProveRequest():
+            return ProofTask(number, request)
+        case BenchRequest():
+            return BenchTask(number, request)
+        case TrainRequest():
+            return TrainTask(number, request)
+        case SampleRequest():
+            return SampleTask(number, request)

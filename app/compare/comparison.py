@@ -15,6 +15,7 @@ from app.look.wording import RULE_TITLES, drafter_title, target_title
 from app.session.session import Answer, Session
 from engine import near_ties
 from engine.drafter_kinds import HEAD, NO_DRAFTER
+from engine.events import number_of
 from engine.lens.pieces import Spot
 from engine.trace import PlainRun
 from engine.types import (
@@ -242,7 +243,7 @@ class Comparison:
     def apply(self, event: Event) -> None:
         """Takes in one event; those of no column are ignored."""
         for index, column in enumerate(self.columns):
-            if getattr(event, "run_id", None) == column.answer.run_id is not None:
+            if number_of(event) == column.answer.run_id is not None:
                 column.session.apply(event)
                 if isinstance(event, RoundFinished):
                     column.add(event.round)

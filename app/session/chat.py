@@ -26,6 +26,7 @@ from app.session.unsent import Unsent
 from engine.chats import ChatStore, Conversation, Figures
 from engine.drafter_kinds import NO_DRAFTER, default_drafter, may_fit
 from engine.errors import DraftlightError
+from engine.events import number_of
 from engine.files.adapter_base import base_target
 from engine.files.paths import traces_folder
 from engine.files.recommended_sampling import Sampling
@@ -511,7 +512,7 @@ class Chat(QObject):
     def stop(self) -> None:
         """Asks the engine to end the answer, or the plain run that is measured; what is there so far stays."""
         if self.session.running is not None or self._plain is not None:
-            self.link.stop()
+            self.link.stop_answer()
 
     def measure_plain(self, answer: Answer, unasked: bool = False) -> None:
         """Answers a prompt briefly without a drafter, outside the conversation, to have a speed to compare its answer with.
@@ -576,7 +577,8 @@ class Chat(QObject):
             self._exchange_engine()
         self._change_own_settings(name)
         if self.session.running is not None and name in LIVE:
-            self.link.update(**{name: value})  # type: ignore[arg-type]
+            if (run := self.link.run_id) is not None:
+                self.link.update(run, **{name: value})  # type: ignore[arg-type]
         elif name in ("target", "drafter"):
             self.load_models()
 
@@ -765,14 +767,16 @@ class Chat(QObject):
         self.session.loading = self.settings.drafter if there and self.settings.drafter != NO_DRAFTER else self.settings.target
         self.session.load_step, self.session.load_fraction = "", None
         self._there = None
-        self.link.load(self.settings.target, self.settings.drafter, anyway)
+        if anyway:
+            self.link.ignore_memory(anyway)
+        self.link.load(self.settings.target, self.settings.drafter)
 
     # Events
 
     @Slot(list)
     def _received(self, events: list[Event]) -> None:
         for event in events:
-            if self._plain is not None and getattr(event, "run_id", None) == self._plain[0]:
+            if self._plain is not None and number_of(event) == self._plain[0]:
                 self._measured(event)
                 continue
             of_plain_run = self._plain is not None or self.settings.drafter != NO_DRAFTER  # also one that was stopped

@@ -8,20 +8,19 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.session.lazy_engine import LazyEngine
 from app.session.settings import Settings
-from engine.interface import EngineLike
+from engine.events import number_of
+from engine.interface import EngineLike, Requests
 from engine.requests.bench import BenchRequest
-from engine.requests.compare import CompareRequest, SampleRequest
+from engine.requests.commands import Command, Compare, CountPrompt, Load, Perform, Submit
+from engine.requests.compare import SampleRequest
 from engine.types import (
     BenchFinished,
     DrafterChecked,
     DrafterReady,
     DrafterRefused,
     Event,
-    Gamma,
     LoadFailed,
     PromptCounted,
-    Request,
-    Rule,
     RunFailed,
     RunFinished,
     SamplingFinished,
@@ -35,8 +34,8 @@ IDLE_MS = 250
 BUDGET_SECONDS = 0.008
 
 
-class EngineLink(QObject):
-    """Asks the engine for things and reports what it says, batch by batch.
+class EngineLink(QObject, Requests):
+    """Sends the engine commands and reports what it says, batch by batch.
 
     The timer slows down while nothing is under way, so an idle window costs next to nothing.
 
@@ -56,6 +55,7 @@ class EngineLink(QObject):
     def __init__(self, engine: EngineLike, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._engine = engine
+        self.numbers = engine.numbers
         self._run: int | None = None
         self._compared: tuple[int, ...] = ()
         self._benched: int | None = None
@@ -90,74 +90,48 @@ class EngineLink(QObject):
             self._loads, self._counting = 0, None
             self._timer.setInterval(BUSY_MS)
 
-    def load(self, target: str, drafter: str, anyway: str = "") -> None:
-        """Asks for a target and a drafter; what comes of it arrives through `received`. `anyway`: which of them is loaded however
-        little memory there is."""
-        if anyway:
-            self._engine.ignore_memory(anyway)
-        self._loads += 1
-        self._timer.setInterval(BUSY_MS)
-        self._engine.load(target, drafter)
-
-    def submit(self, request: Request) -> int:
-        """Starts a run; events of earlier ones are dropped from now on."""
-        self._run = self._engine.submit(request)
-        self._begun(RunFailed, self._run)
-        return self._run
-
-    def check_drafter(self, name: str) -> None:
-        """Has a model on this machine checked as a drafter for the loaded target; `checked` says what came of it."""
-        self._engine.check_drafter(name)
-
-    def count_prompt(self, request: Request) -> None:
-        """Has the tokens of a prompt counted, in place of one that is still to be counted."""
-        self._counting = self._engine.count_prompt(request)
-        self._timer.setInterval(BUSY_MS)
-
-    def compare(self, request: CompareRequest) -> tuple[int, ...]:
-        """Starts answers that take turns; events of an earlier comparison are dropped from now on."""
-        self._compared = self._engine.compare(request)
-        self._begun(RunFailed, *self._compared)
-        return self._compared
-
-    def sample(self, request: SampleRequest) -> int:
-        """Starts drawing samples, in place of an earlier comparison."""
-        self._compared = (self._engine.sample(request),)
-        self._begun(TaskFailed, *self._compared)
-        return self._compared[0]
-
-    def _begun(self, fails_as: type[RunFailed] | type[TaskFailed], *numbers: int) -> None:
-        self._open |= dict.fromkeys(numbers, fails_as)
+    def send(self, command: Command) -> None:
+        """As in `Requests`. Events of the answer, comparison or benchmark before, and a count before, are dropped from now on."""
+        self._engine.send(command)
+        match command:
+            case Load():
+                self._loads += 1
+            case CountPrompt(number):
+                self._counting = number
+            case Submit(number):
+                self._run = number
+                self._open[number] = RunFailed
+            case Compare(numbers):
+                self._compared = numbers
+                self._open |= dict.fromkeys(numbers, RunFailed)
+            case Perform(number, request):
+                self._open[number] = TaskFailed
+                if isinstance(request, SampleRequest):
+                    self._compared = (number,)
+                elif isinstance(request, BenchRequest):
+                    self._benched = number
+            case _:
+                return
         self._timer.setInterval(BUSY_MS)
 
     def stop_comparison(self) -> None:
         """Stops every answer of the comparison, or the sampling."""
-        for run in self._compared:
-            self._engine.stop(run)
-
-    def bench(self, request: BenchRequest) -> None:
-        """Starts a benchmark; `benched` says what comes of it. Raises DraftlightError if the engine is closed."""
-        self._benched = self._engine.bench(request)
-        self._begun(TaskFailed, self._benched)
+        for number in self._compared:
+            self.stop(number)
 
     def stop_bench(self) -> None:
         """Stops the benchmark; what it has measured is kept."""
         if self._benched is not None:
-            self._engine.stop(self._benched)
+            self.stop(self._benched)
 
-    def update(self, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
-        """Asks the current run for another rule, gamma or drafter."""
-        if self._run is not None:
-            self._engine.update(self._run, rule=rule, gamma=gamma, drafter=drafter)
-
-    def stop(self) -> None:
+    def stop_answer(self) -> None:
         """Asks the current run to end, whose last events still arrive; see `forget` for dropping them."""
         if self._run is not None:
-            self._engine.stop(self._run)
+            self.stop(self._run)
 
     def forget(self) -> None:
         """Stops the current run and lets none of its later events through."""
-        self.stop()
+        self.stop_answer()
         self._run = None
 
     def close(self, timeout: float = 5.0) -> bool:
@@ -186,7 +160,7 @@ class EngineLink(QObject):
                 self.checked.emit(event)
                 continue
             self._count(event)
-            run = getattr(event, "run_id", getattr(event, "task_id", None))
+            run = number_of(event)
             if run in self._compared:
                 compared.append(event)
             elif run is not None and run == self._benched:

@@ -8,12 +8,9 @@ import time
 from collections.abc import Callable
 
 from app.session.settings import Settings
-from engine.drafter_kinds import NO_DRAFTER
+from engine.events import Event, RunEvent, TaskEvent
 from engine.interface import EngineLike
-from engine.requests.bench import BenchRequest
-from engine.requests.compare import CompareRequest, SampleRequest
-from engine.requests.train import TrainRequest
-from engine.types import Event, Gamma, ProveRequest, Request, Rule
+from engine.requests.commands import CheckDrafter, Command, Stop, Update
 
 IN_TIME = 5.0
 """Seconds in which an engine that is replaced has to end; what it has not ended by then is cut off."""
@@ -53,7 +50,7 @@ class _Leaving:
             self.is_gone.set()
 
 
-class LazyEngine:
+class LazyEngine(EngineLike):
     """Stands in for an engine and hands everything on to it, once there is one.
 
     Args:
@@ -62,6 +59,7 @@ class LazyEngine:
     """
 
     def __init__(self, make: Callable[[Settings, threading.Event | None], EngineLike], settings: Settings) -> None:
+        super().__init__()
         self._make = make
         self._settings = settings
         self._engine: EngineLike | None = None
@@ -89,56 +87,10 @@ class LazyEngine:
         """Whether an engine that was replaced may still say something."""
         return not all(leaving.is_drained for leaving in self._leaving)
 
-    def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
-        """As `EngineLike.load`; starts the engine."""
-        self.engine.load(target, drafter)
-
-    def ignore_memory(self, *names: str) -> None:
-        """As `EngineLike.ignore_memory`; starts the engine."""
-        self.engine.ignore_memory(*names)
-
-    def submit(self, request: Request) -> int:
-        """As `EngineLike.submit`; starts the engine."""
-        return self.engine.submit(request)
-
-    def check_drafter(self, name: str) -> None:
-        """As `EngineLike.check_drafter`; says nothing before the engine is started, when there is no target."""
-        if self._engine is not None:
-            self._engine.check_drafter(name)
-
-    def count_prompt(self, request: Request) -> int:
-        """As `EngineLike.count_prompt`; starts the engine."""
-        return self.engine.count_prompt(request)
-
-    def compare(self, request: CompareRequest) -> tuple[int, ...]:
-        """As `EngineLike.compare`; starts the engine."""
-        return self.engine.compare(request)
-
-    def sample(self, request: SampleRequest) -> int:
-        """As `EngineLike.sample`; starts the engine."""
-        return self.engine.sample(request)
-
-    def bench(self, request: BenchRequest) -> int:
-        """As `EngineLike.bench`; starts the engine."""
-        return self.engine.bench(request)
-
-    def prove(self, request: ProveRequest) -> int:
-        """As `EngineLike.prove`; starts the engine."""
-        return self.engine.prove(request)
-
-    def train(self, request: TrainRequest) -> int:
-        """As `EngineLike.train`; starts the engine."""
-        return self.engine.train(request)
-
-    def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
-        """As `EngineLike.update`; does nothing before the engine is started, when there is no run."""
-        if self._engine is not None:
-            self._engine.update(run_id, rule=rule, gamma=gamma, drafter=drafter)
-
-    def stop(self, run_id: int) -> None:
-        """As `EngineLike.stop`; does nothing before the engine is started, when there is no run."""
-        if self._engine is not None:
-            self._engine.stop(run_id)
+    def send(self, command: Command) -> None:
+        """As in `EngineLike`; starts the engine, but for commands about a target or an answer, of which there is none then."""
+        if self._engine is not None or not isinstance(command, CheckDrafter | Update | Stop):
+            self.engine.send(command)
 
     def close(self, timeout: float = 5.0) -> bool:
         """As `EngineLike.close`, those that were replaced included; True at once if the engine was never started."""
@@ -153,7 +105,7 @@ class LazyEngine:
         for leaving in (one for one in self._leaving if not one.is_drained):
             is_last = leaving.is_heard.is_set()
             if said := leaving.engine.events(limit, budget):  # what it says of models concerns nobody any longer
-                return [event for event in said if hasattr(event, "run_id") or hasattr(event, "task_id")]
+                return [event for event in said if isinstance(event, RunEvent | TaskEvent)]
             leaving.is_drained = is_last
         return [] if self._engine is None else self._engine.events(limit, budget)
 

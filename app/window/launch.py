@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -67,7 +65,7 @@ def make_window(arguments: argparse.Namespace) -> Window:
     settings, note = stored.load(path)
     trace: Trace | None = getattr(arguments, "trace", None)
     settings = replace(_with_arguments(settings, arguments), geometry=beside_others(settings.geometry))
-    window = Window(LazyEngine(partial(engine_for, itertools.count(1)), settings), settings, path, note, ChatStore)
+    window = Window(LazyEngine(engine_for, settings), settings, path, note, ChatStore)
     if trace is None:
         own_models = not (getattr(arguments, "target", None) or getattr(arguments, "drafter", None))
         window.first_painted.connect(partial(window.chats.restore, own_models))
@@ -79,14 +77,13 @@ def make_window(arguments: argparse.Namespace) -> Window:
     return window
 
 
-def engine_for(ids: Iterator[int], settings: Settings, after: threading.Event | None = None) -> EngineLike:
-    """The engine that settings ask for, which begins `after` the one before. `ids`: gives the numbers of runs, which no two of a
-    window may share."""
+def engine_for(settings: Settings, after: threading.Event | None = None) -> EngineLike:
+    """The engine that settings ask for, which begins `after` the one before."""
     if settings.split:
-        return ProcessEngine(split_launch(), ids=ids, after=after, again=AGAIN)
+        return ProcessEngine(split_launch(), after=after, again=AGAIN)
     if settings.separate_process:
-        return ProcessEngine(Launch(arguments={"measures": True}), ids=ids, after=after, again=AGAIN)
-    return Engine(measures=True, ids=ids, after=after)
+        return ProcessEngine(Launch(arguments={"measures": True}), after=after, again=AGAIN)
+    return Engine(measures=True, after=after)
 
 
 SWITCH_SECONDS = 0.0003

@@ -192,8 +192,8 @@ class ClusterBackend(MlxBackend):
         super().close()
 
 
-def engine(ids: Iterator[int], cluster: Any, measures: bool = False) -> Engine:
-    """The engine for a cluster, which is given as its file has it; `ids`: of requests."""
-    made = Engine(partial(ClusterBackend, cluster_of(cluster)), measures=measures, ids=ids)
+def engine(cluster: Any, measures: bool = False) -> Engine:
+    """The engine for a cluster, which is given as its file has it."""
+    made = Engine(partial(ClusterBackend, cluster_of(cluster)), measures=measures)
     made.check_drafter("")  # says nothing without a target, but connects the ranks, which do not wait for ever
     return made

@@ -1,4 +1,4 @@
-"""What runs in the process of an engine: it takes requests, sends events, and ends when whoever started it is gone.
+"""What runs in the process of an engine: it takes commands, sends events, and ends when whoever started it is gone.
 
 Standard input is the lifeline. It stays open for as long as whoever started the process lives; at its end the process ends, too,
 even if the engine's thread hangs in native code. Should that code keep Python's lock, so that no thread of Python's can run, a
@@ -17,8 +17,6 @@ import signal
 import sys
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator
 from multiprocessing.connection import Connection, Listener
 from typing import Any
 
@@ -26,6 +24,7 @@ from engine.errors import DraftlightError
 from engine.files.logs import log_to_file
 from engine.interface import EngineLike
 from engine.process.wire import packed, unpacked
+from engine.requests.commands import Close, Command
 
 BEAT = 0.5
 """Seconds of silence after which the process says that it is alive."""
@@ -33,20 +32,15 @@ LOCKED = 300
 """Seconds for which nothing of Python's may run. Native code that computes for longer gives the lock back, or hangs."""
 GRACE = 2.0
 """Seconds that an answer gets to write the end of its trace when whoever asked for it is gone."""
-ASKED = (
-    *("load", "check_drafter", "ignore_memory", "count_prompt", "submit", "compare", "sample"),
-    *("prove", "bench", "train", "update", "stop"),
-)
-CLOSE = "close"
 MOST_EVENTS = 256
 """In one message."""
 
 
-def local_engine(ids: Iterator[int], measures: bool = False) -> EngineLike:
+def local_engine(measures: bool = False) -> EngineLike:
     """The engine of one machine."""
     from engine.worker import Engine
 
-    return Engine(measures=measures, ids=ids)
+    return Engine(measures=measures)
 
 
 def main() -> None:
@@ -65,37 +59,33 @@ def main() -> None:
     connection = listener.accept()
     with contextlib.suppress(FileNotFoundError):  # the client removes its folder
         listener.close()
-    ids: deque[int] = deque()
     module, _, function = hello["engine"].partition(":")
-    engine = getattr(importlib.import_module(module), function)(iter(ids.popleft, None), **hello["arguments"])
-    _Service(connection, engine, ids).serve()
+    engine = getattr(importlib.import_module(module), function)(**hello["arguments"])
+    _Service(connection, engine).serve()
 
 
 class _Service:
-    """One client's requests to an engine. `ids`: where the engine finds the numbers that the client has given."""
+    """One client's commands to an engine."""
 
-    def __init__(self, connection: Connection, engine: EngineLike, ids: deque[int]) -> None:
+    def __init__(self, connection: Connection, engine: EngineLike) -> None:
         self._connection = connection
         self._engine = engine
-        self._ids = ids
         self._sending = threading.Lock()
 
     def serve(self) -> None:
         """Until the client closes the engine or is gone; then the process has ended."""
         threading.Thread(target=self._report, name="draftlight-sender", daemon=True).start()
-        while (asked := self._next()) is not None:
-            name, ids, arguments, named = asked
-            if name == CLOSE:
+        while (command := self._next()) is not None:
+            if isinstance(command, Close):
                 while not self._engine.close(BEAT):
                     pass
                 while self._engine.wait(0):
                     self._send()
                 with self._sending:  # what the other thread has taken it has sent by now
                     os._exit(0)
-            if name not in ASKED:
-                raise DraftlightError(f"An engine cannot be asked to {name}.")
-            self._ids.extend(ids)
-            getattr(self._engine, name)(*arguments, **named)
+            if not isinstance(command, Command):
+                raise DraftlightError(f"An engine cannot be sent {type(command).__name__}.")
+            self._engine.send(command)
         self._engine.close(GRACE)
         _end()
 

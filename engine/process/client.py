@@ -8,40 +8,43 @@ for too long, when a stop was not followed by anything at all, or when one of it
 from __future__ import annotations
 
 import atexit
-import itertools
 import logging
 import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
-from engine.drafter_kinds import NO_DRAFTER
 from engine.errors import DraftlightError
 from engine.files.logs import LESS_MEMORY, explain, lacks_memory, log_path
-from engine.interface import EventQueue
+from engine.interface import EngineLike
 from engine.macos import Activity
 from engine.process.launch import Child, Companions, Launch
 from engine.process.wire import packed, unpacked
-from engine.requests.bench import BenchRequest
-from engine.requests.compare import CompareRequest, SampleRequest
-from engine.requests.train import TrainRequest
+from engine.requests.commands import (
+    CheckDrafter,
+    Close,
+    Command,
+    Compare,
+    CountPrompt,
+    IgnoreMemory,
+    Load,
+    Perform,
+    Stop,
+    Submit,
+    Update,
+)
 from engine.types import (
-    DecodingOptions,
     DrafterReady,
     DrafterRefused,
     EngineFailed,
     Event,
-    Gamma,
     LoadFailed,
     ModelsUnloaded,
     PromptCounted,
-    ProveRequest,
-    Request,
-    Rule,
     RunFailed,
     RunFinished,
     RunStarted,
@@ -72,6 +75,22 @@ class Owed:
     def is_running(self) -> bool:
         """Whether an answer, a task or a load is under way."""
         return bool(self.runs or self.tasks or self.loads)
+
+    def add(self, command: Command) -> None:
+        """Writes down what a command is to be answered by."""
+        match command:
+            case Load(target, drafter):
+                self.loads.append((target, drafter))
+            case Submit(run_id):
+                self.runs.add(run_id)
+            case Compare(run_ids):
+                self.runs.update(run_ids)
+            case Perform(task_id):
+                self.tasks.add(task_id)
+            case CountPrompt(count_id):
+                self.counts.add(count_id)
+            case Stop(number) if number in self.begun:
+                self.stopping.add(number)
 
     def settle(self, event: Event) -> None:
         """Strikes off what an event answers."""
@@ -122,12 +141,11 @@ AGAIN = " The next message starts it again."
 _log = logging.getLogger(__name__)
 
 
-class ProcessEngine:
-    """An engine in a process of its own; everything that can be asked is in `EngineLike`.
+class ProcessEngine(EngineLike):
+    """An engine in a process of its own; everything that it can be sent is in `engine.requests.commands`.
 
     Args:
         launch: how the process is started.
-        ids: gives runs, tasks and counts their numbers; None counts from 1.
         after: set once there is memory for models; no process is started before. None where there is already.
         again: what is added to the sentence about a death.
     """
@@ -136,21 +154,19 @@ class ProcessEngine:
         self,
         launch: Launch | None = None,
         *,
-        ids: Iterator[int] | None = None,
         after: threading.Event | None = None,
         again: str = "",
     ) -> None:
+        super().__init__()
         self._again = again
         self._launch = Launch() if launch is None else launch
         self._after = after
-        self._ids = itertools.count(1) if ids is None else ids
-        self._events = EventQueue()
         self._lock = threading.Lock()
         self._owed = Owed()
         # The process of the engine keeps the machine awake for long tasks; here the events have to be passed on in time.
         self._activity = Activity("Waiting for a language model", lets_sleep=True)
-        self._forced: tuple[str, ...] | None = None
-        self._loaded: tuple[str, str] | None = None  # what was asked for last
+        self._forced: dict[IgnoreMemory, None] = {}  # a set that keeps their order
+        self._loaded: Load | None = None  # what was asked for last
         self._life: _Life | None = None
         self._closing = False
         atexit.register(self.close)
@@ -161,124 +177,54 @@ class ProcessEngine:
         life = self._life
         return None if life is None else life.process_id
 
-    def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
-        """As in `EngineLike`."""
+    def send(self, command: Command) -> None:
+        """As in `EngineLike`. If nothing at all is heard for `UNHEARD` seconds after an answer was stopped, the process is
+        killed."""
         with self._lock:
-            self._ask("load", target, drafter)
-            self._owed.loads.append((target, drafter))
-            self._loaded = target, drafter
-            self._activity.set_running(True)
-
-    def check_drafter(self, name: str) -> None:
-        """As in `EngineLike`."""
-        with self._lock:
-            if self._life is None and self._loaded is not None:
-                self._ask("load", *self._loaded)
-            self._ask("check_drafter", name)
-
-    def ignore_memory(self, *names: str) -> None:
-        """As in `EngineLike`."""
-        with self._lock:
-            self._forced = () if not names or self._forced == () else (*(self._forced or ()), *names)
-            if self._life is not None:
-                self._ask("ignore_memory", *names)
-
-    def submit(self, request: Request) -> int:
-        """As in `EngineLike`."""
-        return self._numbered(self._owed.runs, "submit", request)
-
-    def count_prompt(self, request: Request) -> int:
-        """As in `EngineLike`."""
-        if self._life is not None:
-            return self._numbered(self._owed.counts, "count_prompt", request)
-        number = next(self._ids)  # no target is loaded
-        self._events.put(PromptCounted(number, None, None))
-        return number
-
-    def prove(self, request: ProveRequest) -> int:
-        """As in `EngineLike`."""
-        return self._numbered(self._owed.tasks, "prove", request)
-
-    def bench(self, request: BenchRequest) -> int:
-        """As in `EngineLike`."""
-        return self._numbered(self._owed.tasks, "bench", request)
-
-    def train(self, request: TrainRequest) -> int:
-        """As in `EngineLike`."""
-        return self._numbered(self._owed.tasks, "train", request)
-
-    def compare(self, request: CompareRequest) -> tuple[int, ...]:
-        """As in `EngineLike`."""
-        with self._lock:
-            numbers = tuple(next(self._ids) for _ in request.requests)
-            self._ask("compare", request, ids=numbers)
-            self._owed.runs.update(numbers)
-            self._activity.set_running(True)
-        return numbers
-
-    def sample(self, request: SampleRequest) -> int:
-        """As in `EngineLike`."""
-        return self._numbered(self._owed.tasks, "sample", request)
-
-    def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
-        """As in `EngineLike`."""
-        options = {name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None}
-        DecodingOptions().replace(**options)
-        with self._lock:
-            if run_id in self._owed.runs:
-                self._ask("update", run_id, rule=rule, gamma=gamma, drafter=drafter)
-
-    def stop(self, run_id: int) -> None:
-        """As in `EngineLike`. If nothing at all is heard of an answer under way for `UNHEARD` seconds, the process is killed."""
-        with self._lock:
-            if self._life is not None and run_id in self._owed.runs | self._owed.tasks and not self._closing:
-                self._ask("stop", run_id)
-                if run_id in self._owed.begun:
-                    self._owed.stopping.add(run_id)
-                    self._life.unheard = 0.0
-
-    def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
-        """As in `EngineLike`."""
-        return self._events.take(limit, budget)
-
-    def wait(self, timeout: float) -> bool:
-        """As in `EngineLike`."""
-        return self._events.wait(timeout)
-
-    @property
-    def is_computing(self) -> bool:
-        """As in `EngineLike`. Another process has a lock of its own."""
-        return False
+            life, owed = self._life, self._owed
+            match command:
+                case IgnoreMemory():
+                    self._forced[command] = None
+                    if life is None:  # it is said to each process as it starts
+                        return
+                case CountPrompt(number) if life is None:
+                    self._events.put(PromptCounted(number, None, None))  # no target is loaded
+                    return
+                case CheckDrafter() if life is None and self._loaded is not None:
+                    self._tell(self._loaded)
+                case Load():
+                    self._loaded = command
+                case Update(number) if number not in owed.runs:
+                    return
+                case Stop(number) if life is None or self._closing or number not in owed.runs | owed.tasks:
+                    return
+            self._tell(command)
+            owed.add(command)
+            if isinstance(command, Stop) and life is not None and command.number in owed.stopping:
+                life.unheard = 0.0
+            self._activity.set_running(owed.is_running)
 
     def close(self, timeout: float = 5.0) -> bool:
         """As in `EngineLike`. A process that has not ended by then is killed, so it always has."""
         with self._lock:
             life = self._life
             if life is not None and not self._closing:
-                self._ask("close")
+                self._tell(Close())
             self._closing = True
         if life is not None:
             life.join(timeout)
         atexit.unregister(self.close)
         return True
 
-    def _numbered(self, owed: set[int], name: str, request: object) -> int:
-        with self._lock:
-            number = next(self._ids)
-            self._ask(name, request, ids=(number,))
-            owed.add(number)
-            self._activity.set_running(self._owed.is_running)
-        return number
-
-    def _ask(self, name: str, *arguments: object, ids: tuple[int, ...] = (), **named: object) -> None:
-        """Has the process do something; starts one if there is none. Whoever calls this holds the lock."""
+    def _tell(self, command: Command | Close) -> None:
+        """Sends a command to the process; starts one if there is none. Whoever calls this holds the lock."""
         if self._closing:
             raise DraftlightError("The engine is closed.")
         if self._life is None:
             self._life = _Life(self._launch, self._take, self._ended, self._after, self._again)
-            if self._forced is not None:
-                self._life.send(packed(("ignore_memory", (), self._forced, {})))
-        self._life.send(packed((name, ids, arguments, named)))
+            for forced in self._forced:
+                self._life.send(packed(forced))
+        self._life.send(packed(command))
 
     # What follows runs on a thread of the process's life.
 

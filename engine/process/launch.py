@@ -68,7 +68,7 @@ class Launch:
     """What to start.
 
     Attributes:
-        engine: "module:function" of what makes the engine in the process; it is called with `ids` and the arguments.
+        engine: "module:function" of what makes the engine in the process; it is called with the arguments.
         arguments: JSON values.
         command: runs `engine.process.child.main`. environment: what is added to this process's own.
         companions: makes what is started and ended with it, anew each time.

@@ -1,4 +1,4 @@
-"""Requests and events as bytes and back: pickled, because that is exact and fast, and read by an allow-list.
+"""Commands and events as bytes and back: pickled, because that is exact and fast, and read by an allow-list.
 
 Plain pickles run whatever code whoever wrote them wants. Here the reader makes the frozen values of `engine.types` and paths, and
 nothing else, by their constructors, which check what they are given. JSON (`engine.codec`) would be as safe, but it knows rounds
@@ -17,9 +17,9 @@ from types import ModuleType
 from typing import Any
 
 from engine import events, values
-from engine.requests import bench, compare, prove, train
+from engine.requests import bench, commands, compare, prove, train
 
-_MODULES: tuple[ModuleType, ...] = (values, events, bench, compare, prove, train)
+_MODULES: tuple[ModuleType, ...] = (values, events, commands, bench, compare, prove, train)
 
 
 def _values_of(module: ModuleType) -> dict[tuple[str, str], type]:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from engine.interface import EngineLike
 from engine.requests.bench import BenchRequest
+from engine.requests.commands import CheckDrafter, Command, CountPrompt, IgnoreMemory, Load, Perform, Stop, Submit, Update
 from engine.types import (
     Candidate,
     DrafterChecked,
@@ -149,18 +151,24 @@ MOST_CALLS = 40
 """The window is painted after each call, which is what most of a long answer's time would be spent on."""
 
 
-class FakeEngine:
+class FakeEngine(EngineLike):
     """Answers each request with `rounds`, one per call of `events`, of long answers several; wishes take effect in the next call.
 
     Attributes:
         requests, counts, benched, loads, forced: what it was asked for. closed: whether it was closed.
+        runs, tasks: the ids of `requests` and of long tasks. stopped: what was to be stopped.
         is_computing: what it says of itself. hold: rounds are held back while it is True.
         pause_after: no more rounds of an answer than that.
     """
 
+    is_computing = False
+
     def __init__(self, rounds: Iterable[Round] | None = None) -> None:
+        super().__init__()
         self.rounds = list(story_rounds() if rounds is None else rounds)
         self.requests: list[Request] = []
+        self.runs: list[int] = []
+        self.tasks: list[int] = []
         self.counts: list[Request] = []
         self.benched: list[BenchRequest] = []
         self.loads: list[tuple[str, str]] = []
@@ -169,7 +177,6 @@ class FakeEngine:
         self.stopped: list[int] = []
         self.closed = False
         self.hold = False
-        self.is_computing = False
         self.pause_after: int | None = None
         self._hurries = False
         self._said: deque[Event] = deque()
@@ -186,46 +193,48 @@ class FakeEngine:
         """Says the rest of what was asked for at once; the next answer takes its time again."""
         self._hurries = self._run is not None
 
-    def load(self, target: str, drafter: str = "none") -> None:
-        self.loads.append((target, drafter))
+    def send(self, command: Command) -> None:
+        match command:
+            case Load(target, drafter):
+                self.loads.append((target, drafter))
+                self._load(target, drafter)
+            case IgnoreMemory(names):
+                self.forced.extend(names)
+            case CheckDrafter(name):
+                self.say(DrafterChecked(self.loads[-1][0], name, self.misfits.get(name.rpartition("/")[2], "")))
+            case CountPrompt(number, request):
+                self.counts.append(request)
+                self._count(number, request)
+            case Submit(number, request):
+                self.requests.append(request)
+                self.runs.append(number)
+                self._begin(number, request)
+            case Perform(number, BenchRequest() as request):
+                self.benched.append(request)
+                self.tasks.append(number)
+            case Update(number) if self._run is not None and self._run[0] == number:
+                self._wishes.update(command.changes)
+            case Stop(number):
+                self.stopped.append(number)
+                if self._run is not None and self._run[0] == number:
+                    self._finish("cancelled")
+            case _:
+                pass
+
+    def _load(self, target: str, drafter: str) -> None:
         self.say(LoadStarted(target), LoadFinished(MODEL, 0.1), DrafterReady(drafter, drafter != "ngram"))
 
-    def ignore_memory(self, *names: str) -> None:
-        self.forced.extend(names)
-
-    def check_drafter(self, name: str) -> None:
-        self.say(DrafterChecked(self.loads[-1][0], name, self.misfits.get(name.rpartition("/")[2], "")))
-
-    def count_prompt(self, request: Request) -> int:
+    def _count(self, number: int, request: Request) -> None:
         """A token for each word."""
-        self.counts.append(request)
         words = sum(len(message.content.split()) for message in request.messages)
-        number = -len(self.counts)
         self.say(PromptCounted(number, words, MODEL.context_length))
-        return number
 
-    def submit(self, request: Request) -> int:
-        self.requests.append(request)
-        run_id = len(self.requests)
-        self._run, self._next, self._wishes = (run_id, request), 0, {}
+    def _begin(self, number: int, request: Request) -> None:
+        self._run, self._next, self._wishes = (number, request), 0, {}
         options = request.options if request.options.seed is not None else request.options.replace(seed=4242)
         self._in_force = {"rule": options.rule, "gamma": options.gamma, "drafter": request.drafter}
         given = "".join(f"[{token}]" for token in request.given) or request.given_text
-        self.say(RunStarted(run_id, options, 40, request.drafter, None, given), PrefillProgress(run_id, 40, 40))
-        return run_id
-
-    def bench(self, request: BenchRequest) -> int:
-        self.benched.append(request)
-        return 1000 + len(self.benched)
-
-    def update(self, run_id: int, **changes: Any) -> None:
-        if self._run is not None and self._run[0] == run_id:
-            self._wishes.update({name: value for name, value in changes.items() if value is not None})
-
-    def stop(self, run_id: int) -> None:
-        self.stopped.append(run_id)
-        if self._run is not None and self._run[0] == run_id:
-            self._finish("cancelled")
+        self.say(RunStarted(number, options, 40, request.drafter, None, given), PrefillProgress(number, 40, 40))
 
     def close(self, timeout: float = 5.0) -> bool:
         self.closed = True

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from engine.requests.commands import Command, Compare, Perform, Stop
 from engine.requests.compare import CompareRequest, Sample, SampleRequest
 from engine.types import (
     Event,
@@ -38,27 +39,37 @@ class TurnsEngine(FakeEngine):
         self.pause_samples: int | None = None
         self._turns: dict[int, tuple[int, list[Round]]] = {}
         self._samples: tuple[int, list[Sample]] | None = None
-        self._last = 100
 
-    def compare(self, request: CompareRequest) -> tuple[int, ...]:
+    def send(self, command: Command) -> None:
+        super().send(command)
+        match command:
+            case Compare(numbers, request):
+                self._compare(numbers, request)
+            case Perform(number, SampleRequest() as request):
+                self._sample(number, request)
+            case Stop(number) if number in self._turns:
+                self._end(number, "cancelled")
+            case Stop(number) if self._samples is not None and self._samples[0] == number:
+                self.say(SamplingFinished(number, complete=False))
+                self._samples = None
+
+    def _compare(self, runs: tuple[int, ...], request: CompareRequest) -> None:
         self.comparisons.append(request)
-        runs = tuple(range(self._last + 1, self._last + 1 + len(request.requests)))
-        self._last = runs[-1]
+        self.runs.extend(runs)
         for column, (run, asked) in enumerate(zip(runs, request.requests, strict=True)):
             if column in self.failing:
                 self.say(RunFailed(run, "This drafter does not fit. Choose another."))
                 continue
             self.say(RunStarted(run, asked.options, 40, asked.drafter, f"/traces/{run}.jsonl"))
             self._turns[run] = (0, self._script(column, asked))
-        return runs
 
     def _script(self, column: int, asked: Request) -> list[Round]:
         rounds = self.scripts[column if column < len(self.scripts) else 0]
         return [replace(round_, rule=asked.options.rule, drafter=asked.drafter) for round_ in rounds]
 
-    def sample(self, request: SampleRequest) -> int:
+    def _sample(self, number: int, request: SampleRequest) -> None:
         self.samplings.append(request)
-        self._last += 1
+        self.tasks.append(number)
         samples = []
         for index in range(request.samples):
             for column, asked in enumerate(request.requests):
@@ -66,16 +77,7 @@ class TurnsEngine(FakeEngine):
                 made = make_round(0, ["7"] if accepted else [], ".", [] if accepted else ["3"])
                 made = replace(made, expected=(Expected(1 / 3, 1.0, 1.0),) * len(made.expected))
                 samples.append(Sample(column, index, index, f"{index % 10 + 1}.", "length", (made,)))
-        self._samples = (self._last, samples)
-        return self._last
-
-    def stop(self, run_id: int) -> None:
-        super().stop(run_id)
-        if run_id in self._turns:
-            self._end(run_id, "cancelled")
-        if self._samples is not None and self._samples[0] == run_id:
-            self.say(SamplingFinished(run_id, complete=False))
-            self._samples = None
+        self._samples = (number, samples)
 
     def _end(self, run: int, finish: Any) -> None:
         index, rounds = self._turns.pop(run)

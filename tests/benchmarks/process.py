@@ -98,7 +98,7 @@ def wire(rounds: Sequence[RoundFinished]) -> None:
 
 def channel() -> None:
     """A stub engine on a thread of this process and in another process."""
-    sides = {"thread": stub.counting_engine(), "process": ProcessEngine(Launch("tests.engine.process.stub:engine"))}
+    sides = {"thread": stub.StubEngine(), "process": ProcessEngine(Launch("tests.engine.process.stub:engine"))}
     print("Without a model                late: median, 99 %    events/s   question and answer")
     for name, engine in sides.items():
         answer(engine, request("warm"))  # starts it

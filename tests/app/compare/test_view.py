@@ -449,7 +449,7 @@ def test_stop_ends_every_column_and_keeps_what_is_there(qtbot: QtBot, open_compa
     assert window.status.line.text() == "Comparing 2 answers, one round each in turn"
     window.actions_by_id["stopAction"].trigger()
     qtbot.waitUntil(lambda: not view.running)
-    assert engine.stopped == [101, 102]
+    assert engine.stopped == [engine.runs[0], engine.runs[1]]
     view.refresh()
     assert all(", stopped" in column.figures.text().replace("&nbsp;", " ") for column in view.columns[:2])
     assert not window.actions_by_id["stopAction"].isEnabled()

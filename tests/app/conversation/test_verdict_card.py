@@ -354,7 +354,7 @@ def test_escape_lets_go_before_it_stops(qtbot: QtBot, open_window: Open) -> None
     assert window.transcript.hasFocus(), "the keyboard goes back to where it came from"
     qtbot.keyClick(window.transcript, Qt.Key.Key_Escape)  # no longer walking
     qtbot.keyClick(window.transcript, Qt.Key.Key_Escape)
-    assert engine.stopped == [2]
+    assert engine.stopped == [engine.runs[1]]
 
 
 def test_a_place_pinned_elsewhere_comes_into_view(qtbot: QtBot, open_window: Open) -> None:
@@ -441,7 +441,7 @@ def test_a_branch_that_fails_leaves_the_answer_as_it_was(qtbot: QtBot, open_wind
     engine.hold = True
     click(qtbot, window, ghost(window))
     window.verdicts.card.alternatives[1].click()
-    engine.say(RunFailed(2, "This token ends the answer, so nothing could follow it. Choose another."))
+    engine.say(RunFailed(engine.runs[1], "This token ends the answer, so nothing could follow it. Choose another."))
     qtbot.waitUntil(window.banner.isVisible)
     assert window.session.turns[0].answer is first
     assert window.session.turns[0].siblings == []

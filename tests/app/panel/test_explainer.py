@@ -317,7 +317,7 @@ def test_typing_puts_it_off_and_sending_ends_it_at_once(qtbot: QtBot, alone: Mea
     qtbot.waitUntil(lambda: window.session.measuring)
     window.composer.edit.setFocus()
     qtbot.keyClicks(window.composer.edit, "Go on")
-    assert not window.session.measuring and engine.stopped == [2] and alone.tile == ("–", "Measure")
+    assert not window.session.measuring and engine.stopped == [engine.runs[1]] and alone.tile == ("–", "Measure")
     window.measurer._timer.setInterval(60_000)
     window.measurer.hold_off()
     alone.idle()
@@ -327,7 +327,7 @@ def test_typing_puts_it_off_and_sending_ends_it_at_once(qtbot: QtBot, alone: Mea
     qtbot.waitUntil(lambda: window.session.measuring)
     engine.hold, engine.rounds = False, story_rounds()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
-    assert engine.stopped == [2, 3] and not window.session.measuring
+    assert engine.stopped == [engine.runs[1], engine.runs[2]] and not window.session.measuring
     assert engine.requests[-1].messages[-1].content == "Go on" and not engine.requests[-1].only_measures
     wait_for_answer(qtbot, window)
     assert [turn.prompt for turn in window.session.turns] == ["Tell me a story.", "Go on"] and window.banner.isHidden()
@@ -340,9 +340,9 @@ def test_what_cannot_be_measured_is_said_to_nobody_and_tried_once(qtbot: QtBot, 
     alone.begin()
     qtbot.waitUntil(lambda: window.session.measuring)
     if why == "failed":
-        engine.say(RunFailed(2, "There is no memory left."))
+        engine.say(RunFailed(engine.runs[1], "There is no memory left."))
     elif why == "cut off":  # the engine was asked for something else
-        engine.say(RunFinished(2, "cancelled", "", 2, 0.1, 0.1, 0.2, None))
+        engine.say(RunFinished(engine.runs[1], "cancelled", "", 2, 0.1, 0.1, 0.2, None))
     else:
         engine.hold = False
     # What was cut off may have been begun again before anybody looks.

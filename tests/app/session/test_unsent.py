@@ -225,7 +225,7 @@ def test_a_prompt_that_failed_at_once_waits_for_a_new_chat(qtbot: QtBot, open_ke
     window.new_chat()
     engine.hold = True
     ask(qtbot, window, "A long question")
-    engine.say(RunFailed(2, "No."))
+    engine.say(RunFailed(engine.runs[1], "No."))
     qtbot.waitUntil(lambda: window.composer.text == "A long question")
     settled(qtbot, window)
     assert shown(qtbot, window, number) == (None, "")

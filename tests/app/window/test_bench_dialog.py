@@ -51,11 +51,11 @@ def test_the_fastest_drafter_is_found_shown_and_used(
     assert (request.target, request.rules, request.temperatures) == (settings.target, (settings.rule,), (settings.temperature,))
     assert request.filters == {"top_p": 0.9, "top_k": 20, "min_p": 0.0, "repetition_penalty": 1.0}
     assert request.minutes and request.minutes < 3 and request.journals
-    engine.say(*measured(1001, 0.6, 4))
+    engine.say(*measured(engine.tasks[0], 0.6, 4))
     qtbot.waitUntil(lambda: dialog.step.text() == "Prompt 4 of 15: tides (chat)")
     assert (dialog.progress.value(), dialog.start.text()) == (400, "Stop")
     assert not dialog.use.isEnabled(), "not before the end"
-    engine.say(BenchFinished(1001, complete=False, out_of_time=True))
+    engine.say(BenchFinished(engine.tasks[0], complete=False, out_of_time=True))
     qtbot.waitUntil(lambda: dialog.headline.text().startswith("Use Trained head with gamma auto: 2.0"))
     assert "Every setting was measured on 4 of 15 prompts." in dialog.details.text()
     left_out = "N-gram hashing (ngram-mod), Small draft model, Block drafter and my-head"
@@ -70,16 +70,16 @@ def test_the_fastest_drafter_is_found_shown_and_used(
 
     dialog = open_dialog(qtbot, window)
     dialog.start.click()
-    engine.say(*measured(1002, 0.0, 2), TaskFailed(1002, "The disk is full. Free some space."))
+    engine.say(*measured(engine.tasks[1], 0.0, 2), TaskFailed(engine.tasks[1], "The disk is full. Free some space."))
     qtbot.waitUntil(lambda: dialog.step.text() == "The disk is full. Free some space.")
     assert dialog.headline.text() == "Too little was measured to choose a drafter." and not dialog.use.isEnabled()
     dialog.start.click()
     dialog.start.click()
-    assert engine.stopped == [1003]
+    assert engine.stopped == [engine.tasks[2]]
     dialog.close()
-    assert engine.stopped == [1003, 1003], "closing stops as well"
+    assert engine.stopped == [engine.tasks[2]] * 2, "closing stops as well"
     qtbot.waitUntil(lambda: not window.findChildren(BenchDialog))
-    engine.say(BenchFinished(1003, complete=False))
+    engine.say(BenchFinished(engine.tasks[2], complete=False))
     assert window.actions_by_id["benchAction"].isEnabled()
     engine.hold = True
     ask(qtbot, window, "hello")

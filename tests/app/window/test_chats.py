@@ -555,7 +555,7 @@ def test_a_message_that_is_refused_comes_back_and_gives_the_chat_no_title(qtbot:
     window, engine = open_kept()
     engine.hold = True
     ask(qtbot, window, "far too long")
-    engine.say(RunFailed(1, "The message is longer than the context."))
+    engine.say(RunFailed(engine.runs[0], "The message is longer than the context."))
     qtbot.waitUntil(window.banner.isVisible)
     assert window.composer.text == "far too long" and not window.session.turns
     engine.hold = False

@@ -240,7 +240,7 @@ def test_escape_lets_go_of_a_pin_before_it_stops_the_answer(where: str, qtbot: Q
     assert window.cursor_place.place is None
     assert engine.stopped == []
     qtbot.keyClick(view, Qt.Key.Key_Escape)
-    assert engine.stopped == [1]
+    assert engine.stopped == [engine.runs[0]]
 
 
 def test_escape_does_one_thing_after_the_other_in_the_order_of_the_sheet(qtbot: QtBot, open_window: Open) -> None:

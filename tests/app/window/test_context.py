@@ -27,27 +27,25 @@ class SmallEngine(FakeEngine):
         over = max(0, len(request.messages) - 4) if self.full else 0
         return over + over % 2
 
-    def submit(self, request: Request) -> int:
-        run_id = super().submit(request)
+    def _begin(self, number: int, request: Request) -> None:
+        super()._begin(number, request)
         if not (dropped := self._dropped(request)):
-            return run_id
+            return
         said = self._said.pop(), self._said.pop()
         if request.overflow == "stop":
             self._run = None
-            self.say(RunFailed(run_id, FULL, may_drop=True))
+            self.say(RunFailed(number, FULL, may_drop=True))
         else:
             started = next(event for event in said if isinstance(event, RunStarted))
             self.say(replace(started, dropped=dropped), next(event for event in said if event is not started))
-        return run_id
 
-    def count_prompt(self, request: Request) -> int:
-        number = super().count_prompt(request)
+    def _count(self, number: int, request: Request) -> None:
+        super()._count(number, request)
         dropped = self._dropped(request)
         if dropped:
             self._said.pop()
             kept = request.overflow == "drop"
             self.say(PromptCounted(number, 8000 if kept else 9000, MODEL.context_length, dropped if kept else 0))
-        return number
 
 
 def ask(qtbot: QtBot, window: Window, text: str) -> None:

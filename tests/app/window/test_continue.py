@@ -45,7 +45,8 @@ def test_an_answer_that_an_error_broke_off_offers_to_go_on(qtbot: QtBot, open_wi
     window, engine = open_window()
     engine.hold = True
     ask(qtbot, window)
-    engine.say(RoundFinished(1, make_round(0, ["Half", " an"], " answer")), RunFailed(1, "The process was killed."))
+    run = engine.runs[0]
+    engine.say(RoundFinished(run, make_round(0, ["Half", " an"], " answer")), RunFailed(run, "The process was killed."))
     qtbot.waitUntil(window.banner.isVisible)
     qtbot.mouseClick(continues(window)[0], Qt.MouseButton.LeftButton)
     assert engine.requests[-1].given == (9, 9, 9)

@@ -15,7 +15,7 @@ def test_a_failure_before_the_first_token_gives_the_prompt_back(qtbot: QtBot, op
     window, engine = open_window()
     engine.hold = True
     ask(qtbot, window, "A long question")
-    engine.say(RunFailed(1, "The model needs more memory. Close something and try again."))
+    engine.say(RunFailed(engine.runs[0], "The model needs more memory. Close something and try again."))
     qtbot.waitUntil(window.banner.isVisible)
     assert "Close something" in window.banner.words.text()
     assert window.composer.text == "A long question"
@@ -29,7 +29,7 @@ def test_a_failure_never_overwrites_what_is_being_written(qtbot: QtBot, open_win
     engine.hold = True
     ask(qtbot, window, "First")
     qtbot.keyClicks(window.composer.edit, "Second")
-    engine.say(RunFailed(1, "No."))
+    engine.say(RunFailed(engine.runs[0], "No."))
     qtbot.waitUntil(window.banner.isVisible)
     assert window.composer.text == "Second"
     assert window.session.turns[0].prompt == "First"
@@ -64,7 +64,7 @@ def test_an_answer_stays_when_nothing_can_take_its_place(qtbot: QtBot, open_wind
         qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
     else:
         window.messages.regenerate()
-    engine.say(RunFailed(2, "There is no memory left."))
+    engine.say(RunFailed(engine.runs[1], "There is no memory left."))
     qtbot.waitUntil(window.banner.isVisible)
     assert [(turn.prompt, turn.answer.text.text) for turn in window.session.turns] == [("Tell me a story.", STORY)]
     assert window.composer.text == ("Tell me a story. A long one." if edited else "")
@@ -75,7 +75,7 @@ def test_a_failure_in_the_middle_keeps_the_text_and_allows_another_try(qtbot: Qt
     window, engine = open_window()
     engine.hold = True
     ask(qtbot, window)
-    engine.say(RoundFinished(1, make_round(0, ["Half", " an"], " answer")), RunFailed(1, "It broke."))
+    engine.say(RoundFinished(engine.runs[0], make_round(0, ["Half", " an"], " answer")), RunFailed(engine.runs[0], "It broke."))
     qtbot.waitUntil(window.banner.isVisible)
     assert window.session.turns[0].answer.text.text == "Half an answer"
     engine.hold = False
@@ -89,7 +89,8 @@ def test_a_trace_that_could_not_be_written_is_noted(qtbot: QtBot, open_window: O
     engine.pause_after = 2
     ask(qtbot, window)
     qtbot.waitUntil(lambda: "Generating, round 2" in status(window))
-    engine.say(RunFinished(1, "eos", "", 3, 0.1, 0.1, 0.2, None, "The trace is incomplete: No space left on device."))
+    words = "The trace is incomplete: No space left on device."
+    engine.say(RunFinished(engine.runs[0], "eos", "", 3, 0.1, 0.1, 0.2, None, words))
     qtbot.waitUntil(window.banner.isVisible)
     assert "No space left on device" in window.banner.words.text()
     assert window.banner.frame.property("tone") == "note"

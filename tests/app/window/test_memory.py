@@ -17,15 +17,13 @@ WORDS = "large needs about 43.2 GB of memory, but only 21.9 GB are available. Ch
 class SmallMachine(FakeEngine):
     """Has no memory for a large target or drafter unless it is told to ignore that."""
 
-    def load(self, target: str, drafter: str = "none") -> None:
+    def _load(self, target: str, drafter: str) -> None:
         if target == "large" and "large" not in self.forced:
-            self.loads.append((target, drafter))
             self.say(LoadStarted(target), LoadFailed(target, WORDS, may_force=True))
         elif drafter == "large" and "large" not in self.forced:
-            self.loads.append((target, drafter))
             self.say(DrafterRefused(drafter, WORDS, may_force=True))
         else:
-            super().load(target, drafter)
+            super()._load(target, drafter)
 
 
 def press_load_anyway(qtbot: QtBot, window: Any) -> None:
@@ -64,7 +62,7 @@ def test_a_message_that_could_not_be_answered_for_that_reason_has_the_button_too
     window = show_window(engine)
     engine.hold = True
     window.send("hello")
-    engine.say(LoadFailed("builtin", WORDS, may_force=True), RunFailed(1, WORDS))
+    engine.say(LoadFailed("builtin", WORDS, may_force=True), RunFailed(engine.runs[0], WORDS))
     qtbot.waitUntil(lambda: window.session.running is None)
     assert window.composer.text == "hello"
     press_load_anyway(qtbot, window)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import os
 import signal
@@ -105,7 +104,7 @@ def test_closing_while_the_real_engine_loads_or_answers_ends_its_thread(qtbot: Q
 def test_a_chat_goes_on_when_the_process_of_its_models_has_died(
     qtbot: QtBot, home: Path, tiny: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine = LazyEngine(partial(engine_for, itertools.count(1)), Settings(separate_process=True))
+    engine = LazyEngine(engine_for, Settings(separate_process=True))
     settings = Settings(target=tiny[0], drafter=tiny[1], seed=3, max_tokens=2500, separate_process=True)
     window = Window(engine, settings, home / "settings.json", store=partial(ChatStore, wait=0.2))
     qtbot.addWidget(window)

@@ -94,7 +94,7 @@ def test_enter_sends_shift_enter_starts_a_line_escape_stops(qtbot: QtBot, open_w
     assert len(engine.requests) == 1
     qtbot.keyClick(edit, Qt.Key.Key_Escape)
     wait_for_answer(qtbot, window)
-    assert engine.stopped == [1]
+    assert engine.stopped == [engine.runs[0]]
     assert "Stopped" in status(window)
     assert edit.toPlainText() == "while it runs", "what was being written stays"
 
@@ -109,14 +109,14 @@ def test_escape_stops_from_anywhere_but_closes_what_is_open_first(qtbot: QtBot, 
     assert engine.stopped == []
     window.focus_transcript()
     qtbot.keyClick(window.transcript, Qt.Key.Key_Escape)
-    assert engine.stopped == [1]
+    assert engine.stopped == [engine.runs[0]]
 
 
 def test_reading_the_prompt_shows_how_far_it_is(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.hold = True
     ask(qtbot, window)
-    engine.say(PrefillProgress(1, 120, 460))
+    engine.say(PrefillProgress(engine.runs[0], 120, 460))
     qtbot.waitUntil(lambda: "Reading the prompt, 120 of 460 tokens, " in status(window))
     assert window.transcript.fraction == pytest.approx(120 / 460)
     assert window._clock.isActive(), "a clock shows that it is not stuck"
@@ -131,7 +131,7 @@ def test_late_events_of_a_left_conversation_are_dropped(qtbot: QtBot, open_windo
     qtbot.keyClick(window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
     assert window.session.turns == []
     assert window.stack.currentWidget() is window.welcome
-    engine.say(RoundFinished(1, make_round(9, ["late"], " text")))
+    engine.say(RoundFinished(engine.runs[0], make_round(9, ["late"], " text")))
     ask(qtbot, window, "Something else")
     wait_for_answer(qtbot, window)
     assert [turn.prompt for turn in window.session.turns] == ["Something else"]
@@ -156,7 +156,7 @@ def test_closing_in_the_middle_of_an_answer_stops_and_closes_the_engine(qtbot: Q
     ask(qtbot, window)
     qtbot.waitUntil(lambda: window.session.turns[0].answer.tally.rounds == 2)
     window.close()
-    assert engine.stopped == [1]
+    assert engine.stopped == [engine.runs[0]]
     assert engine.closed
     assert not window.chat.link._timer.isActive()
 

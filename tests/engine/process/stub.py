@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import itertools
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from engine.interface import EventQueue
+from engine.interface import EngineLike
 from engine.process import child
-from engine.requests.compare import CompareRequest
+from engine.requests.commands import Command, Compare, CountPrompt, IgnoreMemory, Load, Stop, Submit
 from engine.types import (
     DecodingOptions,
     DrafterReady,
@@ -23,7 +22,6 @@ from engine.types import (
     Milliseconds,
     ModelInfo,
     PromptCounted,
-    ProveRequest,
     Request,
     Round,
     RoundFinished,
@@ -41,57 +39,37 @@ def one_round(index: int, letter: str) -> Round:
     return Round(index, index, "none", "gumbel", (), (token,), (), Milliseconds(1.0), 1, index, text=letter)
 
 
-class StubEngine:
+class StubEngine(EngineLike):
     """Each prompt is a list of words. A word is a deed (`die`, `hang`, `wait`), any other one is answered letter by letter."""
 
-    def __init__(self, ids: Iterator[int]) -> None:
-        self._ids = ids
-        self._events = EventQueue()
+    def __init__(self) -> None:
+        super().__init__()
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def load(self, target: str, drafter: str = "none") -> None:
-        self._events.put(LoadStarted(target), LoadFinished(MODEL, 0.0), DrafterReady(drafter, True))
+    def send(self, command: Command) -> None:
+        match command:
+            case Load(target, drafter):
+                self._events.put(LoadStarted(target), LoadFinished(MODEL, 0.0), DrafterReady(drafter, True))
+            case IgnoreMemory(names):
+                self._events.put(LoadStarted(f"anyway {names}"))
+            case CountPrompt(number, request):
+                self._events.put(PromptCounted(number, len(request.messages[-1].content), 100))
+            case Submit(number, request):
+                self._begin(number, request)
+            case Compare(numbers, comparison):
+                for number, request in zip(numbers, comparison.requests, strict=True):
+                    self._begin(number, request)
+            case Stop():
+                self._stopped.set()
+            case _:
+                """Nothing is said, and a task never ends."""
 
-    def ignore_memory(self, *names: str) -> None:
-        self._events.put(LoadStarted(f"anyway {names}"))
-
-    def check_drafter(self, name: str) -> None:
-        """Nothing is said."""
-
-    def count_prompt(self, request: Request) -> int:
-        number = next(self._ids)
-        self._events.put(PromptCounted(number, len(request.messages[-1].content), 100))
-        return number
-
-    def submit(self, request: Request) -> int:
-        number = next(self._ids)
+    def _begin(self, number: int, request: Request) -> None:
         self._stopped.clear()
         thread = threading.Thread(target=self._answer, args=(number, request.messages[-1].content), daemon=True)
         self._threads.append(thread)
         thread.start()
-        return number
-
-    def compare(self, request: CompareRequest) -> tuple[int, ...]:
-        return tuple(self.submit(each) for each in request.requests)
-
-    def prove(self, request: ProveRequest) -> int:
-        """Never ends."""
-        return next(self._ids)
-
-    def stop(self, run_id: int) -> None:
-        self._stopped.set()
-
-    def events(self, limit: int | None = None, budget: float | None = None) -> list[object]:
-        return list(self._events.take(limit, budget))
-
-    @property
-    def is_computing(self) -> bool:
-        """It computes nothing."""
-        return False
-
-    def wait(self, timeout: float) -> bool:
-        return self._events.wait(timeout)
 
     def close(self, timeout: float = 5.0) -> bool:
         self._stopped.set()
@@ -152,13 +130,8 @@ DEEDS: dict[str, Callable[[threading.Event], object]] = {
 }
 
 
-def engine(ids: Iterator[int], hurry: bool = False) -> StubEngine:
+def engine(hurry: bool = False) -> StubEngine:
     """`hurry`: its process ends at once when whoever started it is gone."""
     if hurry:
         child.GRACE = 0.1  # type: ignore[misc]
-    return StubEngine(ids)
-
-
-def counting_engine() -> StubEngine:
-    """One that counts its runs itself."""
-    return StubEngine(itertools.count(1))
+    return StubEngine()

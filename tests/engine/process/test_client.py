@@ -13,16 +13,31 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from engine.errors import DraftlightError
-from engine.interface import EngineLike
+from engine.interface import EngineLike, Requests
 from engine.process import client, launch
 from engine.process.client import AGAIN, ProcessEngine
 from engine.process.launch import Child, Launch, processor_seconds
-from engine.requests.compare import CompareRequest
+from engine.process.wire import packed, unpacked
+from engine.requests.bench import BenchPrompt, BenchRequest
+from engine.requests.commands import (
+    CheckDrafter,
+    Command,
+    Compare,
+    CountPrompt,
+    IgnoreMemory,
+    Load,
+    Perform,
+    Stop,
+    Submit,
+    Update,
+)
+from engine.requests.compare import CompareRequest, SampleRequest
+from engine.requests.train import TrainRequest
 from engine.types import (
     DecodingOptions,
     DrafterReady,
@@ -92,16 +107,55 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return set_limits
 
 
-def test_thread_and_process_can_be_asked_the_same() -> None:
-    names = [name for name in vars(EngineLike) if not name.startswith("_")]
-    assert len(names) == 16
-    for name in names:
-        if isinstance(vars(EngineLike)[name], property):
-            assert all(isinstance(vars(kind)[name], property) for kind in (Engine, ProcessEngine))
-            continue
-        wanted = inspect.signature(getattr(EngineLike, name))
-        assert inspect.signature(getattr(Engine, name)) == wanted
-        assert inspect.signature(getattr(ProcessEngine, name)) == wanted
+def test_thread_and_process_are_sent_the_same() -> None:
+    """Both leave every request to the one method that makes its command of it, and are equal in what else they have."""
+    requests = {name for name in vars(Requests) if not name.startswith("_")}
+    others = {name for name in vars(EngineLike) if not name.startswith("_")}
+    assert len(requests) == 13 and len(requests | others) == 17
+    for kind in (Engine, ProcessEngine):
+        assert issubclass(kind, EngineLike) and not requests & set(vars(kind)) - {"send"}
+        for name in ("send", "events", "wait", "close"):
+            assert inspect.signature(getattr(kind, name)) == inspect.signature(getattr(EngineLike, name))
+        assert isinstance(inspect.getattr_static(kind, "is_computing"), property)
+
+
+REQUEST = Request((Message("user", "x"),))
+BENCH = BenchRequest((BenchPrompt("one", "chat", ("a",)),))
+SENT: list[tuple[Callable[[EngineLike], object], Command]] = [
+    (lambda engine: engine.load("a"), Load("a", "none")),
+    (lambda engine: engine.load("a", "b"), Load("a", "b")),
+    (lambda engine: engine.check_drafter("b"), CheckDrafter("b")),
+    (lambda engine: engine.ignore_memory("a", "b"), IgnoreMemory(("a", "b"))),
+    (lambda engine: engine.ignore_memory(), IgnoreMemory(())),
+    (lambda engine: engine.submit(REQUEST), Submit(1, REQUEST)),
+    (lambda engine: engine.count_prompt(REQUEST), CountPrompt(2, REQUEST)),
+    (lambda engine: engine.compare(CompareRequest((REQUEST,) * 2)), Compare((3, 4), CompareRequest((REQUEST,) * 2))),
+    (lambda engine: engine.prove(ProveRequest()), Perform(5, ProveRequest())),
+    (lambda engine: engine.bench(BENCH), Perform(6, BENCH)),
+    (lambda engine: engine.train(TrainRequest(Path("/x"))), Perform(7, TrainRequest(Path("/x")))),
+    (lambda engine: engine.sample(SampleRequest((REQUEST,), 3)), Perform(8, SampleRequest((REQUEST,), 3))),
+    (lambda engine: engine.update(1, gamma=3), Update(1, gamma=3)),
+    (lambda engine: engine.stop(1), Stop(1)),
+]
+
+
+def test_every_request_is_one_command_which_crosses_the_wire_as_it_is() -> None:
+    sent: list[Command] = []
+
+    class Recorder(EngineLike):
+        def send(self, command: Command) -> None:
+            sent.append(command)
+
+        def close(self, timeout: float = 5.0) -> bool:
+            return True
+
+    engine = Recorder()
+    numbers = [ask(engine) for ask, _ in SENT]
+    assert sent == [command for _, command in SENT] == unpacked(packed(sent))
+    assert numbers == [None] * 5 + [1, 2, (3, 4), 5, 6, 7, 8, None, None]
+    assert {type(command) for command in sent} == set(get_args(Command))
+    with pytest.raises(ValueError, match="gamma"):
+        unpacked(packed(Update(1, gamma=3)).replace(b"K\x03", b"K\x00"))
 
 
 def test_answers_come_in_order_and_are_stopped_before_what_is_queued_is_taken(desk: Desk) -> None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import threading
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+from engine.errors import DraftlightError
 from engine.process import wire
+from engine.process.child import _Service
 from engine.process.wire import packed, unpacked
 from engine.requests.bench import BenchPrompt, BenchRequest
+from engine.requests.commands import Stop
 from engine.requests.compare import CompareRequest
 from engine.requests.train import TrainRequest
 from engine.types import DecodingOptions, Event, Message, Milliseconds, ModelInfo, Request, RoundFinished, RunFailed
 from tests.app.fakes import story_rounds
+from tests.engine.fakes import PATIENCE
+from tests.engine.process.stub import StubEngine
 
 
 def test_requests_and_events_arrive_as_they_were() -> None:
@@ -63,3 +70,15 @@ def test_impossible_values_are_refused_where_they_arrive() -> None:
     assert unpacked(good).max_tokens == 77
     with pytest.raises(ValueError, match="max_tokens"):
         unpacked(good.replace(b"K\x4d", b"K\x00"))
+
+
+def test_a_value_that_is_no_command_ends_the_process_that_was_sent_it() -> None:
+    here, there = Pipe()
+    here.send_bytes(packed(Stop(1)))
+    here.send_bytes(packed(RunFailed(1, "x")))
+    with pytest.raises(DraftlightError, match="cannot be sent RunFailed"):
+        _Service(there, StubEngine()).serve()
+    here.close()
+    for thread in threading.enumerate():
+        if thread.name == "draftlight-sender":
+            thread.join(PATIENCE)
