@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cluster.hosts import Cluster, cluster_of
-from engine.cluster.rank import NAP
-from engine.decode.context import DecodeContext
-from engine.decode.outcome import RoundOutcome
+from engine.cluster.signs import NAP
 from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, MemoryNeed
 from engine.mlx_backend import MlxBackend

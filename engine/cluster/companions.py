@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cluster.hosts import Cluster
-from engine.cluster.rank import ASKS, BEATS, FAILED, IS_TOLD, LOST_LINKS, MARK, READY
+from engine.cluster.signs import ASKS, BEATS, FAILED, IS_TOLD, LOST_LINKS, MARK, READY
 from engine.codec import plain
 from engine.errors import DraftlightError
 from engine.files.paths import data_folder

@@ -16,8 +16,8 @@ import numpy as np
 
 from engine import garbage
 from engine.cluster.group import ClusterLost, Group, Kind, Order, Report, checksum, join, lost_links, probe_of
-from engine.cluster.rank import FAILED, LOST_LINKS, NAP, READY, say
 from engine.cluster.sharding import agree, fingerprint, split
+from engine.cluster.signs import FAILED, LOST_LINKS, NAP, READY, say
 from engine.cluster.split_model import evaluate_read, last_block_of
 from engine.errors import DraftlightError
 from engine.macos import Activity

@@ -10,7 +10,6 @@ too.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import select
@@ -18,32 +17,14 @@ import signal
 import threading
 import time
 
+from engine.cluster.signs import ASKS, BEATS, FAILED, IS_TOLD, LOST_PARENT, say
 from engine.errors import DraftlightError
 from engine.mlx_import import require_device
 
-MARK = "draftlight-rank "
-"""Begins each line that is meant for whoever started this rank; libraries and terminals write others."""
-READY, BEATS, ASKS, FAILED = "ready", "beats", "asks", "failed "
-IS_TOLD = "DRAFTLIGHT_TOLD"
-"""Set for a rank that has to ask for its variables."""
 BEAT = 0.5
 LOOK, ALONE = 1.0, 20.0
 """Seconds between two looks whether anything was heard of whoever started this rank, and how many without it end the rank. Time
 is counted in looks: while the machine sleeps, none passes."""
-NAP = 0.1
-"""Seconds between two looks whether there is work: while it waits for a collective, MLX's ring keeps a core busy."""
-LOST_PARENT, LOST_LINKS = 3, 4
-"""Exit statuses of a rank that ended because another process did."""
-_lock = threading.Lock()
-
-
-def say(words: str) -> None:
-    """A line for whoever started this rank. If nobody reads it any more, the rank ends."""
-    try:
-        with _lock:
-            os.write(1, f"{MARK}{words}\n".encode())
-    except OSError:
-        os._exit(LOST_PARENT)
 
 
 def told() -> dict[str, str]:
@@ -99,7 +80,8 @@ def main() -> None:
     except DraftlightError as error:
         say(f"{FAILED}{error}")
         os._exit(1)
-    follower = importlib.import_module("engine.cluster.follower")  # takes a second or more, of which the threads tell
+    from engine.cluster import follower  # takes a second or more, of which the threads tell
+
     os._exit(follower.main())  # MLX's ring may still wait in a thread of its own
 
 

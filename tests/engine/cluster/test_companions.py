@@ -16,7 +16,7 @@ import pytest
 from engine.cluster import companions
 from engine.cluster.companions import Ranks, addresses, launch_for, links_of, remote_script, running
 from engine.cluster.hosts import Cluster, Host, cluster_of, of_this_machine
-from engine.cluster.rank import LOST_PARENT
+from engine.cluster.signs import LOST_PARENT
 from engine.errors import DraftlightError
 from tests.engine.fakes import PATIENCE
 from tests.engine.process.processes import is_alive, until
@@ -35,7 +35,7 @@ def script(tmp_path: Path, body: str) -> list[str]:
 
 def rank_that(body: str) -> str:
     """A program that has `engine.cluster.rank`, does something and sleeps; it ends long before MLX would be imported."""
-    start = f"import json, os, sys, time; sys.path.insert(0, {str(ROOT)!r}); from engine.cluster import rank"
+    start = f"import json, os, sys, time; sys.path.insert(0, {str(ROOT)!r}); from engine.cluster import rank, signs"
     return f"{start}\n{body}\ntime.sleep({PATIENCE})\n"
 
 
@@ -169,8 +169,8 @@ def test_another_machine_is_reached_by_ssh(home: Path, tmp_path: Path, monkeypat
     told = tmp_path / "told"
     body = f"""
 os.environ.update(rank.told())
-rank.say(rank.READY)
-rank.say(rank.BEATS)
+rank.say(signs.READY)
+rank.say(signs.BEATS)
 answer = os.read(0, 1).decode()
 rank.watch_parent(is_answered=True)
 with open("{told}.new", "w") as file:

@@ -1,0 +1,26 @@
+"""What a rank other than 0 says to whoever started it, on standard output, and how it ends. No MLX."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+MARK = "draftlight-rank "
+"""Begins each line that is meant for whoever started this rank; libraries and terminals write others."""
+READY, BEATS, ASKS, FAILED = "ready", "beats", "asks", "failed "
+IS_TOLD = "DRAFTLIGHT_TOLD"
+"""Set for a rank that has to ask for its variables."""
+NAP = 0.1
+"""Seconds between two looks whether there is work: while it waits for a collective, MLX's ring keeps a core busy."""
+LOST_PARENT, LOST_LINKS = 3, 4
+"""Exit statuses of a rank that ended because another process did."""
+_lock = threading.Lock()
+
+
+def say(words: str) -> None:
+    """A line for whoever started this rank. If nobody reads it any more, the rank ends."""
+    try:
+        with _lock:
+            os.write(1, f"{MARK}{words}\n".encode())
+    except OSError:
+        os._exit(LOST_PARENT)
