@@ -17,7 +17,7 @@ from engine.process import wire
 from engine.process.child import _Service
 from engine.process.wire import packed, unpacked
 from engine.requests.bench import BenchPrompt, BenchRequest
-from engine.requests.commands import Stop
+from engine.requests.commands import Command, Stop
 from engine.requests.compare import CompareRequest
 from engine.requests.train import TrainRequest
 from engine.types import DecodingOptions, Event, Message, Milliseconds, ModelInfo, Request, RoundFinished, RunFailed
@@ -72,12 +72,20 @@ def test_impossible_values_are_refused_where_they_arrive() -> None:
         unpacked(good.replace(b"K\x4d", b"K\x00"))
 
 
+class Careful(StubEngine):
+    """Fails where it is sent anything but a command."""
+
+    def send(self, command: Command) -> None:
+        assert isinstance(command, Command)
+        super().send(command)
+
+
 def test_a_value_that_is_no_command_ends_the_process_that_was_sent_it() -> None:
     here, there = Pipe()
     here.send_bytes(packed(Stop(1)))
     here.send_bytes(packed(RunFailed(1, "x")))
     with pytest.raises(DraftlightError, match="cannot be sent RunFailed"):
-        _Service(there, StubEngine()).serve()
+        _Service(there, Careful()).serve()
     here.close()
     for thread in threading.enumerate():
         if thread.name == "draftlight-sender":
