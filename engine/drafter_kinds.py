@@ -42,7 +42,7 @@ class LoadedDrafter:
     @property
     def has_distribution(self) -> bool:
         """Whether its proposals are drawn from a distribution rather than one-hot."""
-        return self.drafter is not None and bool(self.drafter.has_distribution)
+        return self.drafter is not None and bool(self.drafter.capabilities.samples)
 
 
 Build = Callable[[str, Any, Callable[[], Any]], LoadedDrafter]

@@ -10,16 +10,17 @@ import contextlib
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any
 
 import mlx.core as mx
 
 from engine.clock import Clock
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
-from engine.drafters.base import Drafter, DraftPen, Proceed, Proposals, always
+from engine.decode.policy.costs import MOST_ROWS, MachineCosts
+from engine.drafters.base import Drafter, Proceed, always
+from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
+from engine.drafters.sampler import Sampler
 from engine.models.loaded import LoadedModel
-from engine.rounds.machine_costs import MOST_ROWS, MachineCosts
 from engine.target.prompt_cache import chunk_size
 from engine.types import MAX_GAMMA, DecodingOptions, Round
 
@@ -36,38 +37,32 @@ PROMPT = 48
 OPTIONS = DecodingOptions(gamma=MAX_GAMMA, seed=1, max_tokens=10_000, analyse=False, phase_every=0)
 
 
-class _Told:
-    """Proposes as many tokens as it is told, whatever they are; or has another drafter do so."""
+class _Repeater(Drafter):
+    """Proposes the newest token as often as the target is to read rows."""
 
-    has_distribution = True  # nobody knows whether it will draw, so no pass is queued behind its rounds
     name = "measuring"
+    capabilities = DrafterCapabilities(samples=False)
 
     def __init__(self) -> None:
-        self.gamma = 0
+        self._gamma = 0
         self._newest = 0
 
     def ask(self, rows: int) -> None:
-        """Has the next round read so many rows."""
-        self.gamma = rows - 1
+        """Has the next round read this many rows."""
+        self._gamma = rows - 1
 
-    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+    def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
         """As in `Drafter`."""
-        self._newest = tokens[-1]
+        self._newest = context.tokens[-1]
         return True
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
         """As in `Drafter`."""
-        return Proposals.copied([self._newest] * min(self.gamma, limit), pen.vocab_size)
+        return sampler.copied([self._newest] * min(self._gamma, plan.length))
 
-    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+    def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         """As in `Drafter`."""
         self._newest = tokens[-1]
-
-    def prefetch(self) -> None:
-        """Nothing to start early."""
-
-    def finish(self) -> None:
-        """Nothing is kept on the device."""
 
 
 def measure(
@@ -81,15 +76,15 @@ def measure(
         return
     if any(rows not in costs.rows for rows in ROWS):
         yield from _measure_rows(target, costs, clock)
-    for member in getattr(drafter, "members", {"": drafter}).values():
-        if member is not None and member.has_distribution and member.name not in costs.steps:
+    for member in () if drafter is None else drafter.members.values():
+        if member.capabilities.samples and member.name not in costs.steps:
             yield from _measure_steps(target, member, costs, clock)
 
 
 def _measure_rows(target: LoadedModel, costs: MachineCosts, clock: Clock | None) -> Generator[None, None, None]:
-    told = _Told()
+    repeater = _Repeater()
     seen = defaultdict[int, list[float]](list)
-    for rows, finished in _rounds(target, told, OPTIONS, (*ROWS, *ROWS[:FEW]), told.ask, clock):
+    for rows, finished in _rounds(target, repeater, OPTIONS, (*ROWS, *ROWS[:FEW]), repeater.ask, clock):
         seen[rows].append(finished.milliseconds.total)
         yield
     costs.rows = {rows: _usual(times) for rows, times in seen.items()}

@@ -12,6 +12,9 @@ from typing import Any
 from engine import garbage
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
+from engine.decode.policy.adaptive import MARGIN, MOST_SAMPLED
+from engine.decode.policy.costs import KeptCosts, MachineCosts
+from engine.decode.policy.estimates import Cost, speed
 from engine.drafter_kinds import (
     DRAFTERS,
     HEAD,
@@ -32,8 +35,6 @@ from engine.mlx_import import require_device
 from engine.requests.bench import PeerToken
 from engine.requests.prove import Finding
 from engine.requests.train import HeldOut, Trained, TrainRequest
-from engine.rounds.draft_length import MARGIN, AutoGamma
-from engine.rounds.machine_costs import KeptCosts, MachineCosts
 from engine.serving.backend import Progress
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 
@@ -174,14 +175,14 @@ class MlxBackend:
         costs = self._costs_of(target)
         faster: dict[float, str] = {}
         for name in costs.steps:
-            alpha, extra = costs.usual_alpha(name), costs.extra(name, draws=True)
+            alpha, extra = costs.usual_alpha(name), costs.extra(name, samples=True)
             if name in DRAFTERS or alpha is None or extra is None:
                 continue
             with contextlib.suppress(DraftlightError, OSError, ValueError, RuntimeError):  # as of a disk that is gone
                 path = Path(name).expanduser()  # one that begins in the folder where a command was given means nothing now
                 is_another = path.is_absolute() and path.exists() and not path.samefile(target.path)
                 if is_another and self._kind_of(name).follows_text:
-                    faster[AutoGamma(extra, True, alpha).faster()] = name
+                    faster[max(speed([alpha] * MOST_SAMPLED, Cost(extra)))] = name
         most = max(faster, default=0.0)
         return [faster[most]] if most > 1 + MARGIN else []
 

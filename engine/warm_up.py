@@ -37,7 +37,7 @@ def warm_up(target: LoadedModel, drafter: Drafter | None = None) -> None:
     settings: list[DecodingOptions] = []
     if drafter is None:
         settings = [OPTIONS, FILTERED]
-    elif drafter.has_distribution:
+    elif drafter.capabilities.samples:
         settings = [OPTIONS.replace(rule=rule) for rule in RULES]
     model: Any = target.model
     for options in settings:

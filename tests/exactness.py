@@ -17,7 +17,7 @@ from engine import near_ties, noise_reference
 from engine.decoding import DecodingOptions, decode
 from engine.drafter_kinds import drafter_kind
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
-from engine.drafters.automatic import automatic
+from engine.drafters.automatic import Automatic
 from engine.drafters.base import Drafter
 from engine.models.block_model import BUILTIN_BLOCK
 from engine.models.head_model import BUILTIN_HEAD
@@ -84,7 +84,7 @@ def make_drafter(name: str, target: LoadedModel) -> Drafter | None:
     if name == "none":
         return None
     if name == "auto":
-        return automatic([make_drafter(member, target) for member in drafter_kind(name).members])
+        return Automatic([drafter for member in drafter_kind(name).members if (drafter := make_drafter(member, target))])
     if name in ("head", "head-alone"):
         return FeatureHead(BUILTIN_HEAD, target, name, copies=name == "head")
     if name in ("builtin-block", "block-alone"):

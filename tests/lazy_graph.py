@@ -12,13 +12,13 @@ from unittest.mock import patch
 
 from engine import acceptance, host
 from engine.decode import loop, verification
-from engine.drafters import base
+from engine.drafters import sampler
 
 
 @contextmanager
 def as_on_a_gpu() -> Iterator[None]:
     """Within this context, on whatever device MLX computes."""
     with ExitStack() as stack:
-        for module in (host, base, acceptance, loop, verification):
+        for module in (host, sampler, acceptance, loop, verification):
             stack.enter_context(patch.object(module, "computes_on_host", lambda: False))
         yield

@@ -8,33 +8,27 @@ from typing import Any
 import mlx.core as mx
 
 from engine.drafter_kinds import LoadedDrafter
-from engine.drafters.base import DraftPen, Proceed, Proposals, always
-from engine.target.distribution import OneHot
+from engine.drafters.base import Drafter, Proceed, always
+from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
+from engine.drafters.sampler import Sampler
 
 
-class Echo:
+class Echo(Drafter):
     """Proposes the newest token once more."""
 
     name = "echo"
-    has_distribution = False
+    capabilities = DrafterCapabilities(samples=False)
     newest = 0
 
-    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
-        self.newest = tokens[-1]
+    def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
+        self.newest = context.tokens[-1]
         return True
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        tokens = mx.array([self.newest], dtype=mx.int32)
-        return Proposals(tokens, OneHot(tokens, pen.vocab_size))
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+        return sampler.copied([self.newest])
 
-    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+    def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         self.newest = tokens[-1]
-
-    def prefetch(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        pass
 
 
 def build(name: str, target: Any, load: Callable[[], Any]) -> LoadedDrafter:

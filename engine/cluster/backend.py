@@ -13,6 +13,8 @@ from typing import Any
 
 from engine.cluster.hosts import Cluster, cluster_of
 from engine.cluster.signs import NAP
+from engine.decode.context import DecodeContext
+from engine.decode.outcome import RoundOutcome
 from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, MemoryNeed
 from engine.mlx_backend import MlxBackend

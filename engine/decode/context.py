@@ -13,9 +13,9 @@ from engine.types import DecodingOptions
 if TYPE_CHECKING:  # whoever asks for an answer need not have imported MLX
     import mlx.core as mx
 
+    from engine.decode.policy.costs import MachineCosts
     from engine.drafters.base import Drafter
     from engine.models.loaded import LoadedModel
-    from engine.rounds.machine_costs import MachineCosts
 
 
 @dataclass(frozen=True)

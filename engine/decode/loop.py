@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import mlx.core as mx
 
@@ -20,49 +18,26 @@ from engine.acceptance import RoundNoise
 from engine.decode.answer import Answer, Appended
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.decode.target_session import TargetSession
+from engine.decode.policy.adaptive import AdaptivePolicy
+from engine.decode.policy.fixed import FixedPolicy
+from engine.decode.target_session import Scored, TargetSession
 from engine.decode.timer import RoundTimer
 from engine.decode.verification import verifier
 from engine.drafter_kinds import NO_DRAFTER
-from engine.drafters.base import (
-    Drafter,
-    DraftPen,
-    Proposals,
-    begin_with,
-    listener_of,
-    sets_own_length,
-    statistics_of,
-)
+from engine.drafters.base import Drafter
+from engine.drafters.draft import Draft, DraftContext, DraftPlan, DraftTree, Estimate
+from engine.drafters.sampler import Sampler
 from engine.errors import DraftlightError
-from engine.host import computes_on_host, on_host
+from engine.host import computes_on_host
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
 from engine.noise import NoiseSource
-from engine.rounds.draft_length import AutoGamma, FixedGamma
-from engine.rounds.drafter_choice import DrafterChoice
 from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
 from engine.target.distribution import Shaper
-from engine.types import MAX_GAMMA, SEED_LIMIT, DrafterStatistics, Outlook, Round
+from engine.types import SEED_LIMIT, Round
 
 CLEAR_CACHE_EVERY = 256
 """Rounds after which MLX's pool of freed buffers is given back, as mlx-lm does."""
-
-
-class Draft(NamedTuple):
-    """The outcome of drafting in one round.
-
-    Attributes:
-        proposals: None in a plain round.
-        chances: the drafter's own probability that each of the first proposals is right.
-        proposer: the one of several drafters that proposed.
-        outlook: the estimates behind an automatic gamma's decision.
-    """
-
-    proposals: Proposals | None = None
-    chances: Sequence[float] = ()
-    statistics: DrafterStatistics | None = None
-    proposer: str | None = None
-    outlook: Outlook | None = None
 
 
 class DecodeLoop:
@@ -94,7 +69,7 @@ class DecodeLoop:
         self._shaper = Shaper(self._options, _known_ids(loaded, self._target.vocab_size))
         self._noise = NoiseSource(seed, self._target.vocab_size)
         self._verifier = verifier(self._shaper, options.analyse)
-        self._gamma = self._new_gamma()
+        self._policy = self._new_policy()
         self._index = 0
         self._started = 0.0
 
@@ -152,18 +127,20 @@ class DecodeLoop:
             self._control.on_prefill(done, total)
             return not self._control.stopped
 
-        if not self._target.read_prompt(self._answer.tokens, listener_of(self._drafter), proceed):
+        if self._drafter is not None and not self._start(self._drafter):
             return False
-        return self._drafter is None or self._start(self._drafter)
+        self._target.follow_with(self._drafter)
+        return self._target.read_prompt(self._answer.tokens, self._drafter, proceed)
 
     def _start(self, drafter: Drafter) -> bool:
-        """Has a drafter read all committed tokens. Returns False if that was cancelled."""
+        """Has a drafter follow the text. Returns False if that was cancelled."""
 
         def proceed(done: int, total: int) -> bool:
             """Goes on until a stop is asked for."""
             return not self._control.stopped
 
-        return begin_with(drafter, self._answer.tokens, self._options.kv_bits, proceed)
+        context = DraftContext(self._target.target, self._answer.tokens, self._target.read, self._options.kv_bits)
+        return drafter.start(context, proceed)
 
     def _apply_changes(self) -> bool:
         """Takes over what was requested. Returns False once the answer is to end.
@@ -177,7 +154,8 @@ class DecodeLoop:
         drafter = changes.get("drafter", self._drafter)
         has_caught_up = True
         if drafter is not None and drafter is not self._drafter:
-            self._target.prepare_for(listener_of(drafter), self._answer.tokens)
+            self._target.require_rollback()
+            self._target.drop_prefetched()
             has_caught_up = self._start(drafter)
             drafter = drafter if has_caught_up else self._drafter
         if options != self._options or drafter is not self._drafter:
@@ -185,7 +163,8 @@ class DecodeLoop:
             if drafter is not self._drafter and self._drafter is not None:
                 self._drafter.finish()
             self._options, self._drafter = options, drafter
-            self._gamma = self._new_gamma()
+            self._target.follow_with(drafter)
+            self._policy = self._new_policy()
         return has_caught_up
 
     # A round
@@ -197,14 +176,14 @@ class DecodeLoop:
         was_prefetched = self._target.has_prefetched
 
         noise = self._verifier.noise(self._noise, position)
-        draft = self._draft(noise)
-        proposals = draft.proposals
+        plan, draft = self._draft(noise)
+        proposals = draft.tree if draft.tree.size else None
         if proposals is None:
             noise = self._verifier.plain_noise(self._noise, position)
-        timer.drafted(None if proposals is None else proposals.tokens)
+        timer.drafted(None if proposals is None else proposals.drafted)
 
         self._target.time_communication(timer.is_staged)
-        scored = self._target.score(self._inputs(proposals), listener_of(self._drafter))
+        scored = self._target.score(draft.tree)
         if timer.is_staged or computes_on_host():
             self._control.waits()
             mx.async_eval(scored.logits)  # the CPU back-end takes few operations at a time, and has the caller wait for the rest
@@ -213,7 +192,7 @@ class DecodeLoop:
             timer.communication = self._target.take_communication()
 
         self._verifier.prepare(options, scored.logits, proposals, noise)
-        drafted = None if proposals is None else proposals.tokens
+        drafted = None if proposals is None else proposals.drafted
         p = self._shaper.shape(scored.logits, self._answer.tokens, drafted, lazy=proposals is None)
         if p.is_known:
             self._control.resumes()
@@ -231,27 +210,32 @@ class DecodeLoop:
         if appended.finish is not None:  # there is no next round, and this one has waited for its pass
             timer.prefetching = 0.0
             self._clock.take_waited()
-        self._commit(appended, scored.features)
-        outcome = self._report(draft, verdict, appended, timer, was_prefetched)
-        self._gamma.observe(outcome.round, draft.chances)
+        self._commit(verdict.path[: len(appended.kept)], appended, scored)
+        outcome = self._report(plan, draft, verdict, appended, timer, was_prefetched)
+        self._policy.update(outcome.round, draft)
         self._index += 1
         if self._index % CLEAR_CACHE_EVERY == 0:
             mx.clear_cache()
         return outcome
 
-    def _commit(self, appended: Appended, features: mx.array | None) -> None:
-        """Takes rejected tokens out of the caches, and queues the drafter's next step before anything is reported."""
-        length = len(self._answer.tokens)
-        self._target.commit(length - 1)
-        self._noise.forget_before(length)
+    def _commit(self, path: Sequence[int], appended: Appended, scored: Scored) -> None:
+        """Takes rejected nodes out of the caches, and queues the drafter's next step before anything is reported."""
+        self._target.commit(path)
+        self._noise.forget_before(len(self._answer.tokens))
         if self._drafter is not None:
-            kept = appended.kept
-            self._drafter.observe(kept, None if features is None else features[: len(kept)])
-            if appended.finish is None and self._will_draft():
+            self._drafter.commit(path, appended.kept, scored.hidden_states_of(path))
+            # In a staged round a step that is queued before would not be timed.
+            if appended.finish is None and self._policy.is_drafting and not self._is_staged(self._index + 1):
                 self._drafter.prefetch()
 
     def _report(
-        self, draft: Draft, verdict: EvaluatedRound, appended: Appended, timer: RoundTimer, was_prefetched: bool
+        self,
+        plan: DraftPlan,
+        draft: Draft,
+        verdict: EvaluatedRound,
+        appended: Appended,
+        timer: RoundTimer,
+        was_prefetched: bool,
     ) -> RoundOutcome:
         """Returns the round as others see it, and what its analysis needs."""
         emitted, described = bare(verdict, appended.kept, self._answer.text)
@@ -270,7 +254,7 @@ class DecodeLoop:
             text=appended.text,
             finish=appended.finish,
             drafter_statistics=draft.statistics,
-            outlook=draft.outlook,
+            outlook=plan.outlook,
             proposer=draft.proposer,
             queued=was_prefetched,
         )
@@ -279,71 +263,34 @@ class DecodeLoop:
         sight, text_of = Sight.of(verdict, self._shaper.greedy), self._answer.text.text_of
         return RoundOutcome(finished, partial(analysed, finished, sight, self._options, text_of))
 
-    def _inputs(self, proposals: Proposals | None) -> mx.array:
-        """Returns the target's inputs, (rows,) int32: the newest token and the proposals."""
-        newest = [self._answer.newest]
-        if proposals is None:
-            return mx.array(newest, dtype=mx.int32)
-        drafted = on_host(proposals.tokens)
-        if drafted is None:
-            return mx.concatenate([mx.array(newest, dtype=mx.int32), proposals.tokens])
-        return mx.array(newest + drafted.tolist(), dtype=mx.int32)
-
     def _is_staged(self, index: int) -> bool:
         every = self._options.phase_every
         return every > 0 and index % every == every - 1
 
     # Drafting
 
-    def _draft(self, noise: RoundNoise) -> Draft:
-        limit = self._limit()
-        if self._drafter is None:
-            return Draft()
-        if limit < 1:
-            return Draft(outlook=self._outlook(None))
-        worth = self._gamma if isinstance(self._gamma, AutoGamma) else None
-        chooser = self._gamma if isinstance(self._gamma, DrafterChoice) else None
-        expected = limit if worth is None and chooser is None else 1
-        tokens, vocab_size = self._answer.tokens, self._target.vocab_size
-        pen = DraftPen(self._shaper, self._options.rule, noise, tokens, vocab_size, worth, expected, chooser)
-        proposals = self._drafter.propose(pen.limit_of(self._drafter, limit), pen)
-        proposer = getattr(self._drafter, "proposer", None) if proposals is not None else None
-        return Draft(proposals, pen.chances, statistics_of(self._drafter), proposer, self._outlook(proposals))
+    def _draft(self, noise: RoundNoise) -> tuple[DraftPlan, Draft]:
+        """Returns the plan of the round, and the tree that the drafter proposes; the root alone in a plain round."""
+        room = self._answer.room - 1  # the round's own token needs room, too
+        vocab_size = self._target.vocab_size
+        plan, estimates = DraftPlan(None), dict[str, Estimate]()
+        if self._drafter is not None:
+            if room >= 1:
+                estimates |= self._drafter.estimates(room)
+            plan = self._policy.plan(estimates, room)
+        if self._drafter is None or plan.drafter is None:
+            statistics = next(iter(estimates.values())).statistics if len(estimates) == 1 else None
+            return plan, Draft(DraftTree.plain(self._answer.newest, vocab_size), statistics=statistics)
+        sampler = Sampler(self._shaper, self._options.rule, noise, self._answer.tokens, vocab_size, plan, self._policy)
+        return plan, self._drafter.propose(plan, sampler)
 
-    def _outlook(self, proposals: Proposals | None) -> Outlook | None:
-        """Returns the estimates behind the decision, and another reason for a plain round where there is one."""
-        found = self._gamma.outlook()
-        if found is None:
-            return None
-        if proposals is not None:
-            return replace(found, skipped=None)
-        return replace(found, skipped="last" if self._answer.room < 2 else found.skipped)
-
-    def _limit(self) -> int:
-        """Returns how many proposals may be asked for: the round's own token needs room, too."""
-        is_free = self._options.gamma == "auto" and sets_own_length(self._drafter)
-        return min(MAX_GAMMA if is_free else self._gamma.choose(), self._answer.room - 1)
-
-    def _will_draft(self) -> bool:
-        """Returns whether to queue the next round's first draft step. In a staged round it would not be timed."""
-        return self._limit() >= 1 and not self._gamma.rests and not self._is_staged(self._index + 1)
-
-    def _new_gamma(self) -> FixedGamma | AutoGamma | DrafterChoice:
-        gamma = self._options.gamma
-        members = getattr(self._drafter, "members", None)
-        if members is not None:
-            return DrafterChoice({name: self._lengths(member) for name, member in members.items()}, gamma)
-        return self._lengths(self._drafter) if gamma == "auto" else FixedGamma(gamma)
-
-    def _lengths(self, drafter: Drafter | None) -> AutoGamma:
-        """Returns the estimator of a drafter's best draft length, with what earlier answers and measurements showed of it."""
-        if drafter is None:
-            return AutoGamma()
-        draws = drafter.has_distribution
-        if self._costs is None:
-            return AutoGamma(draws=draws)
-        alpha = self._costs.alpha(drafter.name, self._options.temperature)
-        return AutoGamma(self._costs.extra(drafter.name, draws), draws, alpha)
+    def _new_policy(self) -> FixedPolicy | AdaptivePolicy:
+        """Returns the policy for the drafter and the options in force."""
+        gamma, members = self._options.gamma, {} if self._drafter is None else self._drafter.members
+        if gamma != "auto" and len(members) <= 1:
+            return FixedPolicy(gamma)
+        capabilities = {name: member.capabilities for name, member in members.items()}
+        return AdaptivePolicy(capabilities, gamma, self._costs, self._options.temperature)
 
 
 def _known_ids(loaded: LoadedModel | None, vocab_size: int) -> mx.array | None:

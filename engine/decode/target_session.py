@@ -1,4 +1,4 @@
-"""The target of one answer: its cache, the pass that is queued ahead, and the features that a drafter reads."""
+"""The target of one answer: its cache, the pass that is queued ahead, and the hidden states that a drafter reads."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 
 from engine.clock import Clock
-from engine.drafters.base import Listener, Proceed, hearing
+from engine.drafters.base import Drafter, Proceed, reading
+from engine.drafters.draft import DraftTree
 from engine.models.loaded import LoadedModel
 from engine.target import prompt_cache as caches
+from engine.target.layer_taps import Taps, tap
 from engine.target.quantised_cache import make_quantised_cache
 
 
@@ -18,16 +20,23 @@ class Scored(NamedTuple):
     """One forward pass of the target.
 
     Attributes:
-        logits: (rows, vocab), after each input.
-        features: (rows, width) of the same pass for a drafter that reads them, else None.
+        logits: (nodes, vocab), after each node of the tree.
+        hidden_states: (nodes, layers x hidden) of the same pass for a drafter that reads them, else None.
     """
 
     logits: mx.array
-    features: mx.array | None
+    hidden_states: mx.array | None
+
+    def hidden_states_of(self, path: Sequence[int]) -> mx.array | None:
+        """Returns (len(path), layers x hidden) of these nodes, lazy."""
+        if self.hidden_states is None:
+            return None
+        is_chain = list(path) == list(range(len(path)))
+        return self.hidden_states[: len(path)] if is_chain else self.hidden_states[mx.array(list(path))]
 
 
 class TargetSession:
-    """Reads the prompt, scores the inputs of each round and takes rejected ones back.
+    """Reads the prompt, scores the tree of each round and takes rejected nodes back.
 
     Args:
         target: a LoadedModel, or a bare mlx-lm style module.
@@ -54,6 +63,8 @@ class TargetSession:
         self._clock = clock
         self._can_prefetch = caches.can_hide(self._cache)
         self._prefetched: mx.array | None = None  # (1, vocab) logits
+        self._taps: Taps | None = None
+        self._read = 0  # committed tokens that the cache holds
         self._links: Any = getattr(self._model, "links", None)  # of a split target: what times its communication
         self.vocab_size = caches.logits_width(self._model)
 
@@ -72,35 +83,47 @@ class TargetSession:
         """Raises DraftlightError if the cache cannot take tokens back."""
         caches.require_rollback(self._cache, "target")
 
-    def read_prompt(self, prompt: Sequence[int], listener: Listener | None, proceed: Proceed) -> bool:
-        """Reads all but the last prompt token; the first round verifies from there. Returns False if `proceed` cancelled it."""
-        read = caches.cache_length(self._cache) or 0
-        if listener is not None:
-            listener.listen(self._target, prompt)
-            proceed = hearing(listener, proceed, read)
+    @property
+    def target(self) -> LoadedModel | Callable[..., mx.array]:
+        """The model as it was given."""
+        return self._target
+
+    @property
+    def read(self) -> int:
+        """The number of tokens that the cache holds."""
+        return caches.cache_length(self._cache) or 0
+
+    def follow_with(self, drafter: Drafter | None) -> None:
+        """Keeps from now on the hidden states that this drafter reads."""
+        layers = () if drafter is None else drafter.capabilities.hidden_layers
+        self._taps = tap(self._model, layers) if layers else None
+
+    def read_prompt(self, prompt: Sequence[int], drafter: Drafter | None, proceed: Proceed) -> bool:
+        """Reads all but the last prompt token; the first round scores from there. Returns False if `proceed` cancelled it."""
+        read = self.read
+        if drafter is not None and self._taps is not None:
+            proceed = reading(drafter, self._taps, proceed, read)
         if not caches.read_prompt(self._model, self._cache, prompt[read:-1], proceed):
             return False
-        caches.check_cache(self._cache, len(prompt) - 1, "target")
+        self._read = len(prompt) - 1
+        caches.check_cache(self._cache, self._read, "target")
         caches.mark(self._cache)
         caches.watch(self._cache)
         return True
 
-    def prepare_for(self, listener: Listener | None, tokens: Sequence[int]) -> None:
-        """A drafter joins in mid-answer: a listener learns the text, and a pass that was queued without it is dropped."""
-        self.require_rollback()
-        if listener is not None:
-            listener.listen(self._target, tokens)
+    def drop_prefetched(self) -> None:
+        """Forgets a pass that was queued ahead, as where a drafter joins in mid-answer."""
         self._prefetched = None
         self._clock.take_waited()
 
-    def score(self, inputs: mx.array, listener: Listener | None) -> Scored:
-        """Runs the target on (rows,) inputs: the newest token and the proposals. A pass that was queued for them is used."""
+    def score(self, tree: DraftTree) -> Scored:
+        """Runs the target on the nodes of a tree. A pass that was queued for its root is used."""
         prefetched, self._prefetched = self._prefetched, None
         if prefetched is not None:
             caches.show_newest(self._cache)
             return Scored(prefetched, None)
-        logits = self._model(inputs[None], cache=self._cache)[0]
-        return Scored(logits, None if listener is None else listener.take_features())
+        logits = self._model(tree.tokens[None], cache=self._cache)[0]
+        return Scored(logits, None if self._taps is None else self._taps.take())
 
     @property
     def has_prefetched(self) -> bool:
@@ -130,9 +153,11 @@ class TargetSession:
         self._clock.count_ahead(took)
         return took
 
-    def commit(self, length: int) -> None:
-        """Keeps the first `length` tokens in the cache: the committed ones less the newest."""
-        caches.trim_to(self._cache, length, "target")
+    def commit(self, path: Sequence[int]) -> None:
+        """Keeps the rows of these nodes of the tree, from the root on. So far the caches keep beginnings of chains only."""
+        assert list(path) == list(range(len(path))), "a path beside the first branch needs its rows moved"
+        self._read += len(path)
+        caches.trim_to(self._cache, self._read, "target")
 
     def mark(self) -> None:
         """Notes the state at the end of an answer, which a later one may go back to."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine import near_ties
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest, make_for_verdict
-from engine.drafters.base import Proposals
+from engine.drafters.draft import DraftTree
 from engine.host import computes_on_host
 from engine.noise import NoiseSource, check_drawn
 from engine.noise_reference import Stream
@@ -39,7 +39,7 @@ class Verification:
     """
 
     p: Distribution
-    proposals: Proposals | None
+    proposals: DraftTree | None
     judgement: Judgement
     margins: Margins | None = None
     others: OtherDraws | HostDraws | None = None
@@ -49,7 +49,7 @@ class Verification:
         judgement, proposals, p = self.judgement, self.proposals, self.p
         arrays = [judgement.accepted, judgement.token]
         if proposals is not None:
-            arrays.append(proposals.tokens)
+            arrays.append(proposals.drafted)
         if not analyse:
             return arrays
         arrays += [array for array in (p.logits, p.unfiltered) if array is not None]
@@ -84,10 +84,10 @@ class Verifier:
         """Returns the same for a round without proposals, whose draw stays in the graph so that more can be queued behind it."""
         return RoundNoise(source, position, lazy=True)
 
-    def prepare(self, options: DecodingOptions, logits: mx.array, proposals: Proposals | None, noise: RoundNoise) -> None:
+    def prepare(self, options: DecodingOptions, logits: mx.array, proposals: DraftTree | None, noise: RoundNoise) -> None:
         """May make what the verdict needs besides the (rows, vocab) logits, while these are being computed."""
 
-    def verify(self, options: DecodingOptions, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Verification:
+    def verify(self, options: DecodingOptions, p: Distribution, proposals: DraftTree | None, noise: RoundNoise) -> Verification:
         """Judges proposals under the rule of `options`; without any, draws the plain token."""
         judgement = self._judge(options, p, proposals, noise)
         verification = Verification(p, proposals, judgement)
@@ -104,7 +104,7 @@ class Verifier:
         """Returns the verdict as host values, once the arrays have been evaluated."""
         judgement, proposals = verification.judgement, verification.proposals
         accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]
-        drafted = [] if proposals is None else _integers(proposals.tokens)
+        drafted = [] if proposals is None else _integers(proposals.drafted)
         check_drawn([*drafted, token])
         return EvaluatedRound(
             position,
@@ -119,14 +119,14 @@ class Verifier:
             verification.others,
         )
 
-    def _judge(self, options: DecodingOptions, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Judgement:
+    def _judge(self, options: DecodingOptions, p: Distribution, proposals: DraftTree | None, noise: RoundNoise) -> Judgement:
         if proposals is None:
             draws = likeliest(p) if self._shaper.greedy else noise.shared(p)
             return Judgement(mx.array(0), draws[0], mx.zeros((0,)), draws=draws)
         judge = greedy if self._shaper.greedy else JUDGES[options.rule]
-        return judge(p, proposals.q, proposals.tokens, noise)
+        return judge(p, proposals.q, proposals.drafted, noise)
 
-    def _draws_shared(self, options: DecodingOptions, proposals: Proposals | None) -> bool:
+    def _draws_shared(self, options: DecodingOptions, proposals: DraftTree | None) -> bool:
         """Returns whether the target's tokens are draws with the shared noise."""
         return not self._shaper.greedy and (proposals is None or options.rule in INVARIANT_RULES)
 
@@ -137,14 +137,14 @@ class Verifier:
 class HostVerifier(Verifier):
     """The same where numpy judges: prepares beside the target's pass, and leaves to the analysis what no verdict needs."""
 
-    def prepare(self, options: DecodingOptions, logits: mx.array, proposals: Proposals | None, noise: RoundNoise) -> None:
+    def prepare(self, options: DecodingOptions, logits: mx.array, proposals: DraftTree | None, noise: RoundNoise) -> None:
         """Makes noise, coins and the drafter's weights."""
         if self._draws_shared(options, proposals) and not self._shaper.filters:
             noise.prepare("shared", 0, int(logits.shape[0]), logits, "verify")
         if proposals is not None and not self._shaper.greedy and options.rule in RATIO_RULES:
             make_for_verdict(proposals.q, noise)
 
-    def verify(self, options: DecodingOptions, p: Distribution, proposals: Proposals | None, noise: RoundNoise) -> Verification:
+    def verify(self, options: DecodingOptions, p: Distribution, proposals: DraftTree | None, noise: RoundNoise) -> Verification:
         """Judges in numpy; draws for other rules are left to `evaluated`."""
         judgement = self._judge(options, p, proposals, noise)
         is_wanted = self._analyse and self._draws_shared(options, proposals)

@@ -1,15 +1,30 @@
-"""Drafters: whatever proposes tokens. A new one is a file here and a line in `engine.drafter_kinds`.
+"""Drafters: everything that proposes tokens. A new one is a file here and a line in `engine.drafter_kinds`.
 
-`base` holds the interface and the pen that draws for a drafter. Does not live here: judging, rules and noise, of which a drafter
-knows nothing, and the weights of a head (`engine.models.head_model`) or block
+`base` holds the interface, `sampler` samples for a drafter. Does not live here: judging, rules and noise, of which a drafter
+knows nothing, how many tokens pay (`engine.decode.policy`), and the weights of a head (`engine.models.head_model`) or block
 (`engine.models.block_model`).
 """
 
-from engine.drafters.base import Drafter, DraftPen, Proposals
+from engine.drafters.base import Drafter
 from engine.drafters.block import BlockDrafter
+from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan, DraftTree
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.feature_head import FeatureHead
 from engine.drafters.ngram import NGram
 from engine.drafters.ngram_mod import NGramMod
+from engine.drafters.sampler import Sampler
 
-__all__ = ["BlockDrafter", "DraftModel", "DraftPen", "Drafter", "FeatureHead", "NGram", "NGramMod", "Proposals"]
+__all__ = [
+    "BlockDrafter",
+    "Draft",
+    "DraftContext",
+    "DraftModel",
+    "DraftPlan",
+    "DraftTree",
+    "Drafter",
+    "DrafterCapabilities",
+    "FeatureHead",
+    "NGram",
+    "NGramMod",
+    "Sampler",
+]

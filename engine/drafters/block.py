@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy as np
 
 from engine.drafter_kinds import BLOCK, LoadedDrafter
 from engine.drafters.alignment import doubts, in_targets_type
-from engine.drafters.base import DraftPen, Proposals
+from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
+from engine.drafters.sampler import Sampler
 from engine.host import on_host
 from engine.models.block_model import BUILTIN_BLOCK, Attend, BlockModel, load_block
 from engine.models.loaded import LoadedModel
@@ -36,7 +37,7 @@ class BlockDrafter(FeatureDrafter):
     Row t stands for the target's features at position t; the anchor, the newest token, has none yet.
 
     How many slots a block gets is known before any of its tokens is drawn: gamma's, or where that is automatic as many as the
-    rounds before made use of. The draft may end before that, after any token, by the pen's judgement of the chances so far, or
+    rounds before made use of. The draft may end before that, after any token, by the policy's judgement of the chances so far, or
     where a confidence head doubts the next slot; a token that was drawn is never dropped.
 
     Args:
@@ -60,14 +61,14 @@ class BlockDrafter(FeatureDrafter):
 
     # Rounds
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`. None while the newest features are not known and nothing can be copied, or where the confidence head
-        doubts the first slot already."""
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+        """As in `Drafter`. Nothing while the newest features are not known and nothing can be copied, or where the confidence
+        head doubts the first slot already."""
         config = self._block.config
-        limit = min(limit, config.max_position_embeddings - len(self._committed))
-        self.statistics = None
-        wanted = min(self._wanted(), pen.drawable) if pen.is_free else config.most_drafted
-        drawable = min(limit, wanted) if self._is_ready and pen.begins() else 0
+        limit = min(plan.length, config.max_position_embeddings - len(self._committed))
+        self._statistics = None
+        wanted = min(self._wanted() if sampler.is_adaptive else config.most_drafted, sampler.remaining)
+        drawable = min(limit, wanted) if self._is_ready else 0
         self._slots = 0
         if drawable:
             self._slots = config.block_size if config.whole_blocks else drawable + (not config.anchor_predicts)
@@ -78,31 +79,31 @@ class BlockDrafter(FeatureDrafter):
         for step in range(limit):
             copied, share = self._copy_after(drafted)
             is_known = False
-            if copied is not None and share >= SURE and pen.places and (step or pen.length(self.copies(limit)) != 0):
-                before, is_known = pen.place(copied, share), True
+            if copied is not None and share >= SURE and sampler.may_place:
+                before, is_known = sampler.place(copied, share), True
             elif step < drawable:
                 filled = filled or self._fill()
                 slot = step if config.anchor_predicts else step + 1
                 hidden, logits = filled[0][slot], filled[1][slot]
-                if pen.is_free and not self._block.is_confident(hidden, before):
+                if sampler.is_adaptive and not self._block.is_confident(hidden, before):
                     break
                 logits, columns, state = self._block.walk(slot, logits, hidden, before, state)
                 if copied is not None:
                     if columns is not None and columns is not self._block.target_ids and on_host(columns) is None:
                         # Chosen in the lazy graph: to look which they are would be a synchronisation.
-                        logits, columns = onto_target_ids(logits[None], pen.vocab_size, columns)[0], None
-                    logits, columns = self._with_copy(logits, columns, copied, share, pen.inverse_temperature)
-                before = pen.draw(logits, columns)
+                        logits, columns = onto_target_ids(logits[None], sampler.vocab_size, columns)[0], None
+                    logits, columns = self._with_copy(logits, columns, copied, share, sampler.inverse_temperature)
+                before = sampler.sample(logits, columns)
             else:
                 break
-            if step + 1 == limit or not pen.goes_on():
+            if step + 1 == limit or not sampler.should_continue():
                 break
-            drafted = self._with_drafted(drafted, before, is_known or pen.looks)
-        return pen.proposals()
+            drafted = self._with_drafted(drafted, before, is_known or sampler.evaluates_tokens)
+        return sampler.draft(self._statistics)
 
-    def observe(self, tokens: Any, features: Any = None) -> None:
+    def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         """As in `FeatureDrafter`."""
-        super().observe(tokens, features)
+        super().commit(path, tokens, hidden_states)
         if self._slots:
             self._accepted = STEADY * self._accepted + (1 - STEADY) * max(0, len(tokens) - 1)
 

@@ -10,7 +10,9 @@ from typing import Any
 import mlx.core as mx
 
 from engine.drafter_kinds import LoadedDrafter
-from engine.drafters.base import DraftPen, Proceed, Proposals, always
+from engine.drafters.base import Drafter, Proceed, always
+from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
+from engine.drafters.sampler import Sampler
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import check_pair
@@ -29,7 +31,7 @@ from engine.target.prompt_cache import (
 from engine.target.quantised_cache import make_quantised_cache
 
 
-class DraftModel:
+class DraftModel(Drafter):
     """An ordinary mlx-lm model as drafter: any pair with one vocabulary works.
 
     Args:
@@ -41,8 +43,7 @@ class DraftModel:
         DraftlightError: the model's cache cannot be rolled back.
     """
 
-    has_distribution = True
-    sets_own_length = True  # asks the pen after each token
+    capabilities = DrafterCapabilities(samples=True, sets_own_length=True)
 
     def __init__(self, model: LoadedModel | Callable[..., mx.array], name: str = "", target_ids: mx.array | None = None) -> None:
         self._model: Any = model
@@ -59,13 +60,9 @@ class DraftModel:
         self._chunk = chunk_size(self._model)
         self._largest_id = None if self._target_ids is not None else logits_width(self._model) - 1
 
-    def keep_keys_in(self, kv_bits: int | None) -> None:
-        """As in `Drafter`. A model that cannot have such a cache keeps full precision: its proposals are judged all the same."""
-        if kv_bits != self._kv_bits:
-            self._kv_bits = kv_bits
-            self._reset()
-
     def _empty_cache(self) -> list[Any]:
+        """Returns a cache of the target's precision, or of full precision if the model cannot have such a one: its proposals are
+        judged all the same."""
         if self._kv_bits is not None:
             with contextlib.suppress(DraftlightError):
                 return make_quantised_cache(self._model, self._kv_bits, self.name)
@@ -78,9 +75,13 @@ class DraftModel:
         self._ahead = 0  # drafted tokens in the cache
         self._queued: mx.array | None = None
 
-    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+    def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
         """As in `Drafter`; what the cache already holds of the tokens is not read again, and nothing of a text that is too
         long to draft for."""
+        if context.kv_bits != self._kv_bits:
+            self._kv_bits = context.kv_bits
+            self._reset()
+        tokens = context.tokens
         self._ahead, self._queued = 0, None
         common = 0
         while common < min(self._read, len(tokens) - 1) and self._committed[common] == tokens[common]:
@@ -97,22 +98,23 @@ class DraftModel:
         watch(self._cache)
         return True
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`; a lazy chain of steps, unless the pen may stop it. While drafting rests nothing is read."""
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+        """As in `Drafter`; a lazy chain of steps, unless the policy may end it."""
+        limit = min(plan.length, sampler.remaining)
         if self._context_length is not None:
             limit = min(limit, self._context_length - len(self._committed))
-        if limit < 1 or not pen.begins():
-            return None
+        if limit < 1:
+            return sampler.draft()
         logits = self._first_step()
         for step in range(limit):
-            token = pen.draw(logits, self._target_ids)
-            if step + 1 == limit or not pen.goes_on():
+            token = sampler.sample(logits, self._target_ids)
+            if step + 1 == limit or not sampler.should_continue():
                 break
             logits = self._step(token)
             self._ahead += 1
-        return pen.proposals()
+        return sampler.draft()
 
-    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+    def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         """As in `Drafter`. Drafted tokens that were kept stay in the cache."""
         kept = min(self._ahead, len(tokens) - 1)
         # A proposal that stands at the place of a correction differs from it, so what was kept is a common prefix.

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import KVCache
 
-from engine.drafters.base import DraftPen, Proceed, Proposals, always, hearing
+from engine.drafters.base import Drafter, Proceed, always, reading
+from engine.drafters.draft import DraftContext, DrafterCapabilities, Estimate
 from engine.drafters.lookup import Lookup, Odds
 from engine.host import on_host
 from engine.models.loaded import LoadedModel
-from engine.target.layer_taps import Taps, tap
+from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, read_prompt, trim_to
 from engine.target.shared_prefix import common_prefix
 from engine.types import DrafterStatistics
@@ -59,7 +60,7 @@ class FeatureModel(Protocol):
         """(rows, hidden) that are kept of tapped outputs (rows, taps x hidden)."""
 
 
-class FeatureDrafter:
+class FeatureDrafter(Drafter):
     """A drafter that follows a text with the target's features, one fused row for each position but the newest token's, and that
     knows where the latest tokens stood before.
 
@@ -77,18 +78,15 @@ class FeatureDrafter:
         DraftlightError: it does not fit the target.
     """
 
-    has_distribution = True
-    sets_own_length = True  # asks the pen after each token
-
     def __init__(self, model: FeatureModel, caches: int, target: Any, name: str, copies: bool) -> None:
         self.name = name
-        self.statistics: DrafterStatistics | None = None
+        self.capabilities = DrafterCapabilities(True, copies, True, tuple(model.config.taps))
+        self._statistics: DrafterStatistics | None = None
         self._lookup = Lookup() if copies else None
         self._model, self._cache_count = model, caches
         self._never_copied: frozenset[int] = frozenset()
         """The marks between turns: they stand in every conversation and in no answer."""
         self._target: Any = None
-        self._taps: Taps | None = None
         self._reset()
         if target is not None:
             self._bind(target)
@@ -111,7 +109,7 @@ class FeatureDrafter:
                 self._never_copied = frozenset(target.tokenizer.special) - target.eos_ids
             target = target.model
         if target is not self._target:
-            self._taps = tap(target, self._model.config.taps)
+            tap(target, self.capabilities.hidden_layers)  # a target without these layers is refused at once
             self._meet(target)
             self._target = target
             self._reset()
@@ -119,21 +117,13 @@ class FeatureDrafter:
     def _meet(self, model: Any) -> None:
         """Takes from another target, an mlx-lm model, what is needed of it."""
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`."""
-        raise NotImplementedError
-
-    def prefetch(self) -> None:
-        """As in `Drafter`."""
-
     # What the target reads
 
-    def listen(self, target: Any, tokens: Sequence[int]) -> None:
-        """Before the target reads a text (prompt or all committed tokens): which target it is, and which text.
-
-        Rows of a common beginning stay.
-        """
-        self._bind(target)
+    def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
+        """As in `Drafter`. Rows of a common beginning stay. What the target read before, it reads once more for this drafter
+        unless the rows of it are there."""
+        self._bind(context.target)
+        tokens = context.tokens
         shared = common_prefix(self._committed, tokens)
         self._committed = list(tokens)
         self._keep_rows(max(0, min(self._rows, shared, len(tokens) - 1)))
@@ -141,40 +131,28 @@ class FeatureDrafter:
         self._odds = Odds()
         if self._lookup is not None:
             self._lookup.restart(tokens)
-
-    def take_features(self) -> mx.array:
-        """(rows, taps x hidden) of the target's newest forward pass, lazy."""
-        assert self._taps is not None, "the target is known before it runs"
-        return self._taps.take()
-
-    def hear(self, start: int, rows: int) -> None:
-        """The target has just read `rows` tokens from position `start` on.
-
-        Features that do not follow on the rows there are are of no use: `begin` then reads the text again.
-        """
-        features = self.take_features()
-        if start <= self._rows < start + rows:
-            self._add(features[self._rows - start : rows])
-            self._fuse()
-
-    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
-        """As in `Drafter`. What the target read while nobody listened, it reads once more for this drafter."""
-        if self._committed != list(tokens):
-            assert self._target is not None, "whoever does not decode binds the drafter to its target"
-            self.listen(self._target, tokens)
-        if self._is_full or self._rows == len(tokens) - 1:
+        taps = tap(self._target, self.capabilities.hidden_layers)
+        if self._is_full or self._rows >= context.read:
             return True
-        if read_prompt(self._target, make_prompt_cache(self._target), self._committed[:-1], hearing(self, proceed)):
+        cache, known = make_prompt_cache(self._target), self._committed[: context.read]
+        if read_prompt(self._target, cache, known, reading(self, taps, proceed)):
             return True
         self._reset()
         return False
 
+    def read(self, start: int, hidden_states: mx.array) -> None:
+        """As in `Drafter`. Hidden states that do not follow on the rows there are are of no use."""
+        if start <= self._rows < start + int(hidden_states.shape[0]):
+            self._add(hidden_states[self._rows - start :])
+            self._fuse()
+
     # Copies
 
-    def copies(self, limit: int) -> list[float]:
-        """The chances of at most `limit` tokens that it would copy now; none where it would draw. Copies seldom end after one."""
+    def estimates(self, limit: int) -> Mapping[str, Estimate]:
+        """As in `Drafter`; no chances where it would sample. Copies seldom end after one."""
         copied, share = self._copy_after(())
-        return [share] * min(limit, LOOKED_AHEAD) if copied is not None and share >= SURE else []
+        chances = (share,) * min(limit, LOOKED_AHEAD) if copied is not None and share >= SURE else ()
+        return {self.name: Estimate(chances, statistics=self._statistics)}
 
     def _copy_after(self, drafted: Sequence[int] | None) -> tuple[int | None, float]:
         """The token that followed when the latest ones, `drafted` included, stood in the text before, and how often copying is
@@ -183,7 +161,7 @@ class FeatureDrafter:
             return None, 0.0
         match, start, places = self._lookup.match(drafted)
         if not drafted:
-            self.statistics = DrafterStatistics(places, int(not places), match, self._lookup.entries)
+            self._statistics = DrafterStatistics(places, int(not places), match, self._lookup.entries)
         copied = self._lookup.copied(start, 1)[0] if match else None
         return (None, 0.0) if copied is None or copied in self._never_copied else (copied, self._odds.of(match))
 
@@ -230,19 +208,15 @@ class FeatureDrafter:
 
     # What is committed
 
-    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
-        """As in `Drafter`.
-
-        Args:
-            features: (len(tokens), taps x hidden) of the target's input rows that led to `tokens`, one each. Without them, or
-                where they do not follow on the rows there are, the drafter is silent until the next text.
-        """
+    def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
+        """As in `Drafter`. Without hidden states, or where they do not follow on the rows there are, the drafter is silent until
+        the next text."""
         self._forget_drafts()
         follows = self._rows == len(self._committed) - 1
         self._committed.extend(tokens)
         self._learn(tokens)
-        if features is not None and len(tokens) and follows:
-            self._add(features)
+        if hidden_states is not None and len(tokens) and follows:
+            self._add(hidden_states)
 
     def _learn(self, tokens: Sequence[int]) -> None:
         """Holds what copying would have said against what the target wrote."""

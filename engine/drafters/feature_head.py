@@ -11,8 +11,9 @@ import mlx.core as mx
 
 from engine.drafter_kinds import HEAD, LoadedDrafter
 from engine.drafters.alignment import doubts, in_targets_type
-from engine.drafters.base import DraftPen, Proposals
+from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
+from engine.drafters.sampler import Sampler
 from engine.models.head_model import BUILTIN_HEAD, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import embedding_of
@@ -56,34 +57,34 @@ class FeatureHead(FeatureDrafter):
 
     # Rounds
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`. None while the newest features are not known, or drafting rests, and nothing can be copied.
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+        """As in `Drafter`. Nothing while the newest features are not known, or sampling rests, and nothing can be copied.
 
         Where the chain stays in the lazy graph (a fixed gamma on a GPU), nobody reads what the head drew, so behind that nothing
         is copied.
         """
-        limit = min(limit, self._head.config.max_position_embeddings - len(self._committed))
-        self.statistics = None
+        limit = min(plan.length, self._head.config.max_position_embeddings - len(self._committed))
+        self._statistics = None
         asks = self._is_ready
         feature: mx.array | None = None
         drafted: list[int] | None = []
         for step in range(limit):
             copied, share = self._copy_after(drafted)
-            if copied is not None and share >= SURE and pen.places and (step or pen.length(self.copies(limit)) != 0):
-                token = pen.place(copied, share)
+            if copied is not None and share >= SURE and sampler.may_place:
+                token = sampler.place(copied, share)
                 asks, is_known = False, True  # the head has no row for what it was not asked
-            elif asks and pen.drawable and (step or pen.begins()):
+            elif asks and sampler.remaining:
                 feature, logits = self._first_step() if feature is None else self._attend(feature, token, int(self._cache.offset))
                 columns: mx.array | None = self._head.target_ids
                 if copied is not None:
-                    logits, columns = self._with_copy(logits, columns, copied, share, pen.inverse_temperature)
-                token, is_known = pen.draw(logits, columns), pen.looks
+                    logits, columns = self._with_copy(logits, columns, copied, share, sampler.inverse_temperature)
+                token, is_known = sampler.sample(logits, columns), sampler.evaluates_tokens
             else:
                 break
-            if step + 1 == limit or not pen.goes_on():
+            if step + 1 == limit or not sampler.should_continue():
                 break
             drafted = self._with_drafted(drafted, token, is_known)
-        return pen.proposals()
+        return sampler.draft(self._statistics)
 
     def prefetch(self) -> None:
         """Queues the next round's first step: it depends on the committed tokens only, not on rule or noise."""

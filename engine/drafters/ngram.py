@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from operator import mul
 from typing import Any
 
+import mlx.core as mx
+
 from engine.drafter_kinds import LoadedDrafter
-from engine.drafters.base import DraftPen, Proceed, Proposals, always
+from engine.drafters.base import Drafter, Proceed, always
+from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan, Estimate
 from engine.drafters.lookup import Lookup, Odds
+from engine.drafters.sampler import Sampler
 from engine.types import MAX_GAMMA, DrafterStatistics
 
 USUAL_WORTH = 0.2
 """Least chance that a proposal is reached and right, where gamma is fixed: of less likely ones four in five would be wrong."""
 
 
-class NGram:
+class NGram(Drafter):
     """Prompt lookup (Saxena 2023) over the whole conversation, with drafts as long as the match is worth.
 
     Every earlier place counts, back to the first turn. Of all places where the latest tokens stood before, the one with the
@@ -39,8 +43,6 @@ class NGram:
             None is what an automatic gamma finds worth it, and `USUAL_WORTH` where gamma is fixed.
     """
 
-    has_distribution = False
-    sets_own_length = True
     name = "ngram"
 
     def __init__(self, longest: int = MAX_GAMMA, shortest: int = 1, worth: float | None = None) -> None:
@@ -48,7 +50,8 @@ class NGram:
             raise ValueError(f"worth must be from 0 to 1, not {worth}")
         self._lookup = Lookup(longest, shortest)
         self._worth = worth
-        self.statistics: DrafterStatistics | None = None
+        self.capabilities = DrafterCapabilities(samples=False, copies=worth is None, sets_own_length=True)
+        self._statistics: DrafterStatistics | None = None
         self._clear(())
 
     def _clear(self, tokens: Sequence[int]) -> None:
@@ -56,26 +59,27 @@ class NGram:
         self._odds = Odds()
         self._match, self._copy = 0, list[int]()
 
-    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+    def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
         """As in `Drafter`. The tokens hold the whole conversation, so nothing of an earlier one is kept."""
-        self._clear(tokens)
+        self._clear(context.tokens)
         return True
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`; None when the latest tokens are new, or too short a match to be worth it."""
-        return Proposals.copied(self.draft(limit, pen.length if self._worth is None else None), pen.vocab_size)
+    def estimates(self, limit: int) -> Mapping[str, Estimate]:
+        """As in `Drafter`."""
+        chances = self._chances(limit)
+        return {self.name: Estimate(() if self._worth is not None else tuple(chances), statistics=self._statistics)}
 
-    def draft(self, limit: int, length: Callable[[Sequence[float]], int | None] | None = None) -> list[int]:
-        """At most `limit` ids to stand after the text so far; `length`: how many pay of those with these chances."""
-        chances = self.copies(limit)
-        paying = length(chances) if length is not None and chances else None
-        return self._copy[: self._worthwhile(chances) if paying is None else paying]
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+        """As in `Drafter`; nothing when the latest tokens are new, or too short a match to be worth it."""
+        chances = self._chances(plan.length)
+        length = len(chances) if plan.is_adaptive and self._worth is None else self._worthwhile(chances)
+        return sampler.copied(self._copy[:length], chances, self._statistics)
 
-    def copies(self, limit: int) -> list[float]:
-        """As in `engine.drafters.base.Copier`: the odds of a match of one more token with each."""
+    def _chances(self, limit: int) -> list[float]:
+        """Returns the probability of each of at most `limit` copies: the odds of a match of one more token with each."""
         self._match, start, places = self._lookup.match()
         self._copy = self._lookup.copied(start, MAX_GAMMA) if self._match else []
-        self.statistics = DrafterStatistics(hits=places, misses=int(not places), match=self._match, entries=self._lookup.entries)
+        self._statistics = DrafterStatistics(hits=places, misses=int(not places), match=self._match, entries=self._lookup.entries)
         return [self._odds.of(self._match + place) for place in range(min(limit, len(self._copy)))]
 
     def _worthwhile(self, chances: Sequence[float]) -> int:
@@ -83,7 +87,7 @@ class NGram:
         least = USUAL_WORTH if self._worth is None else self._worth
         return next((place for place, reached in enumerate(accumulate(chances, mul)) if reached < least), len(chances))
 
-    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+    def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         """As in `Drafter`."""
         for right, (copied, token) in enumerate(zip(self._copy, tokens, strict=False)):
             self._odds.learn(self._match + right, copied == token)
@@ -91,12 +95,6 @@ class NGram:
                 break
         self._copy = []
         self._lookup.extend(tokens)
-
-    def prefetch(self) -> None:
-        """Nothing to start early."""
-
-    def finish(self) -> None:
-        """Nothing is kept on the device."""
 
 
 def build(name: str, target: Any, load: Callable[[], Any]) -> LoadedDrafter:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import mlx.core as mx
+
 from engine.drafter_kinds import LoadedDrafter
-from engine.drafters.base import DraftPen, Proceed, Proposals, always
+from engine.drafters.base import Drafter, Proceed, always
+from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
+from engine.drafters.sampler import Sampler
 from engine.types import DrafterStatistics
 
 MULTIPLIER = 6364136223846793005
@@ -17,7 +21,7 @@ LARGEST_FILL = 0.25
 LOW_ACCEPTANCE, LOW_STREAK = 0.25, 5
 
 
-class NGramMod:
+class NGramMod(Drafter):
     """ngram-mod (llama.cpp, `common/ngram-mod.cpp` and `common/speculative.cpp`, pull requests 19164 and 22168).
 
     A table knows one next token per hash of `n_match` tokens, without keys: n-grams that share a slot overwrite each other, which
@@ -38,8 +42,7 @@ class NGramMod:
         size: slots of the table.
     """
 
-    has_distribution = False
-    sets_own_length = True
+    capabilities = DrafterCapabilities(samples=False, sets_own_length=True)
     name = "ngram-mod"
 
     def __init__(self, n_match: int = 24, n_min: int = 48, n_max: int = 64, size: int = 4 * 1024 * 1024) -> None:
@@ -52,7 +55,7 @@ class NGramMod:
         self._n_max = n_max
         self._size = size
         self._oldest_weight = pow(MULTIPLIER, n_match, WORD + 1)
-        self.statistics: DrafterStatistics | None = None
+        self._statistics: DrafterStatistics | None = None
         self._tokens: list[int] = []
         self._forget()
 
@@ -63,8 +66,9 @@ class NGramMod:
         self._low = 0
         self._resets = 0
 
-    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+    def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
         """As in `Drafter`. Inserts every n-gram of the text; a table that is too full then is emptied."""
+        tokens = context.tokens
         if self._tokens != list(tokens[: len(self._tokens)]):
             self._forget()
         self._tokens = list(tokens)
@@ -75,31 +79,28 @@ class NGramMod:
                 self._reset()
         return True
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        """As in `Drafter`; None unless `n_min` tokens are found, whatever `limit` leaves of them, or while drafting rests."""
-        if not pen.begins():
-            self._drafted = 0
-            return None
-        return Proposals.copied(self.draft(limit), pen.vocab_size)
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+        """As in `Drafter`; nothing unless `n_min` tokens are found, whatever the plan's length leaves of them."""
+        return sampler.copied(self.draft(plan.length), statistics=self._statistics)
 
     def draft(self, limit: int) -> list[int]:
         """At most `limit` ids to stand after the text so far."""
         known = len(self._tokens) - 1  # the newest token is looked up with, not yet learned
         self._drafted = 0
         if known < self._n_match:
-            self.statistics = self._lookups(0, 0)
+            self._statistics = self._lookups(0, 0)
             return []
         if self._inserted + CHUNK < known:
             self._insert(known)
         draft = self._looked_up()
-        self.statistics = self._lookups(len(draft), int(len(draft) < self._n_max))
+        self._statistics = self._lookups(len(draft), int(len(draft) < self._n_max))
         if len(draft) < self._n_min:
             return []
         draft = draft[:limit]
         self._drafted = len(draft)
         return draft
 
-    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+    def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         """As in `Drafter`. A streak of bad drafts empties the table; the whole text is inserted again before the next one."""
         self._tokens.extend(tokens)
         if self._drafted:
@@ -109,12 +110,6 @@ class NGramMod:
             if self._low >= LOW_STREAK:
                 self._reset()
                 self._low = self._inserted = 0
-
-    def prefetch(self) -> None:
-        """Nothing to start early."""
-
-    def finish(self) -> None:
-        """Nothing is kept on the device."""
 
     def _reset(self) -> None:
         self._table = {}

@@ -72,7 +72,7 @@ def prove(
     Raises:
         DraftlightError: the pair cannot be checked, or the planted defect would be without effect on it.
     """
-    if plant is not None and (drafter is None or (plant in NEEDS_DISTRIBUTION and not drafter.has_distribution)):
+    if plant is not None and (drafter is None or (plant in NEEDS_DISTRIBUTION and not drafter.capabilities.samples)):
         name = "no drafter" if drafter is None else drafter.name
         raise DraftlightError(
             f"{plant} ({DESCRIPTIONS[plant]}) cannot be planted with {name}: it needs a drafter that draws its proposals. "
@@ -101,7 +101,7 @@ def prove(
             step = steps.next(f"simulating rounds: {rule}, {setting.label}", 0.05, amount.texts // 500 + 1)
             yield from played_rounds(setting, rule, amount.texts, own_seed, plant, step)
             yield same_as_decoding(setting, rule, own_seed)
-        if drafter is not None and drafter.has_distribution:
+        if drafter is not None and drafter.capabilities.samples:
             step = steps.next(f"drawing from whole rows, {setting.label}", 0.03, amount.seeds * len(setting.contexts))
             yield whole_rows_coupled(setting, amount.seeds, own_seed, step)
     if drafter is not None:

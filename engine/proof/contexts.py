@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from engine.acceptance import RoundNoise
 from engine.decoding import decode
-from engine.drafters.base import Drafter, DraftPen
+from engine.drafters.base import Drafter
+from engine.drafters.draft import DraftContext, DraftPlan
+from engine.drafters.sampler import Sampler
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.noise import NoiseSource
@@ -59,21 +61,21 @@ class Rows:
     logits: mx.array
 
 
-class _WatchedPen(DraftPen):
-    """A pen that also keeps the rows as they are without filters. It wants distributions: they are what is checked."""
+class _WatchedSampler(Sampler):
+    """A sampler that also keeps the rows as they are without filters. It wants distributions: they are what is checked."""
 
-    places = False
+    may_place = False
 
     def __init__(self, plain: Shaper, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._plain = plain
         self.unfiltered: list[mx.array] = []
 
-    def draw(self, logits: mx.array, target_ids: mx.array | None = None) -> mx.array:
-        """As in `DraftPen`."""
+    def sample(self, logits: mx.array, target_ids: mx.array | None = None) -> mx.array:
+        """As in `Sampler`."""
         whole = onto_target_ids(logits[None], self.vocab_size, target_ids)
         self.unfiltered.append(self._plain.shape(whole, []).probabilities)
-        return super().draw(logits, target_ids)
+        return super().sample(logits, target_ids)
 
 
 def built_in_prompt(target: LoadedModel, index: int) -> list[int]:
@@ -127,7 +129,7 @@ class Contexts:
         Where it proposes fewer at a time, those of several places are put together; there may still be fewer.
         """
         prompt = built_in_prompt(self._target, index)
-        ready = self._drafter.has_distribution
+        ready = self._drafter.capabilities.samples
         text = self._text(prompt, ANSWERED if ready else LOOKED_THROUGH)
         # Later places first: the cache can be cut back to earlier ones.
         starts = [len(text)] if ready else range(len(text), len(prompt), -1)
@@ -156,19 +158,20 @@ class Contexts:
     def _at(self, tokens: Sequence[int], wanted: int) -> Rows | None:
         self._tick()
         noise = RoundNoise(NoiseSource(self._options.seed or 0, self._vocab_size), len(tokens))
-        pen = _WatchedPen(self._plain, self._shaper, "rejection", noise, tokens, self._vocab_size)
-        self._drafter.begin(tokens)
-        proposals = self._drafter.propose(wanted, pen)
-        if proposals is None:
+        plan = DraftPlan(self._drafter.name, wanted)
+        sampler = _WatchedSampler(self._plain, self._shaper, "rejection", noise, tokens, self._vocab_size, plan)
+        self._drafter.start(DraftContext(self._target, tokens, len(tokens) - 1))
+        self._drafter.estimates(wanted)
+        tree = self._drafter.propose(plan, sampler).tree
+        if not tree.size:
             return None
         held = caches.rewind(self._cache, len(tokens) - 1, "target")
         caches.read_prompt(self._target.model, self._cache, tokens[held:-1], lambda done, total: True)
-        inputs = mx.concatenate([mx.array(list(tokens[-1:]), dtype=mx.int32), proposals.tokens])
-        logits = self._target.model(inputs[None], cache=self._cache)[0]
-        p = self._shaper.shape(logits, tokens, proposals.tokens).probabilities
-        q = proposals.q.probabilities
-        one_hot = isinstance(proposals.q, OneHot)
-        unfiltered = q if one_hot else mx.concatenate(pen.unfiltered)
+        logits = self._target.model(tree.tokens[None], cache=self._cache)[0]
+        p = self._shaper.shape(logits, tokens, tree.drafted).probabilities
+        q = tree.q.probabilities
+        one_hot = isinstance(tree.q, OneHot)
+        unfiltered = q if one_hot else mx.concatenate(sampler.unfiltered)
         mx.eval(logits, p, q, unfiltered)
         return Rows(_exact(p), _exact(q), _exact(unfiltered), one_hot, logits)
 

@@ -5,7 +5,7 @@ before, position i has the distributions p_i and q_i of one place in a real answ
 forward pass is needed, and tens of thousands of texts take seconds. The rows are cut to their likeliest tokens and one more for
 the rest, which makes a draw cheap and is another process, just as exact.
 
-Rounds are played as `engine.decoding` plays them: a drafter that chooses its length stops where `AutoGamma` says so at the
+Rounds are played as `engine.decoding` plays them: a drafter that chooses its length stops where `AdaptivePolicy` says so at the
 beginning of an answer, the judges are the real ones, and every draw is keyed by seed, absolute position, domain and round.
 Texts that are played together stand at different places of one seed's stream, as answers at different lengths of prompt do.
 """
@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from engine import theory
 from engine.acceptance import JUDGES, Draft, Judge, Judgement, RoundNoise
-from engine.drafters.base import DraftPen
+from engine.decode.policy.adaptive import AdaptivePolicy
+from engine.drafters.draft import DrafterCapabilities, DraftPlan
+from engine.drafters.sampler import Sampler
 from engine.noise import NoiseSource
 from engine.proof.contexts import Rows, Tick
 from engine.proof.goodness_of_fit import mean, rates, table
 from engine.requests.prove import Finding
-from engine.rounds.draft_length import AutoGamma
 from engine.statistics import ChiSquare
 from engine.target.distribution import Distribution, OneHot, Shaper
 from engine.types import RATIO_RULES, RULES, DecodingOptions, Plant, Rule
@@ -42,11 +43,17 @@ UNSURE = 0.3
 """The planted dropped-draw takes a token back that had less chance than this."""
 TOKENS = 3
 """Emitted tokens that are looked at: with them a text takes one to three rounds."""
+DRAFTER = "drafter"
 PROPOSALS = TOKENS - 1 + GAMMA
 """Positions with a proposal that a text may reach."""
 SPAN = PROPOSALS + 2
 """Distance between texts in the stream of one seed."""
 TOGETHER = 500
+
+
+def _policy() -> AdaptivePolicy:
+    """Returns the policy of a drafter of which nothing is known."""
+    return AdaptivePolicy({DRAFTER: DrafterCapabilities(samples=True, sets_own_length=True)})
 
 
 @dataclass(frozen=True)
@@ -227,13 +234,13 @@ class SimulatedRounds:
         lengths = np.full(len(chances), GAMMA)
         if not self._auto:
             return lengths
-        gamma = AutoGamma()
+        plan, policy = DraftPlan(DRAFTER, GAMMA, GAMMA, is_adaptive=True), _policy()
         for text, drawn in enumerate(chances.tolist()):
             for count in range(1, GAMMA):
                 if self._drops and drawn[count - 1] < UNSURE:
                     lengths[text] = count - 1
                     break
-                if not gamma.goes_on(drawn[:count]):
+                if not policy.should_expand(plan, drawn[:count]):
                     lengths[text] = count
                     break
         return lengths
@@ -246,16 +253,17 @@ class SimulatedRounds:
             proposals = mx.array(self.process.proposals[:GAMMA].astype(np.int32))
             told: Draft = OneHot(proposals, self.process.vocab_size)
         else:
-            worth = AutoGamma() if self._auto else None
-            pen = DraftPen(Shaper(DecodingOptions(temperature=1.0)), self.rule, noise, [], self.process.vocab_size, worth)
+            plan = DraftPlan(DRAFTER, GAMMA, GAMMA, is_adaptive=self._auto)
+            shaper = Shaper(DecodingOptions(temperature=1.0))
+            sampler = Sampler(shaper, self.rule, noise, [], self.process.vocab_size, plan, _policy())
             for step in range(GAMMA):
-                pen.draw(self._log_q[step])
-                if step + 1 == GAMMA or not pen.goes_on():
+                sampler.sample(self._log_q[step])
+                if step + 1 == GAMMA or not sampler.should_continue():
                     break
-            drafted = pen.proposals()
-            if drafted is None:
+            tree = sampler.draft().tree
+            if not tree.size:
                 return [], 0, int(noise.shared(p.first(1)))
-            proposals, told = drafted.tokens, drafted.q
+            proposals, told = tree.drafted, tree.q
         verdict = JUDGES[self.rule](p.first(told.rows + 1), told, proposals, noise)
         mx.eval(proposals, verdict.accepted, verdict.token)
         return [int(token) for token in np.array(proposals)], int(verdict.accepted), int(verdict.token)

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine import noise_reference as reference
 from engine.acceptance import Judgement, RoundNoise
-from engine.drafters.base import Proposals
+from engine.drafters.draft import DraftTree
 from engine.noise_reference import NO_TOKEN, Floats, Stream
 from engine.target.distribution import Distribution, OneHot
 from engine.types import Rule
@@ -150,7 +150,7 @@ class OtherDraws:
 
 
 def other_draws(
-    rule: Rule, p: Distribution, proposals: Proposals, judgement: Judgement, noise: RoundNoise, greedy: bool
+    rule: Rule, p: Distribution, proposals: DraftTree, judgement: Judgement, noise: RoundNoise, greedy: bool
 ) -> OtherDraws:
     """Of a round judged by `rule`; draws that it has made already are not made again. A proposal that was placed instead of drawn
     (q = 1) is its own draw under any noise.
@@ -160,17 +160,17 @@ def other_draws(
     """
     if greedy:
         return OtherDraws(rule)
-    target = noise.shared(p.first(proposals.gamma)) if judgement.draws is None else judgement.draws[: proposals.gamma]
+    target = noise.shared(p.first(proposals.size)) if judgement.draws is None else judgement.draws[: proposals.size]
     if isinstance(proposals.q, OneHot):
-        return OtherDraws(rule, target, proposals.tokens, proposals.tokens)
+        return OtherDraws(rule, target, proposals.drafted, proposals.drafted)
     if rule == "gumbel":
-        return OtherDraws(rule, target, proposals.tokens, noise.draft(proposals.q))
-    return OtherDraws(rule, target, noise.shared(proposals.q), proposals.tokens)
+        return OtherDraws(rule, target, proposals.drafted, noise.draft(proposals.q))
+    return OtherDraws(rule, target, noise.shared(proposals.q), proposals.drafted)
 
 
-def later_draws(rule: Rule, proposals: Proposals, judgement: Judgement, noise: RoundNoise, greedy: bool) -> HostDraws:
+def later_draws(rule: Rule, proposals: DraftTree, judgement: Judgement, noise: RoundNoise, greedy: bool) -> HostDraws:
     """As `other_draws` of a round that has been evaluated: what it has drawn, and what is needed to draw the rest."""
-    drafted = _ids(proposals.tokens)
+    drafted = _ids(proposals.drafted)
     placed = isinstance(proposals.q, OneHot)
     noise.shared_streams(len(drafted))  # kept from now on: the next round may come by those that were not committed
     return HostDraws(

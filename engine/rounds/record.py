@@ -17,7 +17,7 @@ import numpy as np
 from engine import near_ties
 from engine import noise_reference as reference
 from engine.acceptance import Judgement
-from engine.drafters.base import Proposals
+from engine.drafters.draft import DraftTree
 from engine.noise_reference import Stream
 from engine.rounds import analysis
 from engine.rounds.other_draws import HostDraws, OtherDraws
@@ -45,10 +45,15 @@ class EvaluatedRound:
     accepted: int
     token: int
     p: Distribution
-    proposals: Proposals | None
+    proposals: DraftTree | None
     judgement: Judgement
     margins: mx.array | analysis.Floats | Sequence[Stream] | None
     others: OtherDraws | HostDraws | None
+
+    @property
+    def path(self) -> list[int]:
+        """The nodes from which the emitted tokens were drawn: the root and the accepted proposals."""
+        return list(range(self.accepted + 1))
 
     @property
     def emitted(self) -> list[int]:

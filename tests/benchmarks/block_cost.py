@@ -26,6 +26,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.target.prompt_cache import make_prompt_cache, trim_to
 from engine.training.first_weights import block_config_for, fresh_block
+from tests.engine.drafting import start
 from tests.exactness import prompt_tokens, read_prompts
 
 
@@ -56,8 +57,7 @@ def main() -> None:
     target.model(mx.array([text[:-1]]), cache=cache)
     blocks, head = BlockDrafter(block, target, copies=False), FeatureHead(BUILTIN_HEAD, target, copies=False)
     for drafter in (blocks, head):
-        drafter.listen(target, text)
-        drafter.begin(text)
+        start(drafter, text, target=target, read=len(text) - 1)
 
     def verified(rows: int) -> None:
         """One pass of the target, taken back."""

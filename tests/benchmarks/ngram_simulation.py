@@ -19,17 +19,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median
-from typing import Protocol
 
 import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
 from engine.decoding import DecodingOptions, decode
-from engine.drafters import NGram, NGramMod
+from engine.drafters import Draft, Drafter, DraftPlan, NGram, NGramMod
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.types import MAX_GAMMA
+from tests.engine.drafting import commit, ids_of, sampler_of, start
 from tests.exactness import OWN_PROMPTS, Prompt, prompt_tokens, read_prompts
 
 ROWS = (1, 2, 4, 6, 8, 12, 16, 24, 33, 65)
@@ -37,34 +37,42 @@ CONTEXT = 400
 Curve = Callable[[int], float]
 
 
-class Lookup(Protocol):
-    """What is simulated of a drafter: everything it does on the host."""
+class Lookup:
+    """A drafter that looks up, asked as under a fixed gamma: everything it does on the host."""
 
-    def begin(self, tokens: Sequence[int]) -> bool: ...
+    def __init__(self, drafter: Drafter) -> None:
+        self._drafter = drafter
+        self._sampler = sampler_of([0])
 
-    def draft(self, limit: int) -> list[int]: ...
+    def start(self, tokens: Sequence[int]) -> None:
+        """Follows a text."""
+        start(self._drafter, tokens)
 
-    def observe(self, tokens: Sequence[int]) -> None: ...
+    def draft(self, limit: int) -> list[int]:
+        """At most `limit` ids that it proposes next."""
+        return ids_of(self._asked(limit))
+
+    def _asked(self, limit: int) -> Draft:
+        return self._drafter.propose(DraftPlan(self._drafter.name, limit), self._sampler)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Takes over what a round has added."""
+        commit(self._drafter, tokens)
 
 
-class SuffixMatch:
+class SuffixMatch(Lookup):
     """The simple rules to beat: the longest match of the latest tokens, followed by a length that depends on the match alone."""
 
     def __init__(self, shortest: int, length: Callable[[int], int], longest: int) -> None:
-        self._lookup = NGram(shortest=shortest, worth=0)
+        super().__init__(NGram(shortest=shortest, worth=0))
         self._length = length
         self._longest = longest
 
-    def begin(self, tokens: Sequence[int]) -> bool:
-        return self._lookup.begin(tokens)
-
     def draft(self, limit: int) -> list[int]:
-        draft = self._lookup.draft(limit)
-        found = self._lookup.statistics
-        return draft[: min(self._length(found.match), self._longest)] if found is not None else []
-
-    def observe(self, tokens: Sequence[int]) -> None:
-        self._lookup.observe(tokens)
+        """As in `Lookup`."""
+        asked = self._asked(limit)
+        assert asked.statistics is not None, "a lookup always says what it found"
+        return ids_of(asked)[: min(self._length(asked.statistics.match), self._longest)]
 
 
 RULES: dict[str, Callable[[], Lookup]] = {
@@ -72,10 +80,10 @@ RULES: dict[str, Callable[[], Lookup]] = {
     "match of 2, one more, to 16": lambda: SuffixMatch(2, lambda match: match + 1, 16),
     "match of 2, as many, to 16": lambda: SuffixMatch(2, lambda match: match, 16),
     "match of 1, twice as many, to 16": lambda: SuffixMatch(1, lambda match: 2 * match, 16),
-    **{f"ngram, worth {worth}": lambda worth=worth: NGram(worth=worth) for worth in (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)},
-    "ngram": NGram,
-    "ngram-mod": NGramMod,
-    "ngram-mod, n_match 12, n_min 1": lambda: NGramMod(n_match=12, n_min=1),
+    **{f"ngram, worth {worth}": lambda worth=worth: Lookup(NGram(worth=worth)) for worth in (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)},
+    "ngram": lambda: Lookup(NGram()),
+    "ngram-mod": lambda: Lookup(NGramMod()),
+    "ngram-mod, n_match 12, n_min 1": lambda: Lookup(NGramMod(n_match=12, n_min=1)),
 }
 
 
@@ -133,7 +141,7 @@ class Outcome:
 def simulate(make: Callable[[], Lookup], answer: Answer, curve: Curve) -> Outcome:
     """Replays the answer: each round accepts what the draft has in common with it."""
     drafter = make()
-    drafter.begin(answer.prompt)
+    drafter.start(answer.prompt)
     place = rounds = proposed = accepted = 0
     milliseconds = host = 0.0
     while place < len(answer.answer):
@@ -144,7 +152,7 @@ def simulate(make: Callable[[], Lookup], answer: Answer, curve: Curve) -> Outcom
         kept = 0
         while kept < len(draft) and draft[kept] == answer.answer[place + kept]:
             kept += 1
-        drafter.observe(answer.answer[place : place + kept + 1])
+        drafter.commit(answer.answer[place : place + kept + 1])
         place += kept + 1
         rounds += 1
         proposed += len(draft)

@@ -12,9 +12,11 @@ import random
 from typing import Any
 
 from engine.clock import Clock
-from engine.drafters.base import Drafter, DraftPen, Proposals
+from engine.decode.policy.costs import MOST_ROWS, MachineCosts
+from engine.drafters.base import Drafter
+from engine.drafters.draft import Draft, DraftPlan
+from engine.drafters.sampler import Sampler
 from engine.models.loaded import LoadedModel
-from engine.rounds.machine_costs import MOST_ROWS, MachineCosts
 
 PLAIN = 0.1
 """Seconds of a pass over one row."""
@@ -68,20 +70,20 @@ class ToldTimes(Clock):
 
     def timed(self, drafter: Drafter | None) -> Drafter | None:
         """The drafter, or its members, with proposals that take their time."""
-        for member in getattr(drafter, "members", {"": drafter}).values():
-            if member is not None and member.has_distribution:
+        for member in () if drafter is None else drafter.members.values():
+            if member.capabilities.samples:
                 self._time(member)
         return drafter
 
     def _time(self, drafter: Any) -> None:
         original = drafter.propose
 
-        def propose(limit: int, pen: DraftPen) -> Proposals | None:
+        def propose(plan: DraftPlan, sampler: Sampler) -> Draft:
             """As the original."""
-            found: Proposals | None = original(limit, pen)
-            drawn = 0 if found is None else sum(not found.is_copied(index) for index in range(found.gamma))
-            if drawn:
-                self._now += PLAIN * (self.first + self.step * (drawn - 1))
-            return found
+            draft: Draft = original(plan, sampler)
+            sampled = sum(not draft.tree.is_copied(index) for index in range(draft.tree.size))
+            if sampled:
+                self._now += PLAIN * (self.first + self.step * (sampled - 1))
+            return draft
 
         drafter.propose = propose

@@ -35,7 +35,9 @@ from engine.bench.statistics import mean_interval
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.decoding import DecodingOptions
-from engine.drafters.base import DraftPen, Proceed, Proposals, always
+from engine.drafters.base import Drafter, Proceed, always
+from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
+from engine.drafters.sampler import Sampler
 from engine.run_control import Control
 from engine.serving.beside import Beside
 from engine.types import RULES, Rule
@@ -74,41 +76,35 @@ class Table(nn.Module):
         return logits
 
 
-class TableDrafter:
-    """Draws its proposals from a table."""
+class TableDrafter(Drafter):
+    """Samples its proposals from a table."""
 
     name = "table"
-    has_distribution = True
+    capabilities = DrafterCapabilities(samples=True, sets_own_length=True)
 
     def __init__(self, rows: mx.array) -> None:
         self._rows = rows
         self._newest = 0
 
-    def begin(self, tokens: Sequence[int], proceed: Proceed = always) -> bool:
+    def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
         """Only the newest token matters."""
-        self._newest = tokens[-1]
+        self._newest = context.tokens[-1]
         return True
 
     def logits(self, token: mx.array) -> mx.array:
         """(vocab,) after a token (1,)."""
         return mx.take(self._rows, token % CONTEXTS, axis=0)[0]
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        token = mx.array([self._newest])
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+        token, limit = mx.array([self._newest]), min(plan.length, sampler.remaining)
         for step in range(limit):
-            token = pen.draw(self.logits(token))
-            if step < limit - 1 and not pen.goes_on():
+            token = sampler.sample(self.logits(token))
+            if step < limit - 1 and not sampler.should_continue():
                 break
-        return pen.proposals()
+        return sampler.draft()
 
-    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+    def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         self._newest = tokens[-1]
-
-    def prefetch(self) -> None:
-        """There is no step worth starting early."""
-
-    def finish(self) -> None:
-        """There is no cache."""
 
 
 def tables(vocab_size: int, flat: bool = False) -> tuple[mx.array, mx.array]:

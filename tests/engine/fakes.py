@@ -10,6 +10,7 @@ from typing import Any
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import LoadedDrafter
+from engine.drafters.draft import DrafterCapabilities
 from engine.errors import DraftlightError
 from engine.files.memory import MemoryNeed
 from engine.types import Emitted, Message, Milliseconds, Numerics, Proposal, Round, Thinking
@@ -57,10 +58,13 @@ class FakeTarget:
     form: str = ""
 
 
+SAMPLER = DrafterCapabilities(samples=True)
+
+
 @dataclass
 class FakeDrafter:
     name: str
-    has_distribution: bool = True
+    capabilities: DrafterCapabilities = SAMPLER
 
 
 @dataclass
@@ -151,7 +155,7 @@ class FakeBackend:
             raise DraftlightError(f"misfit cannot draft for {target.name}: token 7 differs.")
         self._take(name, make_room)
         self.loads.append(name)
-        return LoadedDrafter(name, FakeDrafter(name, has_distribution=name != "ngram"), "11")
+        return LoadedDrafter(name, FakeDrafter(name, DrafterCapabilities(samples=name != "ngram")), "11")
 
     def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
         prompt, options, control, given = context.prompt_tokens, context.options, context.control, context.given

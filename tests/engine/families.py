@@ -18,8 +18,9 @@ import mlx.nn as nn
 import mlx_lm.models
 from mlx.utils import tree_flatten, tree_map_with_path
 
-from engine.acceptance import OneHot
-from engine.drafters.base import DraftPen, Proposals
+from engine.drafters.base import Drafter, Proceed, always
+from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
+from engine.drafters.sampler import Sampler
 
 VOCAB = 97
 WINDOW = 16
@@ -262,29 +263,22 @@ def varies(text: Sequence[int]) -> bool:
     return len(set(text)) > 12 and not repeats
 
 
-class Scripted:
+class Scripted(Drafter):
     """Proposes a known text with a wrong token at every `every`-th place, so that every length is accepted and rejected."""
 
-    name, has_distribution = "scripted", False
+    name = "scripted"
+    capabilities = DrafterCapabilities(samples=False)
 
     def __init__(self, text: Sequence[int], every: int) -> None:
         self._text, self._every, self._length = list(text), every, 0
 
-    def begin(self, tokens: Sequence[int], proceed: Any = None) -> bool:
-        self._length = len(tokens)
+    def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
+        self._length = len(context.tokens)
         return True
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        places = range(self._length, min(self._length + limit, len(self._text)))
-        drafted = [(self._text[place] + (place % self._every == 0)) % VOCAB for place in places]
-        tokens = mx.array(drafted, dtype=mx.int32)
-        return Proposals(tokens, OneHot(tokens, pen.vocab_size)) if drafted else None
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+        places = range(self._length, min(self._length + plan.length, len(self._text)))
+        return sampler.copied([(self._text[place] + (place % self._every == 0)) % VOCAB for place in places])
 
-    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
+    def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         self._length += len(tokens)
-
-    def prefetch(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        pass

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from engine.acceptance import JUDGES, Judgement, RoundNoise
-from engine.drafters.base import DraftPen
+from engine.drafters.sampler import Sampler
 from engine.target.distribution import Distribution
 from engine.types import Rule
 
@@ -75,9 +75,9 @@ def _one_coin(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> None:
 
 def _dropped(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> None:
     """The drafter takes its newest token back when it is sure of it, whatever says how long drafts are."""
-    sound = DraftPen.goes_on
+    sound = Sampler.should_continue
 
-    def goes_on(self: DraftPen) -> bool:
+    def should_continue(self: Sampler) -> bool:
         on = sound(self)
         if float(np.asarray(self._rows[-1].probability_of(self._tokens[-1]))[0]) < SURE:
             return on
@@ -85,7 +85,7 @@ def _dropped(monkeypatch: pytest.MonkeyPatch, rule: Rule) -> None:
         self._tokens.pop()
         return False
 
-    monkeypatch.setattr(DraftPen, "goes_on", goes_on)
+    monkeypatch.setattr(Sampler, "should_continue", should_continue)
 
 
 LAST = "p for the residual where the last of several is rejected"

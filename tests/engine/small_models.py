@@ -15,7 +15,8 @@ from mlx_lm.generate import generate_step
 from mlx_lm.models import gemma3_text, llama, qwen3
 
 from engine import clock, near_ties
-from engine.types import Round
+from engine.types import Emitted, Milliseconds, Proposal, Round
+from engine.values import Status
 
 VOCAB = 97
 PROMPT = [1, 5, 7, 9, 11, 5, 7]
@@ -116,3 +117,36 @@ def same_up_to_near_ties(rounds: Sequence[Round], reference: Sequence[int], near
             return False
     assert len(tokens) == len(reference)
     return True
+
+
+def round_of(accepted: int, gamma: int, milliseconds: float) -> Round:
+    """A first round in which this many of `gamma` proposals were accepted and the next was rejected."""
+    statuses: list[Status] = ["accepted"] * accepted
+    statuses += ["rejected"] * (accepted < gamma) + ["unjudged"] * max(0, gamma - accepted - 1)
+    return Round(
+        index=0,
+        position=0,
+        drafter="d",
+        rule="gumbel",
+        proposals=tuple(Proposal(0, "", b"", status) for status in statuses),
+        emitted=(Emitted(0, "", b"", "correction"),) * (accepted + 1),
+        expected=(),
+        milliseconds=Milliseconds(milliseconds),
+        rows=gamma + 1,
+        cache_length=0,
+    )
+
+
+class OnAClock:
+    """A model whose passes take scripted time: 20 ms, 2 for each row, and what layers that read again owe."""
+
+    def __init__(self, model: Any) -> None:
+        self._model, self.now, self.owed = model, 0.0, 0.0
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
+        self.now += 0.020 + 0.002 * tokens.shape[1] + self.owed
+        self.owed = 0.0
+        return self._model(tokens, cache=cache)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)

@@ -21,7 +21,8 @@ from engine import acceptance, host, theory
 from engine import noise_reference as reference
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.device import kind
-from engine.drafters.base import DraftPen
+from engine.drafters.draft import DraftPlan
+from engine.drafters.sampler import Sampler
 from engine.noise import NO_TOKEN, NoiseSource, coin, gumbel
 from engine.target.distribution import Distribution, HostRow, OneHot, Shaper
 from engine.types import EXPECTED_RULES, INVARIANT_RULES, RATIO_RULES, DecodingOptions, Expected, Rule
@@ -517,15 +518,14 @@ def test_a_round_is_the_same_whatever_was_made_while_logits_were_computed(rule: 
         monkeypatch.setattr(NoiseSource, "wants_all", lambda *_: ahead)
         noise = RoundNoise(NoiseSource(3, 5_001), position, reach=1.0)
         noise.source.meanwhile["draft"]._pays = False
-        pen = DraftPen(shaper, rule, noise, PROMPT, 5_001, limit=GAMMA)
+        sampler = Sampler(shaper, rule, noise, PROMPT, 5_001, DraftPlan(None, GAMMA))
         for row in q_logits:
-            pen.draw(mx.array(row))
-        proposals = pen.proposals()
-        assert proposals is not None
+            sampler.sample(mx.array(row))
+        proposals = sampler.draft().tree
         if ahead:
             acceptance.make_for_verdict(proposals.q, noise)
-        verdict = JUDGES[rule](shaper.shape(mx.array(p_logits), PROMPT), proposals.q, proposals.tokens, noise)
-        told = [proposals.tokens, verdict.accepted, verdict.token, verdict.acceptance[:GAMMA], verdict.coins]
+        verdict = JUDGES[rule](shaper.shape(mx.array(p_logits), PROMPT), proposals.q, proposals.drafted, noise)
+        told = [proposals.drafted, verdict.accepted, verdict.token, verdict.acceptance[:GAMMA], verdict.coins]
         return [None if each is None else np.asarray(each).tolist() for each in told]
 
     for position in range(40):

@@ -12,7 +12,7 @@ The clock stands still but for one step a reading: an automatic gamma looks at i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,13 +26,14 @@ from scipy import stats
 
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.decode import loop
+from engine.decode.policy import adaptive, estimates
+from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.decoding import decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead
-from engine.drafters.base import DraftPen
+from engine.drafters.draft import Draft, DraftPlan, DraftTree, Estimate
 from engine.drafters.lookup import Lookup
+from engine.drafters.sampler import Sampler
 from engine.models.head_model import HeadModel
-from engine.rounds import draft_length
-from engine.rounds.draft_length import AutoGamma
 from engine.target.distribution import Distribution, onto_target_ids
 from engine.types import INVARIANT_RULES, RULES, Round
 from tests.engine.block_files import random_block
@@ -172,17 +173,17 @@ def test_the_text_of_a_seed_is_the_plain_one(rule: str) -> None:
 @pytest.fixture
 def dropping(monkeypatch: pytest.MonkeyPatch) -> None:
     """A drafter that takes its newest token back when it was not sure of it."""
-    sound = DraftPen.goes_on
+    sound = Sampler.should_continue
 
-    def goes_on(self: DraftPen) -> bool:
+    def should_continue(self: Sampler) -> bool:
         on = sound(self)
-        if self._worth is not None and self.chances[-1] < UNSURE:
+        if self.is_adaptive and self.chances[-1] < UNSURE:
             self._rows.pop()
             self._tokens.pop()
             return False
         return on
 
-    monkeypatch.setattr(DraftPen, "goes_on", goes_on)
+    monkeypatch.setattr(Sampler, "should_continue", should_continue)
 
 
 ALIKE = (0.25, 0.25, 0.5)
@@ -199,14 +200,14 @@ def p_value_of_first_tokens(rule: str, drafter: str, begun: int = BEGUN) -> floa
     does not change how many of them tell."""
     target, drawing = ALONE[drafter](ALIKE, ALIKE)
     counts, drawn = np.zeros(len(ALIKE)), [False]
-    sound = DraftPen.draw
+    sound = Sampler.sample
 
-    def draw(self: DraftPen, *arguments: Any) -> mx.array:
+    def sample(self: Sampler, *arguments: Any) -> mx.array:
         drawn[0] = True
         return sound(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DraftPen, "draw", draw)
+        patch.setattr(Sampler, "sample", sample)
         for seed in range(begun):
             wanted = options(rule, seed=seed, gamma="auto", analyse=False, max_tokens=ANSWER)
             for finished in decode(target, PROMPT, drawing, wanted):
@@ -238,7 +239,13 @@ def test_a_dropped_draw_is_noticed(rule: str, drafter: str) -> None:
     assert p_value_of_first_tokens(rule, drafter) < CERTAIN
 
 
-OTHER_LENGTHS = [{"LARGEST_AUTO": 3}, {"FIRST_DRAWN": 1}, {"FIRST_DRAWN": 8}, {"PRIOR_SLOPE": 0.05}, {"PRIOR_ALPHA": 0.8}]
+OTHER_LENGTHS = [
+    {"MOST_SAMPLED": 3},
+    {"FIRST_SAMPLED": 1},
+    {"FIRST_SAMPLED": 8},
+    {"PRIOR_COST": 0.05},
+    {"PRIOR_ALPHA": 0.8},
+]
 
 
 @pytest.mark.full
@@ -249,7 +256,7 @@ def test_a_dropped_draw_is_noticed_whatever_the_length(
     drafter: str, changed: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in changed.items():
-        monkeypatch.setattr(draft_length, name, value)
+        monkeypatch.setattr(adaptive if hasattr(adaptive, name) else estimates, name, value)
     assert p_value_of_first_tokens("block", drafter) < CERTAIN
 
 
@@ -280,15 +287,15 @@ def test_proposals_that_stand_unjudged_because_they_seem_sure_are_noticed(
 
 def test_a_head_that_states_another_distribution_than_it_drew_from_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It draws as ever, but states that all its tokens were equally likely."""
-    sound = DraftPen.draw
+    sound = Sampler.sample
 
-    def hiding(self: DraftPen, logits: mx.array, columns: mx.array | None = None) -> mx.array:
+    def hiding(self: Sampler, logits: mx.array, columns: mx.array | None = None) -> mx.array:
         token = sound(self, logits, columns)
         uniform = onto_target_ids(mx.zeros((1, logits.shape[-1])), len(TOO_SURE["head"].p), columns)
         self._rows[-1] = Distribution(uniform, self.inverse_temperature)
         return token
 
-    monkeypatch.setattr(DraftPen, "draw", hiding)
+    monkeypatch.setattr(Sampler, "sample", hiding)
     case = TOO_SURE["head"]
     assert case.p_value(case.text("rejection")) < CERTAIN
 
@@ -298,13 +305,18 @@ def parking(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Gamma auto rests for one round after each rejection: no choice could depend more on past verdicts. Which rounds rested."""
     rested: list[bool] = []
 
-    class Flighty(AutoGamma):
-        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
-            rested.append(not finished.proposals)
-            super().observe(finished, chances)
-            self._wait = finished.rejected
+    class Flighty(AdaptivePolicy):
+        rests = False
 
-    monkeypatch.setattr(loop, "AutoGamma", Flighty)
+        def plan(self, estimates: Mapping[str, Estimate], room: int) -> DraftPlan:
+            return DraftPlan(None) if self.rests else super().plan(estimates, room)
+
+        def update(self, finished: Round, draft: Draft) -> None:
+            rested.append(not finished.proposals)
+            super().update(finished, draft)
+            self.rests = bool(finished.rejected)
+
+    monkeypatch.setattr(loop, "AdaptivePolicy", Flighty)
     return rested
 
 
@@ -318,14 +330,23 @@ def test_the_text_follows_the_target_where_drafting_is_parked(rule: str, parking
 
 def test_parking_by_what_was_drawn_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A round whose first token the drafter is not sure of goes without proposals, as if nothing had been drawn."""
-    asked, handed_in = DraftPen.goes_on, DraftPen.proposals
+    asked, handed_in = Sampler.should_continue, Sampler.draft
 
-    def goes_on(self: DraftPen) -> bool:
+    def should_continue(self: Sampler) -> bool:
         asked(self)
         return False  # short drafts: there are more first tokens
 
-    monkeypatch.setattr(AutoGamma, "begins", lambda self: True)
-    monkeypatch.setattr(DraftPen, "goes_on", goes_on)
-    monkeypatch.setattr(DraftPen, "proposals", lambda self: None if self.chances[0] < UNSURE else handed_in(self))
+    def unsure(self: Sampler) -> Draft:
+        handed = handed_in(self)
+        if self.chances and self.chances[0] < UNSURE:
+            return replace(handed, tree=DraftTree.plain(handed.tree.root, self.vocab_size))
+        return handed
+
+    def always(self: AdaptivePolicy, estimates: Mapping[str, Estimate], room: int) -> DraftPlan:
+        return DraftPlan(next(iter(estimates)), min(room, 2), is_adaptive=True)
+
+    monkeypatch.setattr(AdaptivePolicy, "plan", always)
+    monkeypatch.setattr(Sampler, "should_continue", should_continue)
+    monkeypatch.setattr(Sampler, "draft", unsure)
     case = SIMILAR["draft model"]
     assert case.p_value(case.text("rejection", least=0.05, length=TWICE)) < CERTAIN

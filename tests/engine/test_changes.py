@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ from engine.decode import loop
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.decode.outcome import RoundOutcome
+from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.decoding import Control, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
+from engine.drafters.draft import Draft
 from engine.drafters.feature_drafter import FeatureDrafter
 from engine.metrics import violations
-from engine.rounds.draft_length import AutoGamma
 from engine.serving.backend import LoadedDrafter
 from engine.serving.jobs import Run
 from engine.serving.model_slots import ModelSlots
@@ -273,19 +274,19 @@ def test_a_stop_loses_nothing_wherever_it_arrives_also_while_a_new_drafter_catch
     assert held and len(answer.ids) == TOKENS
 
 
-def test_what_auto_gamma_learned_under_one_rule_or_drafter_steers_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_adaptive_policy_learned_under_one_rule_or_drafter_steers_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     learned: list[list[Round]] = []
 
-    class Watched(AutoGamma):
+    class Watched(AdaptivePolicy):
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
             learned.append([])
 
-        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+        def update(self, finished: Round, draft: Draft) -> None:
             learned[-1].append(finished)
-            super().observe(finished, chances)
+            super().update(finished, draft)
 
-    monkeypatch.setattr(loop, "AutoGamma", Watched)
+    monkeypatch.setattr(loop, "AdaptivePolicy", Watched)
     for act in (
         lambda answer: answer.control.update(rule="rejection"),
         lambda answer: answer.switch_to("head"),

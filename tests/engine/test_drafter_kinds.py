@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from engine.decode.policy.costs import MachineCosts
 from engine.drafter_kinds import BY_PATH, DRAFTERS, NO_DRAFTER, benched, default_drafter, drafter_kind, may_fit, single_drafter
-from engine.drafters.base import sets_own_length
 from engine.errors import DraftlightError
 from engine.files import library
 from engine.files.library import LibraryModel
@@ -23,7 +23,6 @@ from engine.models import loading
 from engine.models.head_model import BUILTIN_HEAD
 from engine.models.loaded import LoadedModel
 from engine.models.unloaded_pair import trained_head
-from engine.rounds.machine_costs import MachineCosts
 from tests.engine.tiny_models import weights, write_gguf
 
 REPOSITORY = Path(__file__).parents[2]
@@ -42,7 +41,7 @@ def test_the_table_says_what_the_drafter_is(name: str, builtin: LoadedModel) -> 
     kind = drafter_kind(name)
     assert (loaded.name, loaded.drafter.name) == (name, name)
     assert kind.has_distribution == loaded.has_distribution
-    assert kind.sets_own_length == sets_own_length(loaded.drafter)
+    assert kind.sets_own_length == loaded.drafter.capabilities.sets_own_length
     assert (loaded.model is not None) == (kind.build == "engine.drafters.draft_model:build" and name != str(BUILTIN_HEAD))
     assert loaded.renewed() is not loaded.drafter and type(loaded.renewed()) is type(loaded.drafter)
 

@@ -17,12 +17,14 @@ import pytest
 
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
+from engine.decode.policy.costs import MachineCosts
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram
-from engine.drafters.automatic import automatic
-from engine.drafters.base import DraftPen, Proposals
+from engine.drafters.automatic import Automatic
+from engine.drafters.base import Drafter, Proceed, always
+from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
+from engine.drafters.sampler import Sampler
 from engine.models.loaded import LoadedModel
-from engine.rounds.machine_costs import MachineCosts
 from engine.types import Round
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import random_head
@@ -47,54 +49,45 @@ def steady_clock() -> Iterator[None]:
         yield
 
 
-class Toy:
-    """Draws from one distribution, as a drafter of somebody else's might: asking the pen whether to go on, or not."""
+class Toy(Drafter):
+    """Samples from one distribution, as a drafter of somebody else's might: asking whether another token pays, or not."""
 
     name = "toy"
-    has_distribution = True
 
     def __init__(self, asks: bool = True, sets_own_length: bool = True) -> None:
-        self.asks, self.sets_own_length = asks, sets_own_length
+        self.asks = asks
+        self.capabilities = DrafterCapabilities(samples=True, sets_own_length=sets_own_length)
 
-    def begin(self, tokens: Sequence[int], proceed: Any = None) -> bool:
+    def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
         return True
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        if not pen.begins():
-            return None
-        for step in range(limit):
-            pen.draw(mx.array(SURE.draft[0, 0]))
-            if self.asks and step + 1 < limit and not pen.goes_on():
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+        for step in range(plan.length):
+            sampler.sample(mx.array(SURE.draft[0, 0]))
+            if self.asks and step + 1 < plan.length and not sampler.should_continue():
                 break
-        return pen.proposals()
+        return sampler.draft()
 
-    def observe(self, tokens: Sequence[int], features: Any = None) -> None:
-        pass
-
-    def prefetch(self) -> None:
-        pass
-
-    def finish(self) -> None:
+    def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         pass
 
 
 class CopyingToy(Toy):
-    """Draws as many tokens as it may, and then copies."""
+    """Samples as many tokens as it may, and then copies."""
 
-    def copies(self, limit: int) -> list[float]:
-        return []
+    def __init__(self) -> None:
+        super().__init__()
+        self.capabilities = DrafterCapabilities(samples=True, copies=True, sets_own_length=True)
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-        if not pen.begins():
-            return None
-        for step in range(limit):
-            if pen.drawable:
-                pen.draw(mx.array(ALIKE.draft[0, 0]))
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+        for step in range(plan.length):
+            if sampler.remaining:
+                sampler.sample(mx.array(ALIKE.draft[0, 0]))
             else:
-                pen.place(0, 0.99)
-            if step + 1 < limit and not pen.goes_on():
+                sampler.place(0, 0.99)
+            if step + 1 < plan.length and not sampler.should_continue():
                 break
-        return pen.proposals()
+        return sampler.draft()
 
 
 def with_table(drafter: Callable[[], Any], tables: Any = SURE) -> tuple[Any, Any]:
@@ -158,7 +151,7 @@ def check(rounds: Sequence[Round]) -> int:
 
 def test_no_answer_of_a_fresh_installation_stands_still_for_a_long_draft() -> None:
     """Twenty of them: rounds 0 to 10, with the drafter `auto`."""
-    target, drafter = TabularModel(SURE.target), automatic([NGram(), DraftModel(TabularModel(SURE.draft), "draft")])
+    target, drafter = TabularModel(SURE.target), Automatic([NGram(), DraftModel(TabularModel(SURE.draft), "draft")])
     assert max(check(first_rounds(target, drafter, seed)) for seed in range(INSTALLATIONS)) > FIRST
 
 
@@ -166,12 +159,13 @@ def test_no_answer_of_a_fresh_installation_stands_still_for_a_long_draft() -> No
 @pytest.mark.parametrize("kind", DRAWING)
 def test_every_drafter_that_draws_is_bounded(kind: str, together: bool) -> None:
     target, drafter = DRAWING[kind]()
-    drafter = automatic([drafter]) if together else drafter
+    drafter = Automatic([drafter]) if together else drafter
     assert check(first_rounds(target, drafter, 1)[:6]) >= FIRST
 
 
 def test_a_drafter_that_is_always_right_draws_as_many_as_it_may() -> None:
-    rounds = first_rounds(*itself(), 3, temperature=0.0)
+    costs = MachineCosts({1: 50.0, 16: 51.0}, {"itself": (0.1, 0.1)})
+    rounds = first_rounds(*itself(), 3, costs, temperature=0.0)
     assert [drawn(finished) for finished in rounds[:4]] == [FIRST, LATER, LATER, LATER]
 
 
@@ -182,7 +176,7 @@ def test_a_stored_acceptance_is_a_verdict() -> None:
 
 
 def test_a_gamma_that_was_asked_for_is_kept_to() -> None:
-    for drafter in (DraftModel(TabularModel(SURE.draft)), automatic([DraftModel(TabularModel(SURE.draft))])):
+    for drafter in (DraftModel(TabularModel(SURE.draft)), Automatic([DraftModel(TabularModel(SURE.draft))])):
         rounds = first_rounds(TabularModel(SURE.target), drafter, 1, gamma=20)
         assert {drawn(finished) for finished in rounds} == {20}
 
@@ -192,9 +186,9 @@ def test_copies_are_not_counted() -> None:
     check(rounds)
     assert drawn(rounds[0]) == FIRST
     assert any(len(finished.proposals) > LATER + FIRST for finished in rounds)
-    target = TabularModel(ALIKE.target)
-    for drafter in (NGram(), automatic([NGram(), DraftModel(TabularModel(SURE.draft))])):
-        assert max(len(finished.proposals) for finished in first_rounds(target, drafter, 1)) > LATER
+    target, costs = TabularModel(ALIKE.target), MachineCosts({1: 50.0, 16: 52.0})
+    for drafter in (NGram(), Automatic([NGram(), DraftModel(TabularModel(SURE.draft))])):
+        assert max(len(finished.proposals) for finished in first_rounds(target, drafter, 1, costs)) > LATER
 
 
 @pytest.mark.full

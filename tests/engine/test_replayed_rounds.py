@@ -18,12 +18,12 @@ import pytest
 
 from engine import noise_reference
 from engine.decode import loop
+from engine.decode.policy.adaptive import MOST_SAMPLED, AdaptivePolicy
 from engine.decoding import decode
 from engine.drafters import DraftModel, NGram
-from engine.drafters.automatic import automatic
-from engine.drafters.base import DraftPen, Offer
-from engine.rounds.draft_length import AutoGamma
-from engine.rounds.drafter_choice import DrafterChoice
+from engine.drafters.automatic import Automatic
+from engine.drafters.draft import DraftPlan, Estimate
+from engine.drafters.sampler import Sampler
 from engine.types import INVARIANT_RULES, RATIO_RULES, RULES, Rule
 from tests.engine.plants import PLANTS
 from tests.engine.small_models import ticking_clock
@@ -88,15 +88,15 @@ def odd_round(rule: Rule, gamma: Any, drafter: Any, tables: Pair = TABLES) -> tu
     """What is wrong with the first round that is not as it should be, "" if none is; and the number of rounds of each kind."""
     p_table, q_table = distribution(tables.target), distribution(tables.draft)
     text, kinds, drawn = list(PROMPT), Counter[str](), [0]
-    sound = DraftPen.draw
+    sound = Sampler.sample
 
-    def counted(self: DraftPen, *arguments: Any) -> mx.array:
+    def counted(self: Sampler, *arguments: Any) -> mx.array:
         drawn[0] += 1
         return sound(self, *arguments)
 
     wanted = options(rule, seed=SEED, gamma=gamma, analyse=False)
     with pytest.MonkeyPatch.context() as patch, closing(decode(TabularModel(tables.target), PROMPT, drafter, wanted)) as answer:
-        patch.setattr(DraftPen, "draw", counted)
+        patch.setattr(Sampler, "sample", counted)
         for finished in islice(answer, ROUNDS):
             began, drafted = len(text), [proposal.id for proposal in finished.proposals]
             q = rows_of(q_table, text, drafted, len(drafted))
@@ -122,29 +122,31 @@ def odd_round(rule: Rule, gamma: Any, drafter: Any, tables: Pair = TABLES) -> tu
     return "", kinds
 
 
-class InTurn(DrafterChoice):
+class UntilUnsure(AdaptivePolicy):
+    """Drafts two tokens in every round, three behind a likely one, whatever the clock says."""
+
+    def plan(self, estimates: Mapping[str, Estimate], room: int) -> DraftPlan:
+        return DraftPlan("draft", min(MOST_SAMPLED, room), MOST_SAMPLED, is_adaptive=True)
+
+    def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
+        return len(chances) < 2 + (chances[0] > 0.4)
+
+
+class InTurn(UntilUnsure):
     """Has copies proposed in every other round where there are any."""
 
     turn = False
 
-    def choose_drafter(self, offers: Mapping[str, Offer]) -> str | None:
+    def plan(self, estimates: Mapping[str, Estimate], room: int) -> DraftPlan:
         self.turn = not self.turn
-        self._chosen = "ngram" if self.turn and offers["ngram"].chances else "draft"
-        return self._chosen
-
-
-class UntilUnsure(AutoGamma):
-    """Drafts two tokens in every round, three behind a likely one, whatever the clock says."""
-
-    rests = False
-
-    def goes_on(self, chances: Sequence[float]) -> bool:
-        return len(chances) < 2 + (chances[0] > 0.4)
+        if chances := estimates["ngram"].chances if self.turn else ():
+            return DraftPlan("ngram", min(3, len(chances), room), is_adaptive=True)
+        return super().plan(estimates, room)
 
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "AutoGamma", UntilUnsure)
+    monkeypatch.setattr(loop, "AdaptivePolicy", UntilUnsure)
 
 
 def alone() -> Any:
@@ -161,8 +163,8 @@ def test_every_round_is_what_its_noise_says(rule: Rule, gamma: Any) -> None:
 
 @pytest.mark.parametrize("rule", RATIO_RULES)
 def test_every_round_of_several_drafters_is_too(rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "DrafterChoice", InTurn)
-    odd, kinds = odd_round(rule, "auto", automatic([NGram(worth=0.02), alone()]))
+    monkeypatch.setattr(loop, "AdaptivePolicy", InTurn)
+    odd, kinds = odd_round(rule, "auto", Automatic([NGram(), alone()]))
     assert not odd
     assert kinds["copied"] >= 20 and kinds["bonus"] >= 5 and kinds["middle"] + kinds["last"] >= 10
 

@@ -20,8 +20,8 @@ from scipy import stats
 
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
+from engine.decode.policy.costs import MachineCosts
 from engine.drafters import DraftModel
-from engine.rounds.machine_costs import MachineCosts
 from engine.types import RATIO_RULES, Rule
 from tests.engine.plants import LAST, PLANTS
 from tests.engine.small_models import ticking_clock

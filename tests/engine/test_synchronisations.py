@@ -12,11 +12,13 @@ import pytest
 from mlx_lm.generate import generate_step, speculative_generate_step
 from mlx_lm.sample_utils import make_sampler
 
-from engine.drafters.base import Drafter, DraftPen, Proposals
+from engine.drafters.base import Drafter
 from engine.drafters.block import BlockDrafter
+from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.feature_head import FeatureHead
 from engine.drafters.ngram import NGram
+from engine.drafters.sampler import Sampler
 from engine.types import DecodingOptions, Round
 from tests import synchronisations
 from tests.engine.block_files import PACKAGED, random_block, written
@@ -93,10 +95,9 @@ def test_so_often_does_mlx_lm_wait() -> None:
 @pytest.mark.usefixtures("as_on_a_gpu")
 def test_a_drafter_that_looks_at_what_it_drew_is_noticed() -> None:
     class Looking(DraftModel):
-        def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
-            proposals = super().propose(limit, pen)
-            if proposals is not None:
-                np.asarray(proposals.tokens)
-            return proposals
+        def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
+            draft = super().propose(plan, sampler)
+            np.asarray(draft.tree.drafted)
+            return draft
 
     assert {waits for _, waits in rounds_and_waits(Looking(DRAFT), gamma=3)} == {2}

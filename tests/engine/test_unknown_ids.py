@@ -16,7 +16,7 @@ import pytest
 
 from engine.decoding import Control, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
-from engine.drafters.automatic import automatic
+from engine.drafters.automatic import Automatic
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.target.distribution import Distribution, Shaper
@@ -93,7 +93,7 @@ def made(kind: str) -> Drafter | None:
         case "block":
             return BlockDrafter(random_block(), TARGET)
         case "auto":
-            return automatic([each for member in ("ngram", "draft", "head") if (each := made(member)) is not None])
+            return Automatic([each for member in ("ngram", "draft", "head") if (each := made(member)) is not None])
     return None
 
 

@@ -22,6 +22,7 @@ from engine.bench.journal import alone
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.drafter_kinds import LoadedDrafter
+from engine.drafters.draft import DrafterCapabilities
 from engine.errors import DraftlightError
 from engine.files import library
 from engine.files.builtin import TEMPERATURE, TOP_P
@@ -52,7 +53,7 @@ class BenchedBackend(FakeBackend):
 
     def drafter(self, name: str, *arguments: Any) -> LoadedDrafter:
         made = super().drafter(name, *arguments)
-        return made if made.drafter is None else replace(made, make=lambda: FakeDrafter(name, has_distribution=False))
+        return made if made.drafter is None else replace(made, make=lambda: FakeDrafter(name, DrafterCapabilities(samples=False)))
 
     def load(self, *arguments: Any) -> FakeTarget:
         target = super().load(*arguments)

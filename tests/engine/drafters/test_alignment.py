@@ -23,6 +23,7 @@ from engine.models.head_model import HeadModel
 from engine.models.loaded import LoadedModel
 from tests.engine.block_files import DEEPSPEC, OWN, PACKAGED, Packaged, random_block, written
 from tests.engine.drafters.test_feature_head import CONFIG, random_head
+from tests.engine.drafting import start
 from tests.engine.small_models import PROMPT, VOCAB, tiny_llama
 
 LENGTH = 40
@@ -37,8 +38,7 @@ def text_of(drafter: BlockDrafter | FeatureHead, target: nn.Module) -> list[int]
     """What the drafter would write if its first proposals all stood."""
     text = list(PROMPT)
     while len(text) < LENGTH:
-        drafter.listen(target, text)
-        drafter.begin(text)
+        start(drafter, text, target=target, read=len(text) - 1)
         if isinstance(drafter, FeatureHead):
             text.append(int(drafter._head.target_ids[mx.argmax(drafter._first_step()[1])].item()))
         else:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,16 @@ import pytest
 
 from engine.codec import round_from_json, round_to_json
 from engine.decode import loop
+from engine.decode.policy.adaptive import MOST_SAMPLED, AdaptivePolicy
+from engine.decode.policy.costs import MachineCosts
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
-from engine.drafters.automatic import Automatic, automatic
-from engine.drafters.base import Offer
+from engine.drafters.automatic import Automatic
+from engine.drafters.draft import Draft, DrafterCapabilities, DraftPlan, DraftTree, Estimate
 from engine.lens.outlook_words import weighed
 from engine.metrics import summarise, violations
-from engine.rounds.draft_length import AutoGamma
-from engine.rounds.drafter_choice import DrafterChoice
 from engine.types import Round
-from tests.engine.rounds.test_draft_length import round_of
-from tests.engine.small_models import PROMPT, emitted_ids, ticking_clock, tiny_llama
+from tests.engine.small_models import PROMPT, emitted_ids, round_of, ticking_clock, tiny_llama
 from tests.engine.test_automatic_length import SIMILAR, Case
 from tests.engine.test_distribution_of_text import FALSE_ALARM
 
@@ -38,50 +38,62 @@ def steady_clock() -> Iterator[None]:
 
 
 def three() -> Automatic:
-    return automatic([NGram(), DraftModel(TARGET, "same"), DraftModel(SMALL, "small")])
+    return Automatic([NGram(), DraftModel(TARGET, "same"), DraftModel(SMALL, "small")])
 
 
 # The choice, by a script
 
 
+class Known(MachineCosts):
+    """Costs and acceptance rates that a test says: a proposal costs 0.05 plain rounds and its step."""
+
+    def __init__(self, steps: Mapping[str, float], alphas: Mapping[str, float] = MappingProxyType({})) -> None:
+        super().__init__(rows={1: 50.0})
+        self.shares, self.known = steps, alphas
+
+    def extra(self, drafter: str, samples: bool) -> Callable[[int], float]:
+        return lambda gamma: (0.05 + self.shares.get(drafter, 0.0)) * gamma
+
+    def alpha(self, drafter: str, temperature: float) -> float | None:
+        return self.known.get(drafter)
+
+
+SAMPLER = DrafterCapabilities(samples=True)
+COPIER = DrafterCapabilities(samples=False, copies=True, sets_own_length=True)
+
+
+def drafted_by(name: str | None) -> Draft:
+    return Draft(DraftTree.plain(0, 1), proposer=name)
+
+
 class Contest:
-    """Rounds with scripted alphas and costs of members that draw, and now and then a copy that is sure."""
+    """Rounds with scripted alphas and costs of members that sample, and now and then a copy that is sure."""
 
     def __init__(self, alphas: Callable[[int], Mapping[str, float]], steps: Mapping[str, float], copies: float = 0.0) -> None:
         self.alphas, self.steps, self.copies = alphas, steps, copies
 
-    def extra(self, name: str) -> Callable[[int], float]:
-        return lambda gamma: (0.05 + self.steps.get(name, 0.0)) * gamma
-
     def run(self, rounds: int, members: Sequence[str] | None = None, seed: int = 3) -> tuple[float, list[str]]:
         """Tokens in the time of a plain round, and who proposed."""
-        generator = np.random.default_rng(seed)
         names = list(members or (*self.steps, "copies"))
-        lengths = {name: AutoGamma(self.extra(name), draws=name != "copies") for name in names}
-        choice = DrafterChoice(lengths, "auto")
+        costs = Known(self.steps)
+        policy = AdaptivePolicy({name: COPIER if name == "copies" else SAMPLER for name in names}, "auto", costs)
         tokens, spent, who = 0, 0.0, []
         for index in range(rounds):
-            offers = {name: Offer() for name in names}
+            generator = np.random.default_rng((seed, index))  # a round has the same luck, whoever proposes
+            estimates = {name: Estimate() for name in names}
             copied = bool(generator.random() < self.copies)
-            if copied and "copies" in offers:
-                offers["copies"] = Offer((0.95,) * 8)
-            name = choice.choose_drafter(offers)
-            gamma, alpha = 0, 0.0
-            if name == "copies":
-                gamma, alpha = 8, 0.95
-            elif name is not None:
-                gamma, alpha = lengths[name].choose(), self.alphas(index)[name]
+            if copied and "copies" in estimates:
+                estimates["copies"] = Estimate((0.95,) * 8)
+            plan = policy.plan(estimates, 64)
+            name, gamma = plan.drafter, plan.length
+            alpha = 0.95 if name == "copies" else self.alphas(index)[name] if name is not None else 0.0
             accepted = min(int(generator.geometric(1 - alpha)) - 1, gamma) if gamma else 0
-            time = 1 + (self.extra(name)(gamma) if name is not None else 0.0)
+            time = 1 + (costs.extra(name, True)(gamma) if name is not None else 0.0)
             finished = round_of(accepted, gamma, 50 * time * generator.normal(1, 0.05))
-            choice.observe(replace_proposer(finished, name))
+            policy.update(replace(finished, index=index, proposer=name), drafted_by(name))
             tokens, spent = tokens + accepted + 1, spent + time
             who.append(name or "nobody")
         return tokens / spent, who
-
-
-def replace_proposer(finished: Round, name: str | None) -> Round:
-    return replace(finished, proposer=name)
 
 
 @pytest.mark.parametrize(
@@ -108,25 +120,24 @@ def test_it_is_as_fast_as_the_best_member_and_uses_that(
         assert speed > max(singles), "copies and draws together are faster than either"
 
 
-@pytest.mark.parametrize(("behind", "first"), [(0, "model"), (400, "head"), (2000, "head")])
-def test_a_long_prompt_is_not_read_for_a_little_gain(behind: int, first: str) -> None:
-    costs = {"head": 0.1, "model": 0.08}
-    lengths = {name: AutoGamma(lambda gamma, step=step: (0.05 + step) * gamma, draws=True) for name, step in costs.items()}
-    choice = DrafterChoice(lengths, "auto")
-    assert max(lengths, key=lambda name: lengths[name].faster()) == "model"
-    chosen = [choice.choose_drafter({"head": Offer(), "model": Offer(behind=behind)})]
-    for _ in range(20):
-        choice.observe(replace_proposer(round_of(1, 2, 60.0), chosen[-1]))
-        chosen.append(choice.choose_drafter({"head": Offer(), "model": Offer(behind=behind)}))
+@pytest.mark.parametrize(("unread", "first"), [(0, "model"), (400, "head"), (2000, "head")])
+def test_a_long_prompt_is_not_read_for_a_little_gain(unread: int, first: str) -> None:
+    policy = AdaptivePolicy({"head": SAMPLER, "model": SAMPLER}, "auto", Known({"head": 0.1, "model": 0.08}))
+    estimates = {"head": Estimate(), "model": Estimate(unread=unread)}
+    assert policy._speed("model") > policy._speed("head")
+    chosen = []
+    for index in range(21):
+        chosen.append(policy.plan(estimates, 64).drafter)
+        accepted, gamma, time = (0, 0, 50.0) if chosen[-1] is None else (1, 2, 60.0)
+        policy.update(replace(round_of(accepted, gamma, time), index=index, proposer=chosen[-1]), drafted_by(chosen[-1]))
     assert chosen[0] == first
-    assert ("model" in chosen) == (not behind)
+    assert ("model" in chosen) == (not unread)
 
 
 def test_a_model_that_is_far_better_is_worth_a_long_prompt() -> None:
-    known = {"head": 0.2, "model": 0.9}
-    lengths = {name: AutoGamma(lambda gamma: 0.1 * gamma, draws=True, alpha=alpha) for name, alpha in known.items()}
-    choice = DrafterChoice(lengths, "auto")
-    assert choice.choose_drafter({"head": Offer(), "model": Offer(behind=2000)}) == "model"
+    costs = Known({"head": 0.05, "model": 0.05}, {"head": 0.2, "model": 0.9})
+    policy = AdaptivePolicy({"head": SAMPLER, "model": SAMPLER}, "auto", costs)
+    assert policy.plan({"head": Estimate(), "model": Estimate(unread=2000)}, 64).drafter == "model"
 
 
 def test_it_changes_over_when_another_does_better() -> None:
@@ -166,7 +177,7 @@ def test_rounds_say_who_proposed_and_what_was_weighed() -> None:
 def test_a_model_that_was_left_behind_catches_up_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked at first and again after it was left behind; being the target, it then proposes what that says."""
     turns = iter([*["same"] * 3, *[None] * 45, *["same"] * 100])
-    monkeypatch.setattr(DrafterChoice, "choose_drafter", lambda self, offers: next(turns))
+    monkeypatch.setattr(AdaptivePolicy, "plan", lambda self, estimates, room: DraftPlan(next(turns), min(2, max(1, room))))
     drafter = three()
     rounds = list(decode(TARGET, PROMPT, drafter, OPTIONS.replace(temperature=0.0, gamma=2, max_tokens=90)))
     asked = [round_ for round_ in rounds if round_.proposals]
@@ -174,22 +185,20 @@ def test_a_model_that_was_left_behind_catches_up_with_the_text(monkeypatch: pyte
     assert drafter._read["same"] > len(PROMPT)
 
 
-class Fickle(DrafterChoice):
+class Fickle(AdaptivePolicy):
     """Who drafts depends on the last verdict as much as it can."""
 
     last: Round | None = None
 
-    def choose_drafter(self, offers: Mapping[str, Offer]) -> str | None:
-        rejected = self.last is not None and self.last.rejected
-        wanted = ("ngram" if offers["ngram"].chances else None) if rejected else "draft"
-        if rejected and self.last is not None and self.last.proposer == "ngram":
-            wanted = None
-        self._chosen = wanted
-        return wanted
+    def plan(self, estimates: Mapping[str, Estimate], room: int) -> DraftPlan:
+        wanted: str | None = "draft"
+        if self.last is not None and self.last.rejected:
+            wanted = "ngram" if estimates["ngram"].chances and self.last.proposer != "ngram" else None
+        return DraftPlan(wanted, min(MOST_SAMPLED, room), MOST_SAMPLED, is_adaptive=True)
 
-    def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+    def update(self, finished: Round, draft: Draft) -> None:
         self.last = finished
-        super().observe(finished, chances)
+        super().update(finished, draft)
 
 
 @pytest.mark.parametrize("rule", ["rejection", "block"])
@@ -200,14 +209,14 @@ def test_the_text_follows_the_target_however_drafters_take_turns(rule: str, monk
     def make(p: tuple[float, ...], q: tuple[float, ...]) -> tuple[Any, Any]:
         target, drafter = single.make(p, q)
         drafter.name = "draft"
-        return target, automatic([NGram(), drafter])
+        return target, Automatic([NGram(), drafter])
 
     class Watched(Fickle):
-        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+        def update(self, finished: Round, draft: Draft) -> None:
             whos.append(finished.proposer)
-            super().observe(finished, chances)
+            super().update(finished, draft)
 
-    monkeypatch.setattr(loop, "DrafterChoice", Watched)
+    monkeypatch.setattr(loop, "AdaptivePolicy", Watched)
     case = Case(single.p, (0.4, 0.2, 0.4), make)
     assert case.p_value(case.text(rule)) > FALSE_ALARM
     assert set(whos) == {"ngram", "draft", None} and sum(one != other for one, other in pairwise(whos)) > 60

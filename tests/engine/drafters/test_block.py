@@ -43,12 +43,11 @@ class Remembering(BlockDrafter):
         super().__init__(*arguments, **named)
         self.drafts = []
 
-    def propose(self, limit, pen):
-        made = super().propose(limit, pen)
-        if made is not None:
-            self.drafts.append(
-                (list(self._committed), np.array(made.tokens).tolist(), np.array(made.q.probabilities), self._slots)
-            )
+    def propose(self, plan, sampler):
+        made = super().propose(plan, sampler)
+        if made.tree.size:
+            q = np.array(made.tree.q.probabilities)
+            self.drafts.append((list(self._committed), np.array(made.tree.drafted).tolist(), q, self._slots))
         return made
 
 
@@ -169,7 +168,7 @@ def test_a_free_block_has_as_many_slots_as_rounds_made_use_of(tmp_path: Path) ->
     slots = [slots for _, _, _, slots in drafter.drafts]
     assert slots[0] == 2, "nothing is known of it"
     assert slots[1] == 5 and min(slots[1:]) < 5, "hardly anything was accepted"
-    assert any(len(drafted) < slots for _, drafted, _, slots in drafter.drafts), "the pen ended drafts as well"
+    assert any(len(drafted) < slots for _, drafted, _, slots in drafter.drafts), "the policy ended drafts as well"
 
 
 def test_a_doubtful_slot_is_not_drawn_where_the_length_is_free(tmp_path: Path) -> None:

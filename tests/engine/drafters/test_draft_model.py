@@ -6,29 +6,23 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.acceptance import RoundNoise
 from engine.decoding import decode
-from engine.drafters import DraftModel, DraftPen
+from engine.drafters import DraftModel
 from engine.models.loaded import LoadedModel
-from engine.noise import NoiseSource
 from engine.target.distribution import Shaper
 from engine.target.prompt_cache import cache_length
 from engine.types import DecodingOptions
-from tests.engine.small_models import PROMPT, VOCAB, emitted_ids, tiny_llama
-
-
-def pen(history: list[int], rule: str = "gumbel", **options) -> DraftPen:
-    chosen = DecodingOptions(rule=rule, seed=1, **options)
-    return DraftPen(Shaper(chosen), chosen.rule, RoundNoise(NoiseSource(1, VOCAB), len(history)), history, VOCAB)
+from tests.engine.drafting import commit, drafted_after, start
+from tests.engine.small_models import PROMPT, emitted_ids, tiny_llama
 
 
 @pytest.mark.parametrize("rule", ["gumbel", "rejection"])
 def test_a_draft_models_q_is_its_own_distribution_given_what_it_drafted(rule):
     model = tiny_llama(3)
     drafter = DraftModel(model)
-    drafter.begin(PROMPT)
-    proposals = drafter.propose(4, pen(PROMPT, rule, temperature=0.7, top_p=0.9))
-    drafted = proposals.tokens.tolist()
+    start(drafter, PROMPT)
+    proposals = drafted_after(drafter, PROMPT, 4, rule=rule, temperature=0.7, top_p=0.9).tree
+    drafted = proposals.drafted.tolist()
     logits = model(mx.array([[*PROMPT, *drafted]]))[0, len(PROMPT) - 1 : -1]
     wanted = Shaper(DecodingOptions(temperature=0.7, top_p=0.9)).shape(logits, [])
     np.testing.assert_allclose(np.array(proposals.q.probabilities), np.array(wanted.probabilities), atol=1e-5)
@@ -39,19 +33,19 @@ def test_a_draft_models_q_is_its_own_distribution_given_what_it_drafted(rule):
 def test_a_draft_model_goes_on_as_if_it_had_read_the_committed_text(kept, prefetch):
     model = tiny_llama(3)
     drafter = DraftModel(model)
-    drafter.begin(PROMPT)
-    drafted = drafter.propose(4, pen(PROMPT)).tokens.tolist()
+    start(drafter, PROMPT)
+    drafted = drafted_after(drafter, PROMPT, 4).tree.drafted.tolist()
     committed = [*PROMPT, *drafted[:kept], 42]
-    drafter.observe(committed[len(PROMPT) :])
+    commit(drafter, committed[len(PROMPT) :])
     if prefetch:
         drafter.prefetch()
-    continued = drafter.propose(3, pen(committed))
+    continued = drafted_after(drafter, committed, 3).tree
     fresh = DraftModel(model)
-    fresh.begin(committed)
-    wanted = fresh.propose(3, pen(committed))
-    assert continued.tokens.tolist() == wanted.tokens.tolist()
+    start(fresh, committed)
+    wanted = drafted_after(fresh, committed, 3).tree
+    assert continued.drafted.tolist() == wanted.drafted.tolist()
     np.testing.assert_allclose(np.array(continued.q.probabilities), np.array(wanted.q.probabilities), atol=1e-5)
-    drafter.observe([50])
+    commit(drafter, [50])
     drafter.finish()
     assert cache_length(drafter._cache) == len(committed)
 
@@ -69,23 +63,23 @@ def test_a_draft_model_reads_only_what_is_new_and_forgets_what_changed():
 
     drafter = DraftModel(Counting())
     read.clear()
-    drafter.begin([*range(20)])
+    start(drafter, [*range(20)])
     assert sum(read) == 19
     read.clear()
-    drafter.begin([*range(20), 30, 31, 32])
+    start(drafter, [*range(20), 30, 31, 32])
     assert sum(read) == 3
     read.clear()
-    drafter.begin([*range(10), 40, 41])
+    start(drafter, [*range(10), 40, 41])
     assert sum(read) == 1
     assert cache_length(drafter._cache) == 11
 
 
 def test_a_cancelled_catching_up_leaves_nothing_behind():
     drafter = DraftModel(tiny_llama(3))
-    assert not drafter.begin(list(range(90)) * 3, lambda done, total: done == 0)
+    assert not start(drafter, list(range(90)) * 3, lambda done, total: done == 0)
     drafter.finish()
     assert drafter._read == 0
-    assert drafter.begin(PROMPT)
+    assert start(drafter, PROMPT)
     assert cache_length(drafter._cache) == len(PROMPT) - 1
 
 
@@ -99,5 +93,5 @@ def test_a_draft_model_reads_nothing_beyond_its_context(prompt):
         assert emitted_ids(rounds) == emitted_ids(list(decode(target, prompt, None, DecodingOptions(seed=1, max_tokens=20))))
         assert all(current.position + len(current.proposals) <= 12 or not current.proposals for current in rounds)
         assert (cache_length(drafter._cache) or 0) <= 12
-    assert drafter.begin(PROMPT)
+    assert start(drafter, PROMPT)
     assert cache_length(drafter._cache) == len(PROMPT) - 1

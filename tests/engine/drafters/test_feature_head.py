@@ -12,20 +12,17 @@ import numpy as np
 import pytest
 
 from engine import host
-from engine.acceptance import RoundNoise
 from engine.decoding import Control, DecodingOptions, decode
 from engine.drafters import FeatureHead, NGram, feature_drafter
-from engine.drafters.automatic import ListeningAutomatic
-from engine.drafters.base import DraftPen
+from engine.drafters.automatic import Automatic
 from engine.drafters.lookup import PRIOR_ODDS
 from engine.errors import DraftlightError
 from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head, save_head
 from engine.models.loaded import LoadedModel
-from engine.noise import NoiseSource
-from engine.target.distribution import Shaper
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, trim_to
 from engine.types import Round
+from tests.engine.drafting import sampler_of, start
 from tests.engine.families import tiny
 from tests.engine.small_models import PROMPT, VOCAB, greedy_of_mlx_lm, same_up_to_near_ties, ticking_clock, tiny_llama
 
@@ -137,9 +134,9 @@ def test_marks_between_turns_are_never_copied(target):
     tokenizer = SimpleNamespace(special={9: "<mark>"})
     loaded = LoadedModel(target, tokenizer, frozenset({4}), (b"a",) * VOCAB, 512, "a model", "", weight_files=())  # type: ignore[arg-type]
     drafter = FeatureHead(head, loaded)
-    drafter.listen(loaded, PROMPT)
+    start(drafter, PROMPT, target=loaded)
     assert drafter._copy_after(()) == (None, 0.0), "9 followed 5, 7 before"
-    drafter.listen(loaded, [4, 4, 4])
+    start(drafter, [4, 4, 4], target=loaded)
     assert drafter._copy_after(())[0] == 4, "the end of an answer may be copied"
 
 
@@ -153,13 +150,12 @@ def test_what_has_been_right_so_far_is_copied_outright(target):
 
 
 def test_a_draft_that_goes_from_copying_to_drawing_and_back_knows_which_was_which():
-    pen = DraftPen(Shaper(OPTIONS), "gumbel", RoundNoise(NoiseSource(1, VOCAB), len(PROMPT)), PROMPT, VOCAB)
-    pen.place(3, 0.9)
-    pen.draw(mx.zeros(VOCAB))
-    pen.place(4, 0.9)
-    proposals = pen.proposals()
-    assert proposals is not None
-    assert [proposals.is_copied(place) for place in range(3)] == [True, False, True]
+    sampler = sampler_of(PROMPT, temperature=0.9)
+    sampler.place(3, 0.9)
+    sampler.sample(mx.zeros(VOCAB))
+    sampler.place(4, 0.9)
+    tree = sampler.draft().tree
+    assert [tree.is_copied(place) for place in range(3)] == [True, False, True]
 
 
 @pytest.mark.parametrize("has_column", [True, False])
@@ -241,7 +237,7 @@ def test_a_head_that_has_not_heard_what_was_kept_has_it_read_before_the_first_ro
     def drafter() -> Any:
         """That has heard nothing."""
         head = FeatureHead(random_head(), target)
-        return head if alone else ListeningAutomatic([NGram(), head])
+        return head if alone else Automatic([NGram(), head])
 
     rounds = list(decode(target, text, drafter(), OPTIONS, cache=cache))
     assert rounds[0].proposals
@@ -284,10 +280,9 @@ def test_a_head_switched_to_in_mid_answer_catches_up(target):
 
 def test_a_cancelled_catching_up_leaves_a_head_that_can_begin_again(target):
     drafter = FeatureHead(random_head(), target)
-    drafter.listen(target, PROMPT)
-    assert not drafter.begin(PROMPT, lambda done, total: False)
-    drafter.listen(target, PROMPT)
-    assert drafter.begin(PROMPT)
+    read = len(PROMPT) - 1
+    assert not start(drafter, PROMPT, lambda done, total: False, target, read)
+    assert start(drafter, PROMPT, target=target, read=read)
     assert emitted(decode(target, PROMPT, drafter, OPTIONS)) == emitted(decode(target, PROMPT, None, OPTIONS))
 
 

@@ -10,7 +10,7 @@ from engine.lens.outlook_words import resting, weighed
 from engine.lens.pieces import Spot
 from engine.lens.token_reasons import decision
 from engine.types import Emitted, Outlook
-from tests.engine.rounds.test_draft_length import round_of
+from tests.engine.small_models import round_of
 
 LONGER = "times as long as one without here, which"
 PRICE = f"A round of 2 proposals takes 1.30 {LONGER} pays from an alpha of 0.45"

@@ -15,7 +15,7 @@ from scipy import stats
 
 from engine import acceptance, statistics
 from engine.drafters import DraftModel, NGram, NGramMod
-from engine.drafters.base import DraftPen
+from engine.drafters.sampler import Sampler
 from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
@@ -143,21 +143,21 @@ def test_made_up_rows_show_what_a_pairs_own_may_hide(plant: Plant) -> None:
     assert failures(list(played_rounds(made_up(), "block", 5000, 0, plant, nothing)))
 
 
-def test_a_pen_that_drops_its_newest_token_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rounds that are compared one by one are drafted by the pen that decoding uses."""
-    sound = DraftPen.goes_on
+def test_a_sampler_that_drops_its_newest_token_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rounds that are compared one by one are drafted by the sampler that decoding uses."""
+    sound = Sampler.should_continue
 
-    def goes_on(pen: DraftPen) -> bool:
-        on = sound(pen)
-        if pen.chances[-1] < 0.3:
-            pen._rows.pop()
-            pen._tokens.pop()
+    def should_continue(sampler: Sampler) -> bool:
+        on = sound(sampler)
+        if sampler.is_adaptive and sampler.chances[-1] < 0.3:
+            sampler._rows.pop()
+            sampler._tokens.pop()
             return False
         return on
 
     for rule in RULES:
         assert same_as_decoding(made_up(), rule, 1).outcome
-    monkeypatch.setattr(DraftPen, "goes_on", lambda pen: goes_on(pen) if pen._worth is not None else sound(pen))
+    monkeypatch.setattr(Sampler, "should_continue", should_continue)
     assert not same_as_decoding(made_up(), "rejection", 1).outcome
 
 

@@ -19,7 +19,8 @@ from engine.decode.loop import DecodeLoop
 from engine.decode.outcome import RoundOutcome
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
-from engine.drafters.base import Drafter, Proposals
+from engine.drafters.base import Drafter
+from engine.drafters.draft import DraftTree
 from engine.errors import DraftlightError
 from engine.noise import NoiseSource
 from engine.rounds.other_draws import HostDraws, later_draws, other_draws
@@ -217,7 +218,7 @@ def both_ways(
     """What other rules would compare in a round of three proposals: drawn in the graph, left for later; the target's logits."""
     p = Distribution(mx.array(TABLES.target[0, :4]), 1.25)
     noise = RoundNoise(NoiseSource(9, VOCAB), position)
-    proposals = Proposals(drafted, q)
+    proposals = DraftTree.chain(0, drafted, q)
     judgement = JUDGES[rule](p, q, drafted, noise)
     in_graph = other_draws(rule, p, proposals, judgement, noise, greedy=False)
     return in_graph.on_host(), later_draws(rule, proposals, judgement, noise, greedy=False), np.array(p.logits)

@@ -17,12 +17,13 @@ import pytest
 from engine.decode import loop
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.drafters import DraftModel, DraftPen
-from engine.drafters.base import Proposals
+from engine.decode.policy.adaptive import AdaptivePolicy
+from engine.drafters import DraftModel
+from engine.drafters.draft import Draft, DraftPlan
+from engine.drafters.sampler import Sampler
 from engine.errors import DraftlightError
 from engine.metrics import summarise, violations
 from engine.requests.compare import CompareRequest, Sample, SampleRequest
-from engine.rounds.draft_length import AutoGamma
 from engine.serving.backend import LoadedDrafter
 from engine.target.prompt_cache import cache_length, make_prompt_cache
 from engine.trace import read
@@ -243,7 +244,7 @@ def test_waiting_for_a_load_is_no_part_of_the_time_to_the_first_token(paced: tup
 
 
 class PacedModel:
-    """A tiny model whose passes take the device's time."""
+    """A tiny model whose passes take the device's time, after all that was queued before."""
 
     def __init__(self, device: Device, seed: int, seconds: float) -> None:
         self.model = tiny_llama(seed, vocab=128)
@@ -251,12 +252,13 @@ class PacedModel:
         self.device, self.seconds = device, seconds
 
     def __call__(self, tokens: Any, cache: Any = None) -> Any:
+        self.device.catch_up()
         self.device.now += self.seconds + 0.001 * tokens.shape[1]
         return self.model(tokens, cache=cache)
 
 
 class QueuingDraft(DraftModel):
-    """Its first step is queued: the device does it once that is waited for, or once it has to."""
+    """Its first step is queued: the device does it once that is waited for, or with the next pass."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -267,9 +269,9 @@ class QueuingDraft(DraftModel):
         super().prefetch()
         self.device.now, self.device.pending = before, self.device.now - before
 
-    def propose(self, limit: int, pen: DraftPen) -> Proposals | None:
+    def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
         self.device.catch_up()
-        return super().propose(limit, pen)
+        return super().propose(plan, sampler)
 
 
 class Device(FakeBackend):
@@ -303,21 +305,21 @@ class Device(FakeBackend):
         return loop.DecodeLoop(replace(context, model=self.target)).outcomes()
 
 
-def test_auto_gamma_learns_in_turns_what_it_learns_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adaptive_policy_learns_in_turns_what_it_learns_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learned: list[list[tuple[int, float]]] = []
 
-    class Watched(AutoGamma):
+    class Watched(AdaptivePolicy):
         def __init__(self, *arguments: Any, **named: Any) -> None:
             super().__init__(*arguments, **named)
             learned.append([])
             self.mine = learned[-1]
 
-        def observe(self, finished: Round, chances: Sequence[float] = ()) -> None:
+        def update(self, finished: Round, draft: Draft) -> None:
             self.mine.append((len(finished.proposals), round(finished.milliseconds.total, 6)))
-            super().observe(finished, chances)
+            super().update(finished, draft)
 
     device = Device()
-    monkeypatch.setattr(loop, "AutoGamma", Watched)
+    monkeypatch.setattr(loop, "AdaptivePolicy", Watched)
     script(monkeypatch, device.time)
     options = DecodingOptions(max_tokens=30, seed=1, gamma="auto", rule="rejection", phase_every=6)
     wanted = Request((Message("user", "hello"),), options, drafter="draft")

@@ -24,6 +24,7 @@ from engine.training.features import Example
 from engine.training.first_weights import block_config_for, config_for, fresh_block, fresh_head
 from engine.training.reading import TargetReader
 from tests.engine.block_files import random_block
+from tests.engine.drafting import start
 from tests.engine.small_models import VOCAB, emitted_ids, tiny_llama
 
 TAPS = (0, 1)
@@ -65,8 +66,7 @@ def test_a_block_of_training_is_that_of_run_time(target: nn.Module, layers: str)
     trained = unrolled(block, whole, TEXT, anchors, 4)
     drafter = BlockDrafter(block, target, copies=False)
     for anchor, expected in zip(anchors, trained, strict=True):
-        drafter.listen(target, TEXT[: anchor + 1])
-        assert drafter.begin(TEXT[: anchor + 1])
+        assert start(drafter, TEXT[: anchor + 1], target=target, read=anchor)
         drafter._slots = 4
         np.testing.assert_allclose(np.array(drafter._fill()[0]), expected, atol=2e-4)
 
@@ -114,8 +114,7 @@ def test_a_paired_block_begins_with_the_first_step_of_the_head_it_comes_from(tar
     block = BlockDrafter(fresh_block(loaded(target), config, np.arange(VOCAB, dtype=np.int32), 1, head), target, copies=False)
     first = FeatureHead(head, target, copies=False)
     for drafter in (block, first):
-        drafter.listen(target, TEXT)
-        assert drafter.begin(TEXT)
+        assert start(drafter, TEXT, target=target, read=len(TEXT) - 1)
     block._slots = 3
     hidden, logits = block._fill()
     logits, _, _ = block._block.walk(0, logits[0], hidden[0], mx.array(TEXT[-1:]), None)

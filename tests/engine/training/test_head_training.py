@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.drafters import DraftPen, FeatureHead
+from engine.drafters import DraftPlan, FeatureHead, Sampler
+from engine.drafters.draft import Draft, DraftTree
 from engine.errors import DraftlightError
 from engine.models.head_model import HeadConfig, HeadModel, load_head, save_head
 from engine.target.layer_taps import embedding_of, tap
@@ -21,6 +22,8 @@ from engine.training.drafter_training import POSITIONS, SHARPER, HeadTraining, P
 from engine.training.features import Example
 from engine.training.lessons import common_opening, copied_right, split
 from engine.training.reading import TargetReader
+from engine.types import DrafterStatistics
+from tests.engine.drafting import start
 from tests.engine.small_models import VOCAB, tiny_llama
 
 TAPS = (0, 1)
@@ -121,26 +124,21 @@ def test_the_gradient_scales_with_what_comes_after_the_loss() -> None:
 # The chains
 
 
-class _Pen(DraftPen):
-    """Draws tokens that were decided beforehand, and keeps the logits it was shown."""
+class _Scripted(Sampler):
+    """Samples tokens that were decided beforehand, and keeps the logits it was shown."""
 
-    def __init__(self, tokens: list[int]) -> None:
-        self._worth = None
+    def __init__(self, tokens: list[int], plan: DraftPlan) -> None:
+        self._policy, self._plan = None, plan
+        self._tokens, self._placed = [], {}
         self.left = list(tokens)
         self.shown: list[np.ndarray] = []
 
-    def draw(self, logits: mx.array, target_ids: mx.array | None = None) -> mx.array:
+    def sample(self, logits: mx.array, target_ids: mx.array | None = None) -> mx.array:
         self.shown.append(np.array(logits))
         return mx.array([self.left.pop(0)])
 
-    def begins(self) -> bool:
-        return True
-
-    def goes_on(self) -> bool:
-        return True
-
-    def proposals(self) -> None:  # type: ignore[override]
-        return None
+    def draft(self, statistics: DrafterStatistics | None = None) -> Draft:
+        return Draft(DraftTree.plain(0, VOCAB))
 
 
 @pytest.mark.parametrize("position", [1, 5, 8])
@@ -158,13 +156,13 @@ def test_training_sees_the_logits_that_the_drafter_will_show(target: nn.Module, 
 
     drafter = FeatureHead(head, target)
     known = tokens[: position + 2]  # the chain from position t knows the token at t + 1
-    drafter.listen(target, known)
-    assert drafter.begin(known)
-    pen = _Pen(tokens[position + 2 : position + 2 + steps])
-    drafter.propose(steps, pen)
-    assert len(pen.shown) == steps
+    assert start(drafter, known, target=target, read=len(known) - 1)
+    plan = DraftPlan("head", steps)
+    sampler = _Scripted(tokens[position + 2 : position + 2 + steps], plan)
+    drafter.propose(plan, sampler)
+    assert len(sampler.shown) == steps
     for step in range(steps):
-        np.testing.assert_allclose(pen.shown[step], np.array(trained[step][position]), atol=2e-4)
+        np.testing.assert_allclose(sampler.shown[step], np.array(trained[step][position]), atol=2e-4)
 
 
 def test_a_chain_that_forgets_its_own_steps_is_noticed(target: nn.Module) -> None:

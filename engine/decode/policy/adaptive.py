@@ -1,0 +1,289 @@
+"""The policy that maximises tokens per millisecond: who proposes, how many tokens, or nobody."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.decode.policy.costs import MachineCosts
+from engine.decode.policy.estimates import DECAY, OUTLIER, Acceptance, Cost, speed
+from engine.drafters.draft import Draft, DrafterCapabilities, DraftPlan, Estimate
+from engine.types import MAX_GAMMA, Gamma, Outlook, Round, Skipped
+
+MOST_SAMPLED = 8
+"""Tokens that may be sampled in one round. Longer chains seldom pay; copies are not counted."""
+FIRST_SAMPLED = 2
+"""The same before the first verdict on a drafter: one that is wrong must not hold the answer up."""
+MARGIN = 0.03
+"""Share by which a drafter must be faster, or slower, before another takes its turn: noise of the clock is not to decide."""
+FIRST_PAUSE, LONGEST_PAUSE = 16, 128
+"""Rounds for which a drafter that does not pay rests before it is tried again; doubled after each try in vain."""
+FIRST_TRY = 4
+"""Rounds before the second of several drafters is tried; twice as many before the third."""
+STORED_PLAIN = 0.25
+"""Plain rounds that a stored one counts for beside those of this answer: the text may be longer, the machine busy."""
+LITTLE_FASTER = 1.25
+"""Where drafting is thought to be less than this many times as fast as plain decoding, a plain round is measured now and then."""
+CATCHING_UP, HORIZON = 2.0, 32
+"""Plain rounds that a drafter may spend on reading what it has missed, to be tried; and the rounds in which that must pay."""
+READING = 0.1
+"""Cost of reading a token, in draft steps: many are read in one pass."""
+
+
+@dataclass
+class _BackOff:
+    """Rounds to wait before the next try, more after each that was in vain."""
+
+    wait: int
+    pause: int
+
+    def rest(self) -> None:
+        """A try was in vain."""
+        self.wait, self.pause = self.pause, min(2 * self.pause, LONGEST_PAUSE)
+
+
+class _Candidate:
+    """One drafter: its estimates, and when it is tried if it is not the one in use.
+
+    Attributes:
+        is_blind: whether only its acceptance rate tells what a proposal is worth, before it is made.
+    """
+
+    def __init__(self, known: DrafterCapabilities, acceptance: Acceptance, cost: Cost) -> None:
+        self.known, self.acceptance, self.cost = known, acceptance, cost
+        self.is_blind = known.samples or not known.copies
+        self.back_off = _BackOff(0, FIRST_PAUSE)
+
+    @property
+    def most_sampled(self) -> int:
+        """The number of tokens that it may sample in a round."""
+        return MOST_SAMPLED if self.acceptance.has_verdicts else FIRST_SAMPLED
+
+    def speeds(self, length: int, catching_up: float = 0.0) -> list[float]:
+        """Returns the expected speed with one proposal to `length`, by its acceptance rate."""
+        return speed([self.acceptance.alpha] * length, self.cost, catching_up)
+
+    def speed(self, length: int | None) -> float:
+        """Returns its expected speed at this length, or at the best one."""
+        return self.speeds(length)[-1] if length else max(self.speeds(MOST_SAMPLED))
+
+
+class AdaptivePolicy:
+    """Chooses drafter and length of each round so that the expected number of tokens per millisecond is highest.
+
+    Four figures decide: a drafter's acceptance rate, the cost of its proposals in plain rounds, the speed that follows from both,
+    and the rounds until a drafter that does not pay is tried again. They are of this answer and, before it has shown any, of
+    earlier ones. Copies have chances that are known before anything is sampled. Plain decoding is one of the candidates: where
+    nothing is faster, rounds go without proposals.
+
+    The choice depends on past rounds and on what was sampled in this one, never on a verdict to come, so every rule stays exact.
+    Under match and gumbel the text does not depend on it; under rejection and block it may differ between two runs, as their
+    rounds do.
+
+    Args:
+        drafters: the candidates, by name.
+        gamma: a number is the length at which drafters are compared, and then no round goes without proposals.
+        costs: what is known of this machine and these drafters.
+        temperature: of the answer; acceptance rates are stored for each.
+
+    Attributes:
+        is_drafting: whether a drafter will probably sample in the round after the one under way.
+    """
+
+    def __init__(
+        self,
+        drafters: Mapping[str, DrafterCapabilities],
+        gamma: Gamma = "auto",
+        costs: MachineCosts | None = None,
+        temperature: float = 1.0,
+    ) -> None:
+        costs = costs or MachineCosts()
+        self._fixed = None if gamma == "auto" else gamma
+        self._drafters = {
+            name: _Candidate(known, Acceptance(costs.alpha(name, temperature)), Cost(costs.extra(name, known.samples)))
+            for name, known in drafters.items()
+        }
+        ranked = sorted(self._blind, key=lambda name: -self._speed(name))
+        self._current = next(iter(ranked), None)
+        for place, name in enumerate(ranked):
+            self._drafters[name].back_off.wait = FIRST_TRY * place
+        # Milliseconds and number of plain rounds, decaying.
+        self._plain_rounds = STORED_PLAIN if 1 in costs.rows else 0.0
+        self._plain_time = self._plain_rounds * costs.rows.get(1, 0.0)
+        self._plain = _BackOff(FIRST_TRY if self._plain_rounds else 1, FIRST_TRY)
+        self._has_begun = self._took_back = False
+
+    @property
+    def _blind(self) -> list[str]:
+        return [name for name, candidate in self._drafters.items() if candidate.is_blind]
+
+    def _speed(self, name: str) -> float:
+        return self._drafters[name].speed(self._fixed)
+
+    # Before and during a round
+
+    @property
+    def is_drafting(self) -> bool:
+        """See the class."""
+        return self._current is not None and not self._measures_plain(after=1)
+
+    def plan(self, estimates: Mapping[str, Estimate], room: int) -> DraftPlan:
+        """Returns the plan of a round in which at most `room` tokens may be proposed."""
+        if room < 1:
+            return DraftPlan(None, outlook=self._outlook(None, skipped="last"))
+        if self._measures_plain():
+            return DraftPlan(None, outlook=self._outlook(None, skipped="measured"))
+        turn = self._whose_turn(estimates)
+        plans = [plan for name, estimate in estimates.items() if (plan := self._plan_of(name, estimate, name == turn, room))]
+        return max(plans, key=lambda plan: plan.speed, default=DraftPlan(None, outlook=self._outlook(None)))
+
+    def _plan_of(self, name: str, estimate: Estimate, has_turn: bool, room: int) -> DraftPlan | None:
+        """Returns how a drafter would propose; None if a plain round would be as good.
+
+        Args:
+            has_turn: whether it may propose although no chances are known.
+        """
+        candidate = self._drafters[name]
+        most = candidate.most_sampled if has_turn and candidate.known.samples else 0
+        chances = [candidate.acceptance.corrected(chance) for chance in estimate.chances[:room]]
+        if self._fixed is not None:
+            if not chances and not has_turn:
+                return None
+            length = min(self._fixed, room)
+            chances = (chances + [candidate.acceptance.alpha] * length)[:length]
+            return DraftPlan(name, length, speed=speed(chances, candidate.cost)[-1])
+        if chances and (best := max(speeds := speed(chances, candidate.cost))) > 1:
+            length = MAX_GAMMA if candidate.known.samples else speeds.index(best) + 1
+            return DraftPlan(name, min(length, room), most, True, best, self._outlook(name, chances[0]))
+        if not has_turn:
+            return None
+        longest = min(most or MOST_SAMPLED, room)
+        speeds = candidate.speeds(longest, self._catching_up(name, estimate) / HORIZON)
+        best = max(speeds)
+        if not candidate.known.sets_own_length:
+            length = speeds.index(best) + 1
+        else:
+            length = longest if most and not candidate.known.copies else min(MAX_GAMMA, room)
+        return DraftPlan(name, length, most, True, best, self._outlook(name))
+
+    def _whose_turn(self, estimates: Mapping[str, Estimate]) -> str | None:
+        """Returns the drafter that may propose without known chances: one that is due for a try, or the one in use."""
+        if not self._has_begun and self._current is not None:
+            # What a drafter has to read of a long prompt first may cost more than it is faster.
+            worth = {name: self._speed(name) - self._catching_up(name, estimates[name]) / HORIZON for name in self._blind}
+            self._current = max(self._blind, key=lambda name: (worth[name], name == self._current))
+        self._has_begun = True
+        due = (name for name in self._blind if name != self._current and self._drafters[name].back_off.wait <= 0)
+        return next((name for name in due if self._catching_up(name, estimates[name]) <= CATCHING_UP), self._current)
+
+    def _catching_up(self, name: str, estimate: Estimate) -> float:
+        """Returns the plain rounds that a drafter needs to read what it has not read."""
+        cost = self._drafters[name].cost
+        return READING * estimate.unread * (cost.of(2) - cost.of(1))
+
+    def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
+        """Returns whether another token pays after those to which the drafter gave these chances: whether what may still be
+        accepted is worth its time at the speed of the plan. The next row may be dearer than those after it: these count too.
+
+        Args:
+            is_copy: whether the last token is a copy. Copies seldom end after one, so the next is taken to be as likely.
+        """
+        assert plan.drafter is not None, "nobody samples in a plain round"
+        candidate = self._drafters[plan.drafter]
+        drafted = len(chances)
+        reached = math.prod(map(candidate.acceptance.corrected, chances))
+        following = candidate.acceptance.corrected(chances[-1]) if is_copy else candidate.acceptance.alpha
+        gained, spent = 0.0, candidate.cost.of(drafted)
+        for length in range(drafted + 1, max(drafted + 1, MOST_SAMPLED) + 1):
+            reached *= following
+            gained += reached
+            if gained >= max(1.0, plan.speed) * (candidate.cost.of(length) - spent):
+                return True
+        return False
+
+    def _measures_plain(self, after: int = 0) -> bool:
+        """Returns whether the next round, or the one `after` this many, goes without proposals to measure a plain round: nothing
+        is known of one, or drafting gains so little that a wrong figure could make it a loss."""
+        if self._fixed is not None or self._plain.wait > after:
+            return False
+        return not self._plain_rounds or (self._current is not None and self._speed(self._current) < LITTLE_FASTER)
+
+    def _outlook(self, name: str | None, copied: float | None = None, skipped: Skipped | None = None) -> Outlook | None:
+        """Returns the figures behind a decision; None before a plain round has shown how long one takes.
+
+        Args:
+            name: the drafter that it is about; None is the best of those that sample.
+            copied: the chance of the first copy, where copies are at hand.
+        """
+        about = name or self._current or max(self._blind or self._drafters, key=self._speed, default=None)
+        if about is None or self._fixed is not None or not self._plain_rounds:
+            return None
+        candidate = self._drafters[about]
+        shown = about if len(self._drafters) > 1 else ""
+        if copied is not None:
+            return Outlook(1, 1 + candidate.cost.of(1), copied, _needed(candidate.cost, 1), copies=True, drafter=shown)
+        speeds = candidate.speeds(MOST_SAMPLED)
+        best = speeds.index(max(speeds)) + 1
+        wait = candidate.back_off.wait if candidate.is_blind and about != self._current else None
+        alpha, needed = candidate.acceptance.alpha, _needed(candidate.cost, best)
+        return Outlook(best, 1 + candidate.cost.of(best), alpha, needed, wait, drafter=shown, skipped=skipped)
+
+    # After a round
+
+    def update(self, finished: Round, draft: Draft) -> None:
+        """Learns from a round. The first of an answer pays for much that no other does, so its time does not count."""
+        name = draft.proposer or (next(iter(self._drafters)) if finished.proposals else None)
+        if finished.index and name is None and not self._took_back:
+            self._learn_plain(finished.milliseconds.total)
+        # Recurrent layers read again what was kept, in the next pass: that is a cost of drafting and not of a plain round.
+        self._took_back = finished.accepted < len(finished.proposals)
+        for other, each in self._drafters.items():
+            if other != name:
+                each.back_off.wait -= 1
+                if other != self._current:
+                    each.acceptance.fade()
+        self._plain.wait -= 1
+        if name is None:
+            return
+        candidate = self._drafters[name]
+        if finished.index and self._plain_rounds:
+            candidate.cost.learn(len(finished.proposals), finished.milliseconds.total * self._plain_rounds / self._plain_time)
+        candidate.acceptance.learn(finished.proposals, draft.chances, candidate.known.samples)
+        if candidate.is_blind and not (candidate.known.samples and finished.proposals[0].copied):
+            self._compare(name, finished.accepted == len(finished.proposals))
+
+    def _learn_plain(self, time: float) -> None:
+        if self._plain_rounds >= 2:
+            time = min(time, OUTLIER * self._plain_time / self._plain_rounds)
+        self._plain_time = self._plain_time * DECAY + time
+        self._plain_rounds = self._plain_rounds * DECAY + 1
+        if self._plain.wait <= 0:
+            self._plain.rest()
+
+    def _compare(self, name: str, all_accepted: bool) -> None:
+        """Puts the drafter that has just sampled in use, keeps it there, or lets it rest."""
+        candidate, gained = self._drafters[name], self._speed(name)
+        least = 0.0 if self._fixed is not None else 1.0
+        if name != self._current:
+            rival = least if self._current is None else max(least, self._speed(self._current))
+            if gained > (1 + MARGIN) * rival:
+                if self._current is not None:
+                    self._drafters[self._current].back_off = _BackOff(FIRST_PAUSE, FIRST_PAUSE)
+                self._current = name
+                candidate.back_off = _BackOff(0, FIRST_PAUSE)
+            elif not all_accepted:
+                candidate.back_off.rest()
+        elif gained < (1 - MARGIN) * least:
+            candidate.back_off.rest()
+            others = [other for other in self._blind if other != name and self._speed(other) > (1 + MARGIN) * least]
+            self._current = max(others, key=self._speed, default=None)
+
+
+def _needed(cost: Cost, length: int) -> float:
+    """Returns the acceptance rate from which rounds of this many proposals are as fast as plain ones; 1 if none is."""
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (low, middle) if speed([middle] * length, cost)[-1] >= 1 else (middle, high)
+    return high

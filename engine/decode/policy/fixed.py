@@ -1,0 +1,33 @@
+"""The draft length that the user chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from engine.drafters.draft import Draft, DraftPlan, Estimate
+from engine.types import Round
+
+
+class FixedPolicy:
+    """Asks a drafter for the same number of tokens in each round.
+
+    Attributes:
+        is_drafting: as in `engine.decode.policy.adaptive.AdaptivePolicy`.
+    """
+
+    is_drafting = True
+
+    def __init__(self, gamma: int) -> None:
+        self._gamma = gamma
+
+    def plan(self, estimates: Mapping[str, Estimate], room: int) -> DraftPlan:
+        """Returns the plan of a round in which at most `room` tokens may be proposed."""
+        length = min(self._gamma, room)
+        return DraftPlan(next(iter(estimates)), length) if length >= 1 else DraftPlan(None)
+
+    def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
+        """Returns True: nothing is weighed."""
+        return True
+
+    def update(self, finished: Round, draft: Draft) -> None:
+        """Learns nothing."""

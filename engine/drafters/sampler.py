@@ -1,0 +1,178 @@
+"""Sampling one round's proposals from a drafter's logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import mlx.core as mx
+import numpy as np
+
+from engine.acceptance import RoundNoise, likeliest
+from engine.drafters.draft import Draft, DraftPlan, DraftTree
+from engine.host import computes_on_host, on_host
+from engine.target.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
+from engine.types import RATIO_RULES, DrafterStatistics, Rule
+
+
+class Expansion(Protocol):
+    """The part of a draft policy that a sampler asks."""
+
+    def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
+        """Returns whether another token pays after those to which the drafter gave these chances, the last one a copy or not."""
+
+
+class Sampler:
+    """Samples one round's proposals, and remembers the distributions that they were sampled from.
+
+    A drafter knows neither the rule nor the noise: it asks for a token and goes on from it.
+
+    Args:
+        shaper: the same shaping as the target's, so that q answers to the same options as p.
+        rule: decides which noise is used.
+        noise: the round's randomness.
+        history: prompt and committed tokens, for penalties; the last one is the tree's root.
+        vocab_size: width of the target's logits.
+        plan: of this round.
+        policy: asked after each token where the plan is adaptive.
+
+    Attributes:
+        may_place: whether a drafter that could sample may propose a token outright instead.
+        chances: the probabilities that the drafter gave to the tokens so far, where the plan is adaptive.
+    """
+
+    may_place = True
+
+    def __init__(
+        self,
+        shaper: Shaper,
+        rule: Rule,
+        noise: RoundNoise,
+        history: Sequence[int],
+        vocab_size: int,
+        plan: DraftPlan,
+        policy: Expansion | None = None,
+    ) -> None:
+        self._shaper = shaper
+        self._rule = rule
+        self._noise = noise
+        self._history = history
+        self.vocab_size = vocab_size
+        self._plan = plan
+        self._policy = policy if plan.is_adaptive else None
+        self.chances: list[float] = []
+        self._placed: dict[int, float] = {}
+        self._rows: list[Distribution] = []
+        self._tokens: list[mx.array] = []
+
+    def sample(self, logits: mx.array, target_ids: mx.array | None = None) -> mx.array:
+        """Samples the next proposal.
+
+        Args:
+            logits: (draft width,) raw logits of the drafter.
+            target_ids: (draft width,) for a trimmed head, else None.
+
+        Returns:
+            (1,) int32 id of the target's vocabulary, lazy.
+        """
+        whole = onto_target_ids(logits[None], self.vocab_size, target_ids)
+        self._prepare(whole)
+        history: Sequence[int] | mx.array = self._history
+        if self._shaper.penalises and self._tokens:
+            recent = latest(history, self._shaper.options.repetition_context)
+            history = mx.concatenate([recent, *self._tokens])
+        row = self._shaper.shape(whole, history)
+        if self._shaper.greedy:
+            token = likeliest(row)
+        elif self._rule == "gumbel":
+            token = self._noise.shared(row, first=len(self._tokens))
+        else:
+            token = self._noise.draft(row, len(self._tokens))
+        token = token.astype(mx.int32)
+        self._rows.append(row)
+        self._tokens.append(token)
+        return token
+
+    def _prepare(self, logits: mx.array) -> None:
+        """Where numpy draws: makes what will be needed while the logits are being computed. That is what the verdict takes of the
+        row before, for which nobody would have to wait later, and noise. Filters leave too few tokens for noise to pay."""
+        if self._shaper.greedy or not computes_on_host():
+            return
+        mx.async_eval(logits)
+        if self._rows and self._rule in RATIO_RULES:
+            self._rows[-1].weigh()
+        if self._shaper.filters:
+            return
+        first, limit = len(self._tokens), 1 if self._policy else self._plan.length
+        domain: Literal["shared", "draft"] = "shared" if self._rule == "gumbel" else "draft"
+        if first == 0 or first >= limit:
+            self._noise.prepare(domain, first, max(1, limit - first), logits, "draft")
+        else:
+            self._noise.search(domain, first)
+
+    def place(self, token: int, chance: float) -> mx.array:
+        """Proposes a token outright, (1,) int32: its q is 1. `chance` is the probability that it is right."""
+        placed = mx.array([token], dtype=mx.int32)
+        certain = mx.where(mx.arange(self.vocab_size)[None] == token, 0.0, -mx.inf)
+        self._rows.append(Distribution(certain, self._shaper.inverse_temperature))
+        self._tokens.append(placed)
+        self._placed[len(self._tokens) - 1] = chance
+        return placed
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether `should_continue` may say no."""
+        return self._policy is not None
+
+    @property
+    def remaining(self) -> int:
+        """The number of tokens that may still be sampled in this round; copies are not counted."""
+        return max(0, self._plan.max_sampled - (len(self._tokens) - len(self._placed)))
+
+    @property
+    def inverse_temperature(self) -> float:
+        """The factor that `sample` multiplies logits with; 1 at temperature 0."""
+        return self._shaper.inverse_temperature
+
+    @property
+    def evaluates_tokens(self) -> bool:
+        """Whether a token is evaluated as soon as it is sampled, so that reading it is no further synchronisation."""
+        return self._policy is not None or computes_on_host()
+
+    def should_continue(self) -> bool:
+        """Returns whether another token pays, up to the plan's length. Ask once after each token but the last. It may be a copy:
+        a drafter that copies as well asks `remaining` before it samples.
+
+        Where the plan is adaptive this evaluates the token just sampled and looks at the chance that the drafter gave it. The
+        answer depends on what was sampled and on past rounds, never on a verdict to come, so every rule stays exact.
+        """
+        if self._policy is None:
+            return True
+        last = len(self._tokens) - 1
+        if last in self._placed:
+            self.chances.append(self._placed[last])
+        else:
+            self.chances.append(float(np.asarray(self._rows[-1].probability_of(self._tokens[-1]))[0]))
+        return self._policy.should_expand(self._plan, self.chances, last in self._placed)
+
+    def draft(self, statistics: DrafterStatistics | None = None) -> Draft:
+        """Returns all that was sampled and placed, as a chain."""
+        return Draft(self._tree(), tuple(self.chances), statistics)
+
+    def copied(self, ids: Sequence[int], chances: Sequence[float] = (), statistics: DrafterStatistics | None = None) -> Draft:
+        """Returns a chain of tokens that are proposed outright instead; `chances` are the probabilities that they are right."""
+        return Draft(DraftTree.copied(self._root, ids, self.vocab_size), tuple(chances[: len(ids)]), statistics)
+
+    @property
+    def _root(self) -> int:
+        return self._history[-1] if self._history else 0
+
+    def _tree(self) -> DraftTree:
+        if not self._tokens:
+            return DraftTree.plain(self._root, self.vocab_size)
+        if len(self._placed) == len(self._tokens):
+            tokens = mx.concatenate(self._tokens)
+            return DraftTree.chain(self._root, tokens, OneHot(tokens, self.vocab_size))
+        known = [ids for token in self._tokens if (ids := on_host(token)) is not None]
+        tokens = mx.array(np.concatenate(known)) if len(known) == len(self._tokens) else mx.concatenate(self._tokens)
+        return DraftTree.chain(self._root, tokens, Distribution.joined(self._rows), frozenset(self._placed))
