@@ -1,4 +1,4 @@
-"""Where numpy does what MLX's CPU back-end does slowly: exponentials over a vocabulary, and the many small steps of a draw.
+"""Where numpy does what MLX's CPU back-end does slowly: exponentials and draws over a vocabulary.
 
 Importing it keeps MLX from what does harm here: from compiling on the CPU, from piling up freed memory on a GPU.
 """

@@ -1,17 +1,15 @@
 """All randomness of decoding: one stream of noise per seed, position and purpose, the same on every device (DESIGN section 3).
 
 Nothing here holds a generator: every draw is a function of its key, so a position's noise can be drawn again, in any order and
-by any implementation. There are three, equal bit for bit: numpy (`engine.noise_reference`) makes rows on the CPU where positions
-are known, the MLX operations below serve positions that exist only inside a lazy graph and GPUs without a kernel, such as
-NVIDIA's, and the Metal kernel (`engine.noise_kernel`) draws tokens on Apple's without ever writing the noise down. Nothing is
-evaluated here; what comes back is lazy.
+by any implementation. There are three, equal bit for bit: numpy (`engine.noise_reference`) draws on the CPU and makes rows where
+positions are known there, the MLX operations below serve positions that exist only inside a lazy graph and GPUs without a kernel,
+such as NVIDIA's, and the Metal kernel (`engine.noise_kernel`) draws tokens on Apple's without ever writing the noise down. Of MLX
+nothing is evaluated here; what comes back is lazy.
 """
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import mlx.core as mx
@@ -20,7 +18,6 @@ import numpy as np
 from engine import host, noise_kernel
 from engine import noise_reference as reference
 from engine.errors import DraftlightError
-from engine.host import on_host
 from engine.noise_reference import DOMAINS, NO_TOKEN
 
 __all__ = ["DOMAINS", "NO_TOKEN", "NoiseSource", "check_drawn", "coin", "gumbel", "gumbel_argmax"]
@@ -28,12 +25,8 @@ __all__ = ["DOMAINS", "NO_TOKEN", "NoiseSource", "check_drawn", "coin", "gumbel"
 Positions = Sequence[int] | mx.array
 Position = int | mx.array
 
-KEPT_ROWS = 160
-"""Shared rows that a NoiseSource keeps at most: more than twice what one round of the longest draft reads. Longer lists of
-positions are drawn together by MLX operations, which is faster for many short rows."""
-
-KEYS_AHEAD = 5
-"""Positions whose keys are made together."""
+ROWS_BY_NUMPY = 160
+"""Longer lists of positions are drawn together by MLX operations, which is faster for many short rows."""
 
 
 def check_drawn(ids: Sequence[int]) -> None:
@@ -90,68 +83,11 @@ def coin(seed: int, position: int, round_position: int | None = None) -> float:
     return reference.coin(seed, position, round_position)
 
 
-class Meanwhile:
-    """Makes noise while a pass is computed, as long as passes take longer than that.
-
-    A pass that is over sooner is waited for first: then only the noise that its logits ask for is made, unless that will be
-    nearly all.
-    """
-
-    def __init__(self) -> None:
-        self._pays = True
-        self._making = 0.0
-
-    def make(self, noise: Callable[[], object], wait: Callable[[], object], needed: bool = False) -> None:
-        """Waits for the pass, before or after the noise is made, if it is made at all. Where nearly all of it is `needed`, it is
-        made before, however short passes are."""
-        began = time.perf_counter()
-        if not (self._pays or needed):
-            wait()
-            self._pays = time.perf_counter() - began > self._making
-            return
-        noise()
-        made = time.perf_counter()
-        wait()
-        self._making = made - began
-        self._pays = time.perf_counter() - made > STILL_WAITED * self._making
-
-
-STILL_WAITED = 0.1
-"""A pass is still under way when the noise was made if it is then waited for this share of the time that the noise took."""
-
-
-class Demand:
-    """Whether drafts of late asked for nearly all of their noise, so that to make that of several together takes less time."""
-
-    def __init__(self) -> None:
-        self._share, self._seen, self._begun = 0.0, 0, 0
-
-    def note(self, for_all: bool) -> None:
-        """What a draw asked for, whose noise had not been made before."""
-        self._seen = min(self._seen + 1, REMEMBERED)
-        self._share += (for_all - self._share) / self._seen
-
-    def is_for_all(self) -> bool:
-        """Asked once for each draft. Now and then the answer is no, to see whether that is still so."""
-        self._begun += 1
-        return self._share > MOSTLY and self._begun % SEEN_EVERY > 0
-
-
-MOSTLY = 0.4
-"""Where more than this share of draws ask for nearly all of their noise, it is made ahead."""
-REMEMBERED = 16
-"""Draws of late by which that is known."""
-SEEN_EVERY = 16
-"""Of so many drafts one shows what it asks for."""
-MOST_AHEAD = 8
-"""Of longer drafts many tokens may not be drawn in the end, since a drafter ends them or copies."""
-
-
 class NoiseSource:
-    """The noise of one run, and the memory that draws each shared row once.
+    """The noise of one run, and the memory that hashes each shared row once where numpy draws.
 
     The draft's and the target's side of a round read the same shared rows, and so does the next round for positions that were not
-    committed. Rows of the other domains are fresh in every round; what was prepared of drafts is kept until its round is over.
+    committed. Rows of the other domains are fresh in every round and drawn from once.
     """
 
     def __init__(self, seed: int, vocab_size: int) -> None:
@@ -161,98 +97,30 @@ class NoiseSource:
         self.seed = seed
         self.vocab_size = vocab_size
         self._in_kernel = noise_kernel.available()
-        self._shared: dict[int, reference.Stream] = {}
-        self._drafts: dict[tuple[int, int], reference.Stream] = {}
-        self._keys: dict[tuple[str, int, int | None], tuple[int, int]] = {}
-        self._demand = {"shared": Demand(), "draft": Demand()}
-        self.meanwhile = {"draft": Meanwhile(), "verify": Meanwhile()}
+        self._shared: dict[int, reference.Words] = {}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
         """Gumbel noise: (rows, vocab) float32, one row per position."""
-        if domain == "shared" and not isinstance(positions, mx.array) and _made_by_numpy(len(positions)):
-            self.prepare(positions)
-            units = reference.gumbel_units(np.stack([self._shared[position].words for position in positions]))
-            return mx.array(np.multiply(units, np.float32(reference.UNIT), dtype=np.float32))
         return _rows(self.seed, positions, self.vocab_size, domain, round_position)
 
-    def _stream(self, position: int, domain: str, round_position: int | None) -> reference.Stream:
-        return reference.Stream(self._key(position, domain, round_position), self.vocab_size)
-
-    def _key(self, position: int, domain: str, round_position: int | None) -> tuple[int, int]:
-        """What is drawn in one place is soon drawn in the next, and with the other purposes of the round: their keys are made
-        with it at little cost."""
+    def draw(
+        self, logits: reference.Floats, inverse_temperature: float, position: int, domain: str, round_position: int | None
+    ) -> tuple[int, np.float32]:
+        """As `argmax_and_margin` of one row by numpy, of (vocab,) float32 logits."""
+        words = self._shared.get(position) if domain == "shared" else None
+        if words is None:
+            words = reference.words(reference.stream_key(self.seed, position, domain, round_position), self.vocab_size)
         if domain == "shared":
-            round_position = None
-        elif round_position is None:
-            round_position = position
-        named = domain, position, round_position
-        if named not in self._keys:
-            following = range(position, min(position + KEYS_AHEAD, reference.POSITION_LIMIT))
-            domains = ("shared",) if domain == "shared" else ("draft", "coin", "residual")
-            for each, keys in zip(domains, reference.stream_keys(self.seed, following, domains, round_position), strict=True):
-                self._keys |= {(each, place, round_position): key for place, key in zip(following, keys, strict=True)}
-            while len(self._keys) > KEPT_ROWS:
-                del self._keys[next(iter(self._keys))]
-        return self._keys[named]
+            self._shared[position] = words
+        return reference.draw(logits, inverse_temperature, words)
 
-    def _kept(self, positions: Sequence[int]) -> list[reference.Stream]:
-        """The shared streams of these positions, kept from now on."""
-        for position in positions:
-            if position not in self._shared:
-                self._shared[position] = self._stream(position, "shared", None)
-        while len(self._shared) > max(KEPT_ROWS, len(positions)):
-            del self._shared[next(position for position in self._shared if position not in positions)]
-        return [self._shared[position] for position in positions]
-
-    def prepare(self, positions: Sequence[int], domain: str = "shared", round_position: int | None = None) -> None:
-        """Draws and keeps the words of these positions, `shared` or `draft`.
-
-        Needs no logits, so it can be called while a pass is being computed. A GPU draws inside its kernel instead: there `rows`
-        alone needs them.
-        """
-        if domain == "shared":
-            reference.draw_words(self._kept(positions))
-            return
-        assert domain == "draft" and round_position is not None, "other noise is drawn once, for a place that is not known before"
-        for position in positions:
-            self._drafts.setdefault((position, round_position), self._stream(position, domain, round_position))
-        reference.draw_words([self._drafts[position, round_position] for position in positions])
-
-    def search(self, position: int, domain: str, round_position: int) -> None:
-        """Looks for the rare words of a position whose words have been drawn."""
-        stream = self._shared.get(position) if domain == "shared" else self._drafts.get((position, round_position))
-        if stream is not None and stream.is_drawn and self.vocab_size >= reference.SEARCHED_FROM:
-            stream.rare()
-
-    def wants_all(self, domain: str, rows: int) -> bool:
-        """Whether so many drafts will probably ask for nearly all of their noise, and to make it together takes less."""
-        together = 1 < rows <= MOST_AHEAD and self.vocab_size <= reference.MADE_TOGETHER
-        return together and self._demand[domain].is_for_all()
-
-    def streams(
-        self, positions: Sequence[int], domain: str = "shared", round_position: int | None = None
-    ) -> list[reference.Stream]:
-        """The noise of these positions, for whoever draws with it. Shared streams are kept, and those of drafts were, if they
-        were prepared."""
-        if domain == "shared" and len(positions) <= KEPT_ROWS:
-            return self._kept(positions)
-        if domain == "draft" and round_position is not None:
-            known = (self._drafts.get((position, round_position)) for position in positions)
-            return [
-                stream or self._stream(position, domain, round_position)
-                for stream, position in zip(known, positions, strict=True)
-            ]
-        return [self._stream(position, domain, round_position) for position in positions]
-
-    def kept(self) -> Mapping[int, reference.Stream]:
-        """The shared streams that are known by now, by position; later ones do not come in."""
+    def kept(self) -> Mapping[int, reference.Words]:
+        """The words of the shared rows that are known by now, by position; later ones do not come in."""
         return dict(self._shared)
 
     def forget_before(self, position: int) -> None:
         """Drops kept rows below `position`: call it with the next position to be emitted."""
-        for old in [kept for kept in self._shared if kept < position]:
-            del self._shared[old]
-        self._drafts = {kept: stream for kept, stream in self._drafts.items() if kept[1] >= position}
+        self._shared = {kept: words for kept, words in self._shared.items() if kept >= position}
 
     def argmax(
         self,
@@ -261,29 +129,9 @@ class NoiseSource:
         positions: Positions,
         domain: str = "shared",
         round_position: Position | None = None,
-        lazy: bool = False,
     ) -> mx.array:
         """As `gumbel_argmax`, with this run's seed: (rows,) int32."""
-        return self.argmax_and_margin(logits, inverse_temperature, positions, domain, round_position, lazy, reach=0.0)[0]
-
-    def draw_on_host(
-        self,
-        logits: reference.Floats,
-        inverse_temperature: float,
-        position: int,
-        domain: str,
-        the_round: int,
-        likeliest: int | None = None,
-        reach: float = 0.0,
-    ) -> tuple[int, np.float32]:
-        """As `argmax_and_margin` of one row, where numpy has the (vocab,) float32 logits, maybe their arg-max too; the margin is
-        told as `reach` if it is that or more."""
-        (stream,) = self.streams([position], domain, the_round)
-        was_drawn = stream.is_drawn
-        drawn = reference.draw_with_margin(logits, inverse_temperature, stream, reach, likeliest)
-        if not was_drawn and domain in self._demand:
-            self._demand[domain].note(stream.is_drawn)
-        return drawn
+        return self.argmax_and_margin(logits, inverse_temperature, positions, domain, round_position)[0]
 
     def argmax_and_margin(
         self,
@@ -292,14 +140,10 @@ class NoiseSource:
         positions: Positions,
         domain: str = "shared",
         round_position: Position | None = None,
-        lazy: bool = False,
-        reach: float = math.inf,
     ) -> tuple[mx.array, mx.array]:
         """The drawn ids, (rows,) int32, and how far each winner's score is above the second best, (rows,) float32.
 
-        The margin is inf where only one token is not masked; numpy tells it up to `reach`, as `reference.draw_with_margin` does.
-        What is not read of a lazy pair costs nothing on the CPU. Where numpy computes and the logits can be evaluated, they are,
-        unless the draw is to stay `lazy`.
+        The margin is inf where only one token is not masked. What is not read of a lazy pair costs nothing on the CPU.
         """
         if logits.ndim != 2 or logits.shape[1] != self.vocab_size:
             raise ValueError(f"logits must be (rows, {self.vocab_size}), not {tuple(logits.shape)}")
@@ -308,19 +152,14 @@ class NoiseSource:
         if self._in_kernel:
             stream = _stream(self.seed, domain, round_position)
             return noise_kernel.gumbel_argmax(logits, inverse_temperature, _position_array(positions), stream)
-        if isinstance(positions, mx.array) or lazy or (known := on_host(logits.astype(mx.float32))) is None:
-            return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
-        if isinstance(round_position, mx.array):
-            return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
-        ids, margins = reference.draw(known, inverse_temperature, self.streams(positions, domain, round_position), reach)
-        return mx.array(ids), mx.array(margins)
+        return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:
         """Uniform numbers in [0, 1), multiples of 2^-24: (rows,) float32, one per position."""
-        if isinstance(positions, mx.array) or isinstance(round_position, mx.array) or len(positions) > KEPT_ROWS:
+        if isinstance(positions, mx.array) or isinstance(round_position, mx.array) or len(positions) > ROWS_BY_NUMPY:
             keys = _stream_keys(self.seed, positions, "coin", round_position)
             return (_words(keys, 1)[:, 0] >> 8).astype(mx.float32) * reference.COIN_UNIT
-        return mx.array(reference.coins_of([self._key(each, "coin", round_position) for each in positions]), mx.float32)
+        return mx.array([coin(self.seed, each, round_position) for each in positions], mx.float32)
 
 
 def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tuple[mx.array, mx.array]:
@@ -339,7 +178,7 @@ def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tupl
 
 def _made_by_numpy(count: int) -> bool:
     """Returns whether numpy makes the rows of that many known positions. A GPU would wait for it, and for rows to be copied."""
-    return count <= KEPT_ROWS and host.computes_on_host()
+    return count <= ROWS_BY_NUMPY and host.computes_on_host()
 
 
 def _rows(seed: int, positions: Positions, vocab_size: int, domain: str, round_position: Position | None) -> mx.array:

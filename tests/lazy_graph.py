@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from engine import acceptance, host
+from engine import host
 from engine.decode import loop, verification
 from engine.drafters import sampler
+from engine.target import distribution
 
 
 @contextmanager
 def as_on_a_gpu() -> Iterator[None]:
     """Within this context, on whatever device MLX computes."""
     with ExitStack() as stack:
-        for module in (host, sampler, acceptance, loop, verification):
+        for module in (host, distribution, sampler, loop, verification):
             stack.enter_context(patch.object(module, "computes_on_host", lambda: False))
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import mlx.core as mx
 
@@ -30,4 +31,4 @@ def cautious(
         matching = verdict.first_chances(count)
         return matching * (mx.arange(matching.shape[0]) == 0)
 
-    return Judgement(accepted, verdict.draws[accepted], chances, draws=verdict.draws)
+    return replace(verdict, accepted=accepted, token=verdict.draws[accepted], chances=chances)

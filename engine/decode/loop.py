@@ -178,8 +178,6 @@ class DecodeLoop:
         noise = self._verifier.noise(self._noise, position)
         plan, draft = self._draft(noise)
         proposals = draft.tree if draft.tree.size else None
-        if proposals is None:
-            noise = self._verifier.plain_noise(self._noise, position)
         timer.drafted(None if proposals is None else proposals.drafted)
 
         self._target.time_communication(timer.is_staged)
@@ -191,7 +189,6 @@ class DecodeLoop:
         if timer.is_staged:
             timer.communication = self._target.take_communication()
 
-        self._verifier.prepare(options, scored.logits, proposals, noise)
         drafted = None if proposals is None else proposals.drafted
         p = self._shaper.shape(scored.logits, self._answer.tokens, drafted, lazy=proposals is None)
         if p.is_known:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import mlx.core as mx
 import numpy as np
 
 from engine.acceptance import RoundNoise, likeliest
 from engine.drafters.draft import Draft, DraftPlan, DraftTree
-from engine.host import computes_on_host, on_host
+from engine.host import computes_on_host
 from engine.target.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
-from engine.types import RATIO_RULES, DrafterStatistics, Rule
+from engine.types import DrafterStatistics, Rule
 
 
 class Expansion(Protocol):
@@ -76,7 +76,6 @@ class Sampler:
             (1,) int32 id of the target's vocabulary, lazy.
         """
         whole = onto_target_ids(logits[None], self.vocab_size, target_ids)
-        self._prepare(whole)
         history: Sequence[int] | mx.array = self._history
         if self._shaper.penalises and self._tokens:
             recent = latest(history, self._shaper.options.repetition_context)
@@ -93,28 +92,10 @@ class Sampler:
         self._tokens.append(token)
         return token
 
-    def _prepare(self, logits: mx.array) -> None:
-        """Where numpy draws: makes what will be needed while the logits are being computed. That is what the verdict takes of the
-        row before, for which nobody would have to wait later, and noise. Filters leave too few tokens for noise to pay."""
-        if self._shaper.greedy or not computes_on_host():
-            return
-        mx.async_eval(logits)
-        if self._rows and self._rule in RATIO_RULES:
-            self._rows[-1].weigh()
-        if self._shaper.filters:
-            return
-        first, limit = len(self._tokens), 1 if self._policy else self._plan.length
-        domain: Literal["shared", "draft"] = "shared" if self._rule == "gumbel" else "draft"
-        if first == 0 or first >= limit:
-            self._noise.prepare(domain, first, max(1, limit - first), logits, "draft")
-        else:
-            self._noise.search(domain, first)
-
     def place(self, token: int, chance: float) -> mx.array:
         """Proposes a token outright, (1,) int32: its q is 1. `chance` is the probability that it is right."""
         placed = mx.array([token], dtype=mx.int32)
-        certain = mx.where(mx.arange(self.vocab_size)[None] == token, 0.0, -mx.inf)
-        self._rows.append(Distribution(certain, self._shaper.inverse_temperature))
+        self._rows.append(self._shaper.certain(token, self.vocab_size))
         self._tokens.append(placed)
         self._placed[len(self._tokens) - 1] = chance
         return placed
@@ -173,6 +154,5 @@ class Sampler:
         if len(self._placed) == len(self._tokens):
             tokens = mx.concatenate(self._tokens)
             return DraftTree.chain(self._root, tokens, OneHot(tokens, self.vocab_size))
-        known = [ids for token in self._tokens if (ids := on_host(token)) is not None]
-        tokens = mx.array(np.concatenate(known)) if len(known) == len(self._tokens) else mx.concatenate(self._tokens)
+        tokens = mx.concatenate(self._tokens)
         return DraftTree.chain(self._root, tokens, Distribution.joined(self._rows), frozenset(self._placed))

@@ -131,10 +131,10 @@ class _DrawnNoise(RoundNoise):
     def __init__(self, shared: mx.array, first: int, coins: mx.array, residual: mx.array) -> None:
         self._shared, self._first, self._coins, self._residual = shared, first, coins, residual
 
-    def shared(self, rows: Distribution, first: int = 0) -> mx.array:
-        """As in `RoundNoise`, by adding the noise that was drawn for these positions."""
+    def shared_and_margins(self, rows: Distribution, first: int = 0) -> tuple[mx.array, mx.array]:
+        """As in `RoundNoise`, by adding the noise that was drawn for these positions; no margins are told."""
         begin = first - self._first
-        return mx.argmax(rows.scores + self._shared[begin : begin + rows.rows], axis=-1)
+        return mx.argmax(rows.scores + self._shared[begin : begin + rows.rows], axis=-1), mx.zeros(rows.rows)
 
     def coins(self, count: int) -> mx.array:
         """As in `RoundNoise`: the first `count` of those that were drawn."""

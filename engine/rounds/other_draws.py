@@ -17,7 +17,7 @@ import numpy as np
 from engine import noise_reference as reference
 from engine.acceptance import Judgement, RoundNoise
 from engine.drafters.draft import DraftTree
-from engine.noise_reference import NO_TOKEN, Floats, Stream
+from engine.noise_reference import NO_TOKEN, Floats, Words
 from engine.target.distribution import Distribution, OneHot
 from engine.types import Rule
 
@@ -55,11 +55,10 @@ class HostDraws:
     Attributes:
         rule: of the round.
         vocab_size, seed, position: of the round's noise.
-        shared: streams of the `shared` noise that have been used, by position.
+        shared: words of the `shared` noise that have been used, by position.
         target: ids that the target draws there with `shared` noise, at least up to the first one that was not proposed.
         coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
         independent: ids that it draws with `draft` noise: what it proposes under the other rules.
-        judged: how many places this round has judged. Where another rule comes as far as the second, they are drawn together.
         greedy: at temperature 0 nothing is drawn.
     """
 
@@ -67,11 +66,10 @@ class HostDraws:
     vocab_size: int
     seed: int
     position: int
-    shared: Mapping[int, Stream]
+    shared: Mapping[int, Words]
     target: Ids | None
     coupled: Ids | None
     independent: Ids | None
-    judged: int = 0
     greedy: bool = False
 
     def drawn(self, p: Floats, p_scale: float, q: Floats | None, q_scale: float) -> OtherIds | None:
@@ -92,16 +90,14 @@ class HostDraws:
         )
         assert proposed is not None
         target, other = _Side(list(self.target or []), "shared", p, p_scale), _Side(list(known or []), domain, q, q_scale)
-        judged = min(self.judged, len(proposed))
         told = told_other = 0
         same = True
         for index, proposal in enumerate(proposed):
             told = index + 1
+            self._draw(target, index)
             if same or self.rule == "match":
                 told_other = told
-            wanted = [target, other] if told_other == told else [target]
-            places = range(index, max(index + 1, judged)) if index else (0,)  # in flat rows the first is mostly the only one
-            self._draw([side for side in wanted if len(side.ids) == index], places)
+                self._draw(other, index)
             if target.ids[index] != proposal:
                 break
             same = same and other.ids[index] == proposal
@@ -111,20 +107,15 @@ class HostDraws:
         )
         return OtherIds(first, proposed, second) if self.rule == "gumbel" else OtherIds(first, second, proposed)
 
-    def _draw(self, sides: Sequence[_Side], places: Sequence[int]) -> None:
-        """Draws what stands next on each side, in consecutive places."""
-        streams = {(side.domain, place): self._stream(place, side.domain) for side in sides for place in places}
-        asked = [(side, place) for side in sides for place in places]
-        rows = [(side.row(place), side.scale) for side, place in asked]
-        drawn = reference.draw_ids(rows, [streams[side.domain, place] for side, place in asked])
-        for (side, _), id in zip(asked, drawn, strict=True):
-            side.ids.append(id)
-
-    def _stream(self, index: int, domain: str) -> Stream:
+    def _draw(self, side: _Side, index: int) -> None:
+        """Draws what stands at an index, if it is the next one that is lacking."""
+        if len(side.ids) > index:
+            return
         position = self.position + index
-        if domain == "shared" and position in self.shared:
-            return self.shared[position]
-        return Stream(reference.stream_key(self.seed, position, domain, self.position), self.vocab_size)
+        words = self.shared.get(position) if side.domain == "shared" else None
+        if words is None:
+            words = reference.words(reference.stream_key(self.seed, position, side.domain, self.position), self.vocab_size)
+        side.ids.append(reference.draw(side.row(index), side.scale, words)[0])
 
 
 @dataclass(frozen=True)
@@ -172,7 +163,6 @@ def later_draws(rule: Rule, proposals: DraftTree, judgement: Judgement, noise: R
     """As `other_draws` of a round that has been evaluated: what it has drawn, and what is needed to draw the rest."""
     drafted = _ids(proposals.drafted)
     placed = isinstance(proposals.q, OneHot)
-    noise.shared_streams(len(drafted))  # kept from now on: the next round may come by those that were not committed
     return HostDraws(
         rule=rule,
         vocab_size=noise.source.vocab_size,
@@ -182,7 +172,6 @@ def later_draws(rule: Rule, proposals: DraftTree, judgement: Judgement, noise: R
         target=None if judgement.draws is None else _ids(judgement.draws)[: len(drafted)],
         coupled=drafted if placed or rule == "gumbel" else None,
         independent=drafted if placed or rule != "gumbel" else None,
-        judged=int(np.asarray(judgement.accepted)) + 1,
         greedy=greedy,
     )
 

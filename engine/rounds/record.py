@@ -11,14 +11,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import mlx.core as mx
 import numpy as np
 
 from engine import near_ties
-from engine import noise_reference as reference
 from engine.acceptance import Judgement
 from engine.drafters.draft import DraftTree
-from engine.noise_reference import Stream
 from engine.rounds import analysis
 from engine.rounds.other_draws import HostDraws, OtherDraws
 from engine.rounds.text_stream import AnswerText
@@ -35,7 +32,6 @@ class EvaluatedRound:
         drafted: the proposed ids.
         accepted: how many of them are kept.
         token: the correction, bonus or plain token after them.
-        margins: (rows,) of the target's draws, or the noise that they were made with; None where its tokens are no such draws.
         others: what other rules would compare; None without proposals or analysis.
     """
 
@@ -47,7 +43,6 @@ class EvaluatedRound:
     p: Distribution
     proposals: DraftTree | None
     judgement: Judgement
-    margins: mx.array | analysis.Floats | Sequence[Stream] | None
     others: OtherDraws | HostDraws | None
 
     @property
@@ -105,7 +100,7 @@ class Sight:
         p: (gamma + 1, vocab) float32 logits of the target, filtered. unfiltered: the same before filters, None without any.
         q: (gamma, vocab) float32 logits of the drafter; None where every proposal was placed.
         p_scale, q_scale: inverse temperatures.
-        margins: (gamma + 1,) of the target's draws, where its tokens are such, or the noise that they were made with.
+        margins: of the target's draws with shared noise, of those at least that were emitted; None where its tokens are no such.
         p_weighed, q_weighed: (gamma + 1,) and (gamma,), of each row what the rule has weighed already.
         coins: (gamma,) where coins were compared. acceptance: the same, of those at least that are shown; None where it takes
             sums over the vocabulary that the verdict did not need.
@@ -121,7 +116,7 @@ class Sight:
     q_scale: float
     p_weighed: Sequence[Weighed | None]
     q_weighed: Sequence[Weighed | None]
-    margins: analysis.Floats | Sequence[Stream] | None
+    margins: analysis.Floats | None
     coins: list[float] | None
     acceptance: list[float] | None
     draws: list[int] | None
@@ -135,7 +130,7 @@ class Sight:
         drawn = q if isinstance(q, Distribution) else None
         coins = judgement.coins
         shown = len(verdict.drafted) if verdict.rule == "block" else min(verdict.accepted + 1, len(verdict.drafted))
-        if coins is None or (verdict.rule == "block" and callable(judgement.chances)):
+        if coins is None or verdict.rule == "block":
             acceptance = None
         else:
             acceptance = [min(1.0, float(value)) for value in np.asarray(judgement.first_chances(shown))]
@@ -145,9 +140,9 @@ class Sight:
             unfiltered=None if verdict.p.unfiltered is None else np.asarray(verdict.p.unfiltered),
             q=None if drawn is None else np.asarray(drawn.logits),
             q_scale=1.0 if drawn is None else drawn.inverse_temperature,
-            p_weighed=_weighed(verdict.p),
-            q_weighed=[] if drawn is None else _weighed(drawn),
-            margins=np.asarray(verdict.margins) if isinstance(verdict.margins, mx.array) else verdict.margins,
+            p_weighed=verdict.p.weighed,
+            q_weighed=[] if drawn is None else drawn.weighed,
+            margins=None if judgement.margins is None else np.asarray(judgement.margins),
             coins=None if coins is None else [float(value) for value in np.asarray(coins)],
             acceptance=acceptance,
             draws=None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)],
@@ -163,10 +158,6 @@ class Sight:
         """The same of a drafter that drew."""
         assert self.q is not None
         return analysis.row(self.q[index], self.q_scale, self.q_weighed[index])
-
-
-def _weighed(rows: Distribution) -> list[Weighed | None]:
-    return [None] * rows.rows if rows.host is None else [row.weighed for row in rows.host.rows]
 
 
 def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Callable[[int], str]) -> Round:
@@ -233,10 +224,8 @@ def _margins(sight: Sight, count: int) -> list[float | None]:
     elif sight.margins is None:
         return [None] * count
     else:
-        known, reach = sight.margins, near_ties.RANGE * sight.p_scale
-        if not isinstance(known, np.ndarray):
-            known = reference.draw(sight.p[:count], sight.p_scale, known[:count], reach)[1]
-        gaps = [float(told) if math.isinf(told) else min(float(told), reach) for told in known[:count]]
+        reach = near_ties.RANGE * sight.p_scale
+        gaps = [float(told) if math.isinf(told) else min(float(told), reach) for told in sight.margins[:count]]
     return [told if math.isfinite(told) else None for told in gaps]
 
 

@@ -2,21 +2,26 @@
 
 A distribution is kept as the scores that noise is added to, not as probabilities: the arg-max draw and its kernel want
 logits, and a probability is only computed where a rule or an analysis asks for it.
+
+All arithmetic over the vocabulary that drafting and the rules ask for is a method of `Distribution`. There are two of them: in
+the lazy graph, and with numpy (`HostDistribution`), where MLX's CPU back-end would take ten times as long for an exponential. A
+`Shaper` decides once which of them it makes, and nobody else asks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Self
 
 import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 from mlx_lm.sample_utils import apply_top_k, apply_top_p
 
-from engine.host import on_host
+from engine.host import computes_on_host
+from engine.noise import NoiseSource
 from engine.types import DecodingOptions
 
 Floats = npt.NDArray[np.float32]
@@ -73,29 +78,12 @@ class HostRow:
         """The logarithm of the sum of all exponentials of scores."""
         return self._weighed[2]
 
-    def about(self, factor: float) -> Floats:
-        """(vocab,) probabilities times a factor, a new array, each within the share `tolerance`. NaN without a finite logit."""
+    @property
+    def probabilities(self) -> Floats:
+        """(vocab,), a new array. NaN without a finite logit."""
         weights, total, _ = self._weighed
         with np.errstate(all="ignore"):
-            return weights * (np.float32(factor) / total)
-
-    @cached_property
-    def tolerance(self) -> float:
-        """Of `about`: it does not round as `probabilities` does, whose logarithms are as coarse as the normaliser is large."""
-        return 1e-5 + 2.0**-22 * abs(float(self.normaliser))
-
-    @cached_property
-    def probabilities(self) -> Floats:
-        """(vocab,), not to be changed."""
-        with np.errstate(all="ignore"):
-            scores = self.logits * self._scale
-            scores -= self.normaliser
-            return np.exp(scores, out=scores)
-
-    def probabilities_of(self, tokens: npt.NDArray[np.int64]) -> Floats:
-        """As `probabilities`, of some tokens."""
-        with np.errstate(all="ignore"):
-            return np.asarray(np.exp(self.logits.take(tokens) * self._scale - self.normaliser))
+            return weights * (np.float32(1) / total)
 
     def logarithm(self, token: int) -> np.float32:
         """Of the probability of one token."""
@@ -103,53 +91,35 @@ class HostRow:
             return np.float32(self.logits[token] * self._scale - self.normaliser)
 
 
-@dataclass(frozen=True)
-class HostRows:
-    """Rows of a `Distribution` where numpy computes with them."""
-
-    rows: tuple[HostRow, ...]
-
-    @classmethod
-    def of(cls, logits: Floats, inverse_temperature: float) -> HostRows:
-        """Of (rows, vocab) float32 logits."""
-        return cls(tuple(HostRow(row, inverse_temperature) for row in logits))
-
-    @classmethod
-    def joined(cls, parts: Sequence[HostRows]) -> HostRows:
-        """The rows of several."""
-        return cls(tuple(row for part in parts for row in part.rows))
-
-    @property
-    def hold_nan(self) -> bool:
-        """Whether any logit is not a number."""
-        return any(math.isnan(row.logits[row.likeliest]) for row in self.rows)
-
-    def part(self, which: slice) -> HostRows:
-        """Some of the rows."""
-        return HostRows(self.rows[which])
-
-
 class Distribution:
-    """Rows of categorical distributions: probability proportional to exp(logits * inverse_temperature).
+    """Rows of categorical distributions in the lazy graph: probability proportional to exp(logits * inverse_temperature).
 
     Args:
         logits: (rows, vocab) float32; masked tokens are -inf.
         inverse_temperature: 1/T.
         unfiltered: (rows, vocab) float32, the logits before filters masked some; None where no filter is on.
+
+    Attributes:
+        is_known: whether the logits have been evaluated.
     """
+
+    is_known = False
 
     def __init__(self, logits: mx.array, inverse_temperature: float = 1.0, unfiltered: mx.array | None = None) -> None:
         self.logits = logits
         self.inverse_temperature = inverse_temperature
         self.unfiltered = unfiltered
-        self._whole: tuple[Distribution, slice] | None = None
-        self._parts: tuple[Distribution, ...] = ()
 
     @classmethod
-    def from_probabilities(cls, probabilities: mx.array) -> Distribution:
+    def from_probabilities(cls, probabilities: mx.array) -> Self:
         """From (rows, vocab) or (vocab,) probabilities, normalised or not."""
         rows = mx.array(probabilities).astype(mx.float32)
         return cls(mx.log(rows if rows.ndim == 2 else rows[None]))
+
+    @staticmethod
+    def without_nan(logits: mx.array) -> mx.array:
+        """The same logits; what is not a number is -inf."""
+        return mx.where(mx.isnan(logits), -math.inf, logits)
 
     @property
     def rows(self) -> int:
@@ -166,82 +136,171 @@ class Distribution:
         """(rows, vocab) float32: log-probabilities up to one constant a row."""
         return self.logits * self.inverse_temperature
 
-    @property
-    def is_known(self) -> bool:
-        """Whether numpy has these rows already."""
-        return self.__dict__.get("host") is not None
-
-    @cached_property
-    def host(self) -> HostRows | None:
-        """These rows where numpy goes on with them; of a part, what is known of the whole's."""
-        if self._parts:
-            rows = [part.host for part in self._parts]
-            known = [each for each in rows if each is not None]
-            return HostRows.joined(known) if len(known) == len(rows) else None
-        if self._whole is not None:
-            whole, rows_of_whole = self._whole
-            return None if whole.host is None else whole.host.part(rows_of_whole)
-        logits = on_host(self.logits)
-        return None if logits is None else HostRows.of(logits, self.inverse_temperature)
-
-    def weigh(self) -> None:
-        """Computes what takes long of a probability, of rows that numpy has already."""
-        for part in self._parts:
-            part.weigh()
-        if self.is_known and self.host is not None:
-            for row in self.host.rows:
-                _ = row.normaliser
-
     @cached_property
     def log_normaliser(self) -> mx.array:
         """(rows, 1) float32."""
-        if self.host is None:
-            return mx.logsumexp(self.scores, axis=-1, keepdims=True)
-        return mx.array(np.array([[row.normaliser] for row in self.host.rows], np.float32))
+        return mx.logsumexp(self.scores, axis=-1, keepdims=True)
 
     @cached_property
     def probabilities(self) -> mx.array:
         """(rows, vocab) float32."""
-        if self.host is None:
-            return mx.exp(self.scores - self.log_normaliser)
-        return mx.array(np.stack([row.probabilities for row in self.host.rows]))
+        return mx.exp(self.scores - self.log_normaliser)
 
     def probability_of(self, ids: mx.array) -> mx.array:
         """(rows,) float32: the probability of one id a row."""
-        known = on_host(ids)
-        if self.host is None or known is None:
-            picked = mx.take_along_axis(self.scores, ids[:, None], axis=-1)
-            return mx.exp(picked - self.log_normaliser)[:, 0]
-        return mx.exp(mx.array(np.array([row.logarithm(int(token)) for row, token in zip(self.host.rows, known, strict=True)])))
+        picked = mx.take_along_axis(self.scores, ids[:, None], axis=-1)
+        return mx.exp(picked - self.log_normaliser)[:, 0]
+
+    @property
+    def weighed(self) -> Sequence[Weighed | None]:
+        """What has been computed of each row that an analysis need not compute again."""
+        return [None] * self.rows
 
     def row(self, index: int | mx.array) -> Distribution:
         """One row as a distribution of its own; the index may be part of the lazy graph."""
-        known = on_host(index) if isinstance(index, mx.array) else index
-        if known is not None:
-            return self.part(int(known), int(known) + 1)
-        return Distribution(mx.take(self.logits, mx.array(index).reshape(1), axis=0), self.inverse_temperature)
+        if isinstance(index, int):
+            return self.part(index, index + 1)
+        return Distribution(mx.take(self.logits, index.reshape(1), axis=0), self.inverse_temperature)
 
-    def first(self, rows: int) -> Distribution:
+    def first(self, rows: int) -> Self:
         """The first so many rows as distributions of their own."""
         return self.part(0, rows)
 
-    def part(self, first: int, end: int) -> Distribution:
-        """The rows from `first` to before `end` as distributions of their own. Where numpy computes, what it has found out of
-        a row is not computed again."""
-        made = Distribution(self.logits[first:end], self.inverse_temperature)
-        made._whole = self, slice(first, end)
-        return made
+    def part(self, first: int, end: int) -> Self:
+        """The rows from `first` to before `end` as distributions of their own."""
+        return type(self)(self.logits[first:end], self.inverse_temperature)
 
     @classmethod
     def joined(cls, parts: Sequence[Distribution]) -> Distribution:
-        """The rows of several, which were made alike. What numpy has found out of them stays known."""
-        made = cls(mx.concatenate([part.logits for part in parts]), parts[0].inverse_temperature)
-        made._parts = tuple(parts)
-        return made
+        """The rows of several, which were made alike."""
+        return type(parts[0])._joined(parts)
+
+    @classmethod
+    def _joined(cls, parts: Sequence[Distribution]) -> Distribution:
+        return cls(mx.concatenate([part.logits for part in parts]), parts[0].inverse_temperature)
+
+    def residual(self, q: Distribution | OneHot, index: mx.array, scale: mx.array) -> Distribution:
+        """The normalised (scale * p - q)+ of the row at an index, where this is p, or p where that is empty."""
+        p_row = self.row(index).probabilities
+        excess = mx.maximum(scale * p_row - q.row(index).probabilities, 0.0)
+        # what is not a number stays so, and no token is drawn
+        return Distribution.from_probabilities(mx.where(excess.sum() == 0, p_row, excess))
 
     def residual_mass(self, target: Distribution, scale: mx.array) -> mx.array:
         """(rows,): sum over tokens of max(scale * p - q, 0), where this is q and `target` p, row by row."""
         return mx.maximum(scale[:, None] * target.probabilities - self.probabilities, 0.0).sum(axis=-1)
+
+    def drawn(
+        self, source: NoiseSource, positions: Sequence[int] | mx.array, domain: str, round_position: int
+    ) -> tuple[mx.array, mx.array]:
+        """(rows,) ids drawn with the noise of a position each, and the margins of their scores over the second best ones."""
+        return source.argmax_and_margin(self.logits, self.inverse_temperature, positions, domain, round_position)
+
+    def drawn_until(
+        self, proposals: mx.array, draw: Callable[[Distribution, int], tuple[mx.array, mx.array]]
+    ) -> tuple[mx.array, mx.array]:
+        """Ids and margins that `draw` gives of rows from an index on: at least those up to the first id that is not proposed.
+
+        Args:
+            proposals: (rows - 1,) ids.
+        """
+        return draw(self, 0)
+
+    def either(self, condition: mx.array, one: Callable[[], mx.array], other: Callable[[], mx.array]) -> mx.array:
+        """What `one` makes where a () condition holds, else what `other` makes. Where the condition is known only one is made."""
+        return mx.where(condition, one(), other())
+
+
+class HostDistribution(Distribution):
+    """As `Distribution`, with numpy and at once: what one row costs is not spent where it is not asked for.
+
+    Arguments as there; the logits are evaluated.
+    """
+
+    is_known = True
+
+    def __init__(
+        self,
+        logits: mx.array,
+        inverse_temperature: float = 1.0,
+        unfiltered: mx.array | None = None,
+        rows: Sequence[HostRow] | None = None,
+    ) -> None:
+        """`rows`: these logits, where something is known of them already."""
+        super().__init__(logits, inverse_temperature, unfiltered)
+        self._rows = [HostRow(row, inverse_temperature) for row in np.asarray(logits)] if rows is None else rows
+
+    @staticmethod
+    def without_nan(logits: mx.array) -> mx.array:
+        """As in `Distribution`."""
+        return Distribution.without_nan(logits) if math.isnan(np.asarray(logits).max()) else logits
+
+    @cached_property
+    def log_normaliser(self) -> mx.array:
+        """As in `Distribution`."""
+        return mx.array(np.array([[row.normaliser] for row in self._rows], np.float32))
+
+    @cached_property
+    def probabilities(self) -> mx.array:
+        """As in `Distribution`."""
+        return mx.array(np.stack([row.probabilities for row in self._rows]))
+
+    def probability_of(self, ids: mx.array) -> mx.array:
+        """As in `Distribution`."""
+        picked = [row.logarithm(int(token)) for row, token in zip(self._rows, np.asarray(ids), strict=True)]
+        return mx.exp(mx.array(np.array(picked, np.float32)))
+
+    @property
+    def weighed(self) -> Sequence[Weighed | None]:
+        """As in `Distribution`."""
+        return [row.weighed for row in self._rows]
+
+    def row(self, index: int | mx.array) -> Distribution:
+        """As in `Distribution`."""
+        return self.part(int(index), int(index) + 1)
+
+    def part(self, first: int, end: int) -> Self:
+        """As in `Distribution`."""
+        return type(self)(self.logits[first:end], self.inverse_temperature, rows=self._rows[first:end])
+
+    @classmethod
+    def _joined(cls, parts: Sequence[Distribution]) -> Distribution:
+        rows = [row for part in parts if isinstance(part, HostDistribution) for row in part._rows]
+        return cls(mx.concatenate([part.logits for part in parts]), parts[0].inverse_temperature, rows=rows)
+
+    def residual(self, q: Distribution | OneHot, index: mx.array, scale: mx.array) -> Distribution:
+        """As in `Distribution`."""
+        p_row = self._rows[int(index)].probabilities
+        excess = p_row * np.asarray(scale) - np.asarray(q.row(index).probabilities)[0]
+        np.maximum(excess, 0, out=excess)
+        with np.errstate(divide="ignore"):
+            return HostDistribution(mx.array(np.log(excess if excess.sum() != 0 else p_row)[None]))
+
+    def drawn(
+        self, source: NoiseSource, positions: Sequence[int] | mx.array, domain: str, round_position: int
+    ) -> tuple[mx.array, mx.array]:
+        """As in `Distribution`."""
+        places: list[int] = np.asarray(positions).tolist()
+        found = [
+            source.draw(row.logits, self.inverse_temperature, place, domain, round_position)
+            for row, place in zip(self._rows, places, strict=True)
+        ]
+        return mx.array([token for token, _ in found], mx.int32), mx.array(np.array([margin for _, margin in found]))
+
+    def drawn_until(
+        self, proposals: mx.array, draw: Callable[[Distribution, int], tuple[mx.array, mx.array]]
+    ) -> tuple[mx.array, mx.array]:
+        """As in `Distribution`."""
+        found: list[tuple[mx.array, mx.array]] = []
+        for index, proposal in enumerate([*np.asarray(proposals), None]):
+            found.append(draw(self.row(index), index))
+            if found[-1][0].item() != proposal:
+                break
+        return mx.concatenate([token for token, _ in found]), mx.concatenate([margin for _, margin in found])
+
+    def either(self, condition: mx.array, one: Callable[[], mx.array], other: Callable[[], mx.array]) -> mx.array:
+        """As in `Distribution`."""
+        return one() if condition.item() else other()
 
 
 class OneHot:
@@ -257,6 +316,11 @@ class OneHot:
     def __init__(self, ids: mx.array, vocab_size: int) -> None:
         self.ids = ids
         self.vocab_size = vocab_size
+
+    @staticmethod
+    def without_nan(logits: mx.array) -> mx.array:
+        """The same logits; what is not a number is -inf."""
+        return mx.where(mx.isnan(logits), -math.inf, logits)
 
     @property
     def rows(self) -> int:
@@ -302,6 +366,7 @@ class Shaper:
         self._on = options.filters_on
         self.penalises = "repetition_penalty" in self._on
         self.filters = any(name != "repetition_penalty" for name in self._on)
+        self._made = HostDistribution if computes_on_host() and not self.greedy else Distribution
 
     def shape(
         self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None = None, lazy: bool = False
@@ -314,12 +379,8 @@ class Shaper:
             proposals: (rows - 1,) or longer: row i stands after the first i of them.
             lazy: the logits are to stay in the graph, so that more can be queued behind them.
         """
-        logits = logits.astype(mx.float32)
-        known = None if lazy or self.greedy else on_host(logits)
-        rows = None if known is None else HostRows.of(known, self.inverse_temperature)
-        if rows is None or rows.hold_nan:
-            logits, rows = mx.where(mx.isnan(logits), -math.inf, logits), None
-        raw = logits
+        kind = Distribution if lazy else self._made
+        logits = kind.without_nan(logits.astype(mx.float32))
         if self.known is not None:
             logits = mx.where(self.known, logits, -math.inf)
         if self.penalises:
@@ -328,10 +389,11 @@ class Shaper:
         whole = None if filtered is logits else logits
         if self.inverse_temperature > SCALED_AS_THEY_ARE:
             filtered = less_maximum(filtered)
-        made = Distribution(filtered, self.inverse_temperature, whole)
-        if rows is not None and filtered is raw:
-            made.host = rows
-        return made
+        return kind(filtered, self.inverse_temperature, whole)
+
+    def certain(self, token: int, vocab_size: int) -> Distribution:
+        """All mass on one token, to be joined with rows that were shaped."""
+        return self._made(mx.where(mx.arange(vocab_size)[None] == token, 0.0, -mx.inf), self.inverse_temperature)
 
     def _penalise(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None) -> mx.array:
         penalty, context = self.options.repetition_penalty, self.options.repetition_context

@@ -4,8 +4,7 @@
 
 Prints the ways to draw one row; then, for each rule, the noise and the judging of a round with five proposals as a share of the
 built-in target's pass over its six rows. `cold` knows no row of shared noise beforehand, `settled` knows half of them from the
-round before, `prepared` has made them all while the target ran, as the last lines measure. Times are the fastest of interleaved
-repeats, which a busy machine disturbs least: read ratios.
+round before. Times are the fastest of interleaved repeats, which a busy machine disturbs least: read ratios.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 from engine import noise
 from engine import noise_reference as reference
 from engine.acceptance import JUDGES, RoundNoise
+from engine.host import computes_on_host
 from engine.models.loading import load
-from engine.target.distribution import Distribution
+from engine.target.distribution import Distribution, HostDistribution
 
 SEED = 2024
 GAMMA = 5
@@ -77,7 +77,7 @@ def one_round(rule: str, p: Distribution, q: Distribution, source: noise.NoiseSo
     return mx.stack([judgement.accepted, judgement.token])
 
 
-def rounds(vocab_size: int, repeats: int, pass_of_target: Callable[[Callable[[], None] | None], object]) -> None:
+def rounds(vocab_size: int, repeats: int, pass_of_target: Work) -> None:
     generator = np.random.default_rng(0)
     logits = generator.normal(scale=2.5, size=(GAMMA + 1, vocab_size)).astype(np.float32)
     nearby = (logits[:GAMMA] + generator.normal(scale=0.7, size=(GAMMA, vocab_size))).astype(np.float32)
@@ -85,32 +85,27 @@ def rounds(vocab_size: int, repeats: int, pass_of_target: Callable[[Callable[[],
     mx.eval(target_logits, draft_logits)
     source = noise.NoiseSource(SEED, vocab_size)
     position = [100]
+    kind = HostDistribution if computes_on_host() else Distribution
 
     def work(rule: str, advance: int) -> Work:
         def run() -> mx.array:
             position[0] += advance
             # Distributions remember what they computed: every round has its own.
-            p = Distribution(target_logits, INVERSE_TEMPERATURE)
-            return one_round(rule, p, Distribution(draft_logits, INVERSE_TEMPERATURE), source, position[0])
+            p = kind(target_logits, INVERSE_TEMPERATURE)
+            return one_round(rule, p, kind(draft_logits, INVERSE_TEMPERATURE), source, position[0])
 
         return run
 
-    def prepare() -> None:
-        noise.NoiseSource(SEED, vocab_size).prepare(range(GAMMA + 1))
-
-    works: dict[str, Work] = {"target": lambda: pass_of_target(None), "with noise": lambda: pass_of_target(prepare)}
+    works: dict[str, Work] = {"target": pass_of_target}
     for rule in JUDGES:
         works[f"{rule:9} cold"] = work(rule, 1000)
         # Three tokens further, the rows of three of the six positions are known from the round before.
         works[f"{rule:9} settled"] = work(rule, 3)
-        works[f"{rule:9} prepared"] = work(rule, 0)
-    works["six rows of noise alone"] = prepare
     found = fastest(works, repeats)
-    target, with_noise = found.pop("target"), found.pop("with noise")
+    target = found.pop("target")
     print(f"\na round of {GAMMA + 1} rows: the target's pass takes {target:.1f} ms; noise and judging take")
     for name, milliseconds in found.items():
         print(f"  {milliseconds:7.2f} ms  {100 * milliseconds / target:5.1f} %  {name}")
-    print(f"  {with_noise - target:7.2f} ms  {100 * (with_noise / target - 1):5.1f} %  six rows of noise while the target runs")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -125,12 +120,8 @@ def main(arguments: list[str] | None = None) -> None:
     mx.eval(target(mx.arange(10, 10 + CONTEXT)[None], cache=cache))
     rows = mx.arange(300, 301 + GAMMA)[None]
 
-    def pass_of_target(meanwhile: Callable[[], None] | None) -> None:
-        logits = target(rows, cache=cache)
-        mx.async_eval(logits)
-        if meanwhile:
-            meanwhile()
-        mx.eval(logits)
+    def pass_of_target() -> None:
+        mx.eval(target(rows, cache=cache))
         trim_prompt_cache(cache, GAMMA + 1)
 
     rounds(chosen.vocabulary, chosen.repeats, pass_of_target)

@@ -114,7 +114,7 @@ def test_a_row_that_a_rule_has_weighed_says_the_same_as_one_weighed_for_it(inver
     for name, logits in rows_of_logits(5_000).items():
         row = HostRow(logits.astype(np.float32), inverse_temperature)
         assert row.weighed is None
-        row.about(1.0)
+        _ = row.normaliser
         assert (row.weighed is None) == (abs(logits.max() * inverse_temperature) >= distribution.EXACT_BELOW), name
         kept, fresh = (analysis.row(row.logits, inverse_temperature, known) for known in (row.weighed, None))
         np.testing.assert_allclose(kept.probabilities, fresh.probabilities, rtol=2e-5, atol=1e-7, err_msg=name)
@@ -123,7 +123,7 @@ def test_a_row_that_a_rule_has_weighed_says_the_same_as_one_weighed_for_it(inver
 
 def test_a_row_without_a_finite_logit_is_not_taken_for_weighed() -> None:
     row = HostRow(np.full(5_000, -np.inf, np.float32), 1.25)
-    row.about(1.0)
+    _ = row.normaliser
     assert row.weighed is None
 
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from mlx_lm import sample_utils
 
-from engine import host
 from engine.lens.shared_wording import filter_words
-from engine.target.distribution import Distribution, OneHot, Shaper, onto_target_ids
+from engine.target.distribution import Distribution, HostDistribution, OneHot, Shaper, onto_target_ids
 from engine.types import FILTERS, DecodingOptions
 
 VOCAB = 60
@@ -135,12 +134,11 @@ def test_a_one_hot_proposal_counts_like_the_dense_distribution_it_stands_for():
 
 
 @pytest.mark.parametrize("inverse_temperature", [0.5, 1.25, 40.0])
-def test_probabilities_on_the_host_are_those_of_the_lazy_graph(inverse_temperature, monkeypatch):
+def test_probabilities_on_the_host_are_those_of_the_lazy_graph(inverse_temperature):
     logits = mx.where(mx.arange(VOCAB) % 7 == 0, -math.inf, some_logits())
     outcomes = []
-    for on_host in (True, False):
-        monkeypatch.setattr(host, "computes_on_host", lambda answer=on_host: answer)
-        rows = Distribution(logits, inverse_temperature)
+    for kind in (HostDistribution, Distribution):
+        rows = kind(logits, inverse_temperature)
         outcomes.append(
             (np.array(rows.log_normaliser), np.array(rows.probabilities), np.array(rows.probability_of(mx.array([1, 2, 3]))))
         )
@@ -149,5 +147,6 @@ def test_probabilities_on_the_host_are_those_of_the_lazy_graph(inverse_temperatu
 
 
 def test_a_row_without_a_finite_logit_has_no_probability_and_warns_of_nothing():
-    rows = Distribution(mx.full((1, VOCAB), -math.inf))
-    assert not np.array(rows.probabilities > 0).any()
+    for kind in (HostDistribution, Distribution):
+        rows = kind(mx.full((1, VOCAB), -math.inf))
+        assert not np.array(rows.probabilities > 0).any()

@@ -16,7 +16,6 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import host
 from engine.decoding import decode
 from engine.drafters import DraftModel
 from engine.rounds import analysis
@@ -98,7 +97,7 @@ def test_logits_that_are_scaled_as_they_come_are_noticed(rule: str, monkeypatch:
 @pytest.mark.parametrize("on_host", [True, False])
 def test_rows_of_every_size_stay_distributions(temperature: float, on_host: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Masked ids, a single id, and differences that overflow when they are scaled."""
-    monkeypatch.setattr(host, "computes_on_host", lambda: on_host)
+    monkeypatch.setattr(shaping, "computes_on_host", lambda: on_host)
     low = -3e38
     rows = mx.array(
         [[low, 3e38, 3e38, -math.inf], [-math.inf, -math.inf, 7, -math.inf], [1e-38, 0, 1e9, 1e9], [low, low, low, low]]
