@@ -1,6 +1,5 @@
-"""The chat as values: settings, turns and answers, what is pointed at, and the link to the engine thread.
+"""The chat's state without views: settings, turns and answers, the cursor, and the link to the engine thread.
 
-`session`, `settings`, `answer_pieces`, `token_walk` and `plain_baseline` need no signals; `chat`, `engine_link`, `cursor` and
-`shown_answer` do. No view lives here. A setting is a field of `settings.Settings` with its check; an event of the engine is a
-case in `Session.apply`.
+`session`, `settings`, `answer_pieces`, `token_walk` and `plain_baseline` use no signals; `chat`, `engine_link`, `cursor` and
+`shown_answer` do. A setting is a field of `settings.Settings` with its check. Each engine event is a case in `Session.apply`.
 """

@@ -1,4 +1,4 @@
-"""What of the settings acts unseen on the chat that is shown: its system prompt, its preset, the adapter on its model. No Qt."""
+"""The settings that affect the shown chat without being visible in it: system prompt, preset, and model adapter. No Qt."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from engine.files.adapter_base import base_target
 
 Kind = Literal["system_prompt", "preset", "adapter"]
 SHORTEST, EXCERPT = 16, 60
-"""Characters of a name that are shown, so that all chips have one row in a window of 1,024 pixels; and of a system prompt for
+"""Maximum characters of a name on a chip (so that all chips fit one row in a window of 1,024 pixels), and of a system prompt for
 screen readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """One thing in force.
+    """One active setting.
 
     Attributes:
-        label: what is shown of it. name: the same at greater length, for screen readers. tip: all of it.
-        removal: what ending it does.
+        label: text on the chip. name: longer text for screen readers. tip: the full text.
+        removal: describes what removing it does.
     """
 
     kind: Kind
@@ -33,11 +33,11 @@ class Active:
 
 
 def active_in(settings: Settings, usual: Settings, reads_system: bool = True) -> tuple[Active, ...]:
-    """Returns what is in force.
+    """Returns the active settings.
 
     Args:
-        settings: of the chat. usual: of new chats.
-        reads_system: whether the system prompt is read, which raw text leaves out.
+        settings: those of the chat. usual: those of new chats.
+        reads_system: whether the prompt includes the system prompt; raw text does not.
     """
     found = []
     system = settings.system_prompt
@@ -57,7 +57,7 @@ def active_in(settings: Settings, usual: Settings, reads_system: bool = True) ->
 
 
 def preset_used(settings: Settings, usual: Settings) -> str | None:
-    """Returns the name of the preset in force. One that is as new chats are anyway counts only where it was chosen."""
+    """Returns the name of the active preset. A preset equal to the settings of new chats counts only if the user chose it."""
     preset = settings.preset_in_force
     if preset is None:
         return None

@@ -1,4 +1,4 @@
-"""The text of an answer as it grows, and where in it each token stands."""
+"""The text of a growing answer, and the position of each token in it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from engine.types import Round
 
 
 class AnswerPieces:
-    """The pieces of one answer, grown round by round.
+    """The pieces of one answer, appended round by round.
 
     Attributes:
-        pieces: everything released so far, ghosts included, in reading order.
+        pieces: everything released so far in reading order, ghosts included.
         text: the answer itself, without ghosts.
-        thought: what of it the model thinks first; `thought_tokens` is how many tokens of its rounds that are.
-        answer_at: index of the first piece behind the thought and the blank lines that follow it; None as long as there is none.
-        answer_start: where that piece begins in the text.
+        thought: finds the thinking part at the beginning; `thought_tokens` is the number of the rounds' tokens in it.
+        answer_at: index of the first piece after the thought and its trailing blank lines; None until there is one.
+        answer_start: character offset of that piece in the text.
     """
 
     def __init__(self) -> None:
@@ -31,34 +31,34 @@ class AnswerPieces:
         self._places: dict[Spot, int] = {}
 
     def begin(self, given: str, chosen: str = "") -> None:
-        """The answer begins with text that was decided before it, the last part of which is the token the user chose."""
+        """Starts the answer with text decided beforehand. It ends with `chosen`, the token that the user picked."""
         kept = given.removesuffix(chosen)
         parts = self._thought_and_answer(kept)
         self._take([*(Piece(part, "given") for part in parts), Piece(given[len(kept) :], "chosen")])
         self.text += given
 
     def open_thought(self) -> None:
-        """The answer begins inside a thought, which its prompt has opened."""
+        """Starts the answer inside a thought that the prompt has opened."""
         self.thought = ThoughtFinder(opened=True)
 
     @property
     def answer(self) -> str:
-        """The text behind the thought."""
+        """The text after the thought."""
         return self.text[self.thought.end :].lstrip() if self.thought.end else self.text
 
     def _thought_and_answer(self, text: str) -> list[str]:
-        """The text, cut behind the thought that it begins with."""
+        """Splits text after the thought it begins with."""
         finder = ThoughtFinder(opened=self.thought.state == "open")
         finder.take(text)
         parts = [text[: finder.end], text[finder.end :]]
         return [part for part in parts if part] or [text]
 
     def place_of(self, spot: Spot) -> int | None:
-        """Index of the first piece of a token; None while it is held back, and for one that is not in the text."""
+        """Returns the index of a token's first piece; None while the token is held back, and for tokens outside the text."""
         return self._places.get(spot)
 
     def first_of_round(self, round_: int) -> int:
-        """Index of the first piece of a round, or of what follows where it has none."""
+        """Returns the index of the first piece of a round, or of the next round that has one."""
         return bisect_left(self.pieces, Spot(round_, False, 0), key=lambda piece: piece.spot)
 
     def _take(self, pieces: list[Piece]) -> None:
@@ -79,7 +79,7 @@ class AnswerPieces:
             self.thought_tokens += 1
 
     def add(self, round_: Round) -> list[Piece]:
-        """Takes in the next round and returns the pieces it released."""
+        """Appends the next round and returns the pieces that it released."""
         released = self._order.add(round_)
         self._take(released)
         self.text += round_.text

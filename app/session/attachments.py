@@ -1,4 +1,4 @@
-"""Text files that go with a message: read with care, written into the prompt in fences, and found in it again. No Qt."""
+"""Text files attached to a message: validates them, embeds them in the prompt as fenced blocks, and parses them back. No Qt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODELS = (".gguf", ".safetensors")
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A text file. `normalised`: its lines ended in another way than with a line feed, and now end with one."""
+    """A text file. `normalised` is true if its line endings were converted to line feeds."""
 
     name: str
     text: str
@@ -30,12 +30,12 @@ class Attachment:
 
     @property
     def lines(self) -> int:
-        """How many lines it has."""
+        """The number of lines."""
         return self.text.count("\n") + 1
 
     @property
     def block(self) -> str:
-        """As it stands in a prompt: named, in a fence that is longer than any within."""
+        """The file as it appears in a prompt: its name, then a fence longer than any inside the text."""
         longest = max((len(run) for run in re.findall("```+", self.text)), default=2)
         fence = "`" * (longest + 1)
         kind = Path(self.name).suffix[1:].lower()
@@ -43,16 +43,17 @@ class Attachment:
 
 
 def is_attachable(path: Path) -> bool:
-    """Whether a file may be meant to be read as text: no folder and no model."""
+    """Returns whether a path can be tried as a text attachment: a regular file that is not a model."""
     return path.is_file() and path.suffix.lower() not in _MODELS
 
 
 def read_attachment(path: Path) -> Attachment:
-    """A text file in UTF-8 or UTF-16. Raises DraftlightError, with what to do, for any other and for one that is too large."""
-    # macOS often writes ü in a name as two characters, which a model reads as more tokens, and rarer ones.
+    """Reads a text file in UTF-8 or UTF-16. Raises DraftlightError, with advice for the user, for any other file and for one that
+    is too large."""
+    # macOS often stores ü in a file name as two characters, which would cost the model more and rarer tokens.
     name = unicodedata.normalize("NFC", " ".join(path.name.split()))
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device might never end
+        if path.exists() and not path.is_file():  # reading a pipe or a device might never end
             raise DraftlightError(f"{name} is not a regular file, so it cannot be attached.")
         size = path.stat().st_size
         if size > MOST_BYTES:
@@ -77,12 +78,12 @@ def read_attachment(path: Path) -> Attachment:
 
 
 def joined(text: str, attachments: Iterable[Attachment]) -> str:
-    """A prompt: what the user wrote, and behind it the files."""
+    """Returns a prompt: the user's text followed by the files."""
     return "\n\n".join(filter(None, (text, *(each.block for each in attachments))))
 
 
 def taken_apart(prompt: str) -> tuple[str, list[Attachment]]:
-    """What `joined` made a prompt of. Text that only resembles a file stays text, to the letter."""
+    """Splits a prompt made by `joined` into text and files. Text that merely resembles a file stays text, unchanged."""
     tried: set[int] = set()
     for head in _HEAD.finditer(prompt):
         if (found := _files(prompt, head.start(), tried)) is not None:
@@ -91,8 +92,8 @@ def taken_apart(prompt: str) -> tuple[str, list[Attachment]]:
 
 
 def _files(prompt: str, at: int, tried: set[int]) -> list[Attachment] | None:
-    """The files that a prompt consists of from a place on; None where something else stands there, as it does behind all places
-    that have been `tried`."""
+    """Parses the rest of a prompt, from an offset, as files only. Returns None if anything else is found. `tried` collects
+    offsets already known to fail."""
     found = []
     while at < len(prompt):
         head = None if at in tried else _HEAD.match(prompt, at)
@@ -109,13 +110,13 @@ def _files(prompt: str, at: int, tried: set[int]) -> list[Attachment] | None:
 
 
 def put_together(prompts: Iterable[str]) -> str:
-    """One prompt of several: what the user wrote as paragraphs, and behind it all files."""
+    """Merges several prompts into one: their texts as paragraphs, then all files."""
     parts = [taken_apart(prompt) for prompt in prompts]
     return joined("\n\n".join(text for text, _ in parts if text.strip()), (each for _, files in parts for each in files))
 
 
 def in_short(prompt: str) -> str:
-    """A prompt as it is shown: files by name and length."""
+    """Returns a short form of a prompt for display, with files given by name and number of lines."""
     text, attachments = taken_apart(prompt)
     told = (f"[{each.name}, {amount(each.lines, 'line')}]" for each in attachments)
     return "\n".join(filter(None, (text, *told)))

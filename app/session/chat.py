@@ -1,4 +1,4 @@
-"""What the user's wishes do: carries them between the settings, the session and the engine. Paints nothing."""
+"""Carries out the user's actions: connects the settings, the session and the engine. Paints nothing."""
 
 from __future__ import annotations
 
@@ -53,41 +53,42 @@ from engine.types import (
 from engine.wording import shortened
 
 LIVE = ("rule", "gamma", "drafter")
-"""Settings that act in the middle of an answer."""
+"""Settings that take effect in the middle of an answer."""
 ELSEWHERE = ("separate_process", "split")
-"""Settings that say where models run."""
+"""Settings that decide where models run."""
 MOST_RECENT = 6
-"""Targets of the user's own that the list of targets offers."""
+"""Maximum number of the user's own targets in the list of targets."""
 
 
 class Chat(QObject):
     """One user, one conversation at a time, one engine.
 
     Args:
-        store: opens the store of chats; None keeps conversations nowhere.
+        store: opens the chat store; None stores no conversations.
 
     Attributes:
-        session: what the views show. settings: what is in force from the next answer on.
-        usual: what new chats begin with, and what is written down. A chat has some settings of its own (`settings.OWN`), and one
-            out of the store all that it was held under.
-        keeper: writes the conversation down as it goes; None where that is not wanted.
-        kept: what the store knows of the conversation.
-        unsent: what is written and not sent.
-        replaced: the turn beside which the newest answer stands.
-        deletions: what brings back each thing that was deleted of the conversation since it was opened, the newest last.
-        unmeasurable: the runs of answers for which a plain run has failed, or was too short.
-        may_drop: the newest answer was refused because the conversation is too long, and would not be without its oldest turns.
+        session: the state that views show.
+        settings: those that apply from the next answer on.
+        usual: settings of new chats, and those saved to the file. A chat has some settings of its own (`settings.OWN`); a chat
+            from the store has all those it was last used with.
+        keeper: writes the conversation to the store as it grows; None if it is not stored.
+        kept: the conversation's state in the store.
+        unsent: texts written but not sent.
+        replaced: the turn that the newest answer is a sibling of.
+        deletions: undo functions of deletions in this conversation since it was opened, the newest last.
+        unmeasurable: runs of answers for which a plain run failed or was too short.
+        may_drop: the newest answer was refused because the conversation is too long, and dropping its oldest turns would help.
 
     Signals:
-        received: (events) the session has taken them in.
+        received: (events) the session has applied them.
         changed: the session or the settings have changed in another way.
-        said: (message, tone) something the user should read; tone is "error" or "note".
-        unanswered: (message) the newest prompt got no whole answer.
+        said: (message, tone) a message for the user; tone is "error" or "note".
+        unanswered: (message) the newest prompt got no complete answer.
         seed_drawn: (seed or None) the seed of the newest answer.
         finished: (words) the newest answer has ended.
         opened: another conversation is shown, or none.
-        stored: the store has other content than before.
-        replaced_settings: (words, names, what takes it back) several settings were replaced.
+        stored: the content of the store has changed.
+        replaced_settings: (words, names, undo) several settings were replaced.
     """
 
     received = Signal(list)
@@ -113,15 +114,15 @@ class Chat(QObject):
         self._settings_path = settings_path
         self._written = {} if settings_path is None else stored.table_of(settings_path)
         self._own_target = ""
-        self._there: tuple[str, str] | None = None  # models that were asked for, while others are in force
-        self._put_aside: str | None = None  # the drafter the user wishes for, while another has to stand in
+        self._there: tuple[str, str] | None = None  # models once requested, while others are set now
+        self._put_aside: str | None = None  # the drafter the user wants, while another stands in
         self._unsaved = ""
         self._too_large: LoadFailed | DrafterRefused | None = None
         self._failed_with = ""
-        self._lost_model = False  # with the engine's process; the next message starts both again
-        self._not_loaded = ""  # why no model was there for what was asked last
+        self._lost_model = False  # with the engine's process; the next message restarts both
+        self._not_loaded = ""  # why the newest request found no model
         self.may_drop = False
-        self._preset_due = ""  # target that was chosen and has not been loaded since
+        self._preset_due = ""  # target that was chosen and has not been loaded yet
         self.replaced: Turn | None = None
         self.deletions: list[Callable[[], None]] = []
         self._before: Way = ()
@@ -135,7 +136,7 @@ class Chat(QObject):
         self.session.drafter = settings.drafter
         self.session.machines = number_of_machines() if settings.split else 1
         self.session.engine_place = (settings.separate_process, settings.split)
-        self.session.loading = settings.target  # the window asks for it as soon as it stands
+        self.session.loading = settings.target  # the window requests it as soon as it is shown
         if settings.new_chat:
             self.settings = replace(settings, **dict(settings.new_chat))
         else:
@@ -151,11 +152,11 @@ class Chat(QObject):
         return self.session.idle
 
     def send(self, text: str, instead_of: int | None = None) -> None:
-        """Asks for an answer to `text`; while a model loads, it waits for it. Nothing happens while an answer is under way or a
-        replay is shown.
+        """Requests an answer to `text`, which waits if a model is loading. Does nothing while an answer runs or a replay is
+        shown.
 
         Args:
-            instead_of: index of the turn beside whose prompt this one stands; the same text is answered again.
+            instead_of: index of the turn whose prompt this one is an alternative to; the same text is answered again.
         """
         if not self.idle:
             return
@@ -166,9 +167,9 @@ class Chat(QObject):
 
     @Slot(int, tuple, int, str)
     def branch(self, at: int, kept: tuple[int, ...], token: int, text: str) -> None:
-        """Answers the prompt of a turn again with what its answer began with, another token, and whatever follows from there.
+        """Answers the prompt of a turn again, starting with a prefix of its answer and then another token.
 
-        The seed is that of the answer it leaves, so that under a drafter-invariant rule the token alone makes the difference.
+        It uses the seed of the original answer, so that under a drafter-invariant rule only the new token makes a difference.
         """
         if not self.idle or not 0 <= at < len(self.session.turns):
             return
@@ -178,8 +179,8 @@ class Chat(QObject):
         self._ask(None, options, at, given=(*kept, token), chosen=text)
 
     def go_on(self, at: int | None = None) -> None:
-        """Goes on with an answer that ended before its end, the newest or that of a turn, beside it and under its own seed, so
-        that its text is what it would have been. Of an answer whose tokens are lost with its trace, the text is gone on with."""
+        """Continues an answer that ended early: the newest, or that of a turn. The result is a sibling with the same seed, so
+        that its text is what it would have been. If the tokens are lost with the trace, the text is continued."""
         at = self._last if at is None else at
         if not self.idle or not 0 <= at < len(self.session.turns) or self.session.why_not_continue(at):
             return
@@ -195,7 +196,7 @@ class Chat(QObject):
             self._ask(None, options, at, continues=answer)
 
     def edit_answer(self, at: int, text: str) -> None:
-        """Puts a text of the user beside the answer of a turn, and shows it: what is asked next builds on it."""
+        """Adds an answer written by the user beside that of a turn, and shows it. Later prompts build on it."""
         if not self.idle or not 0 <= at < len(self.session.turns):
             return
         model_answer = self.session.turns[at].answer
@@ -214,8 +215,8 @@ class Chat(QObject):
         return len(self.session.turns) - 1
 
     def show_sibling(self, by: int, at: int | None = None, prompts: bool = False) -> None:
-        """Shows the answer that was made before, -1, or after, 1, the one that shows, to the last prompt or to that of a turn; or
-        the prompt before or after that of the turn, with what followed it."""
+        """Shows the previous (-1) or next (1) sibling of an answer, that of the last turn by default. With `prompts`, shows the
+        previous or next version of the prompt, and what follows it."""
         at = self._last if at is None else at
         session = self.session
         if session.running is not None or session.replaying or not 0 <= at < len(session.turns):
@@ -233,7 +234,7 @@ class Chat(QObject):
         chosen: str = "",
         continues: Answer | None = None,
     ) -> None:
-        """Asks for an answer to a text, or without one for another answer to the prompt of a turn."""
+        """Requests an answer to a new prompt, or without a text, another answer to the prompt of a turn."""
         self._stop_measuring()
         if self.waits_for_models:
             self.load_models()
@@ -271,7 +272,7 @@ class Chat(QObject):
         self.changed.emit()
 
     def _request(self, messages: tuple[Message, ...], dropped: int) -> Request:
-        """What the settings ask for. `dropped`: how many messages were left out for the answer before."""
+        """Returns a request with the current settings. `dropped`: number of messages left out for the previous answer."""
         settings = self.settings
         return Request(
             messages=messages,
@@ -285,8 +286,8 @@ class Chat(QObject):
         )
 
     def draft_request(self, draft: str, instead_of: int | None = None) -> Request | None:
-        """What sending a draft would ask for, without a draft the conversation as it is; None for neither. `instead_of` is as in
-        `send`."""
+        """Returns the request that sending a draft would make; with an empty draft, the conversation as it is, or None if that is
+        empty, too. `instead_of` is as in `send`."""
         before = self.session.turns[:instead_of]
         messages = self.session.messages_before(draft, self.settings.system_prompt, instead_of)
         if not draft and not before:
@@ -294,8 +295,8 @@ class Chat(QObject):
         return self._request(messages, before[-1].answer.dropped if before else 0)
 
     def regenerate(self, same_seed: bool = False, at: int | None = None) -> None:
-        """Answers the last prompt again, or that of a turn; the answer there is stays as a sibling. The seed can be that of this
-        answer, unless the settings have one."""
+        """Answers the last prompt again, or that of a turn; the current answer stays as a sibling. `same_seed` reuses its seed
+        unless the settings fix one."""
         at = self._last if at is None else at
         if 0 <= at < len(self.session.turns) and self.idle and self.session.turns[at].prompt:
             turn, options = self.session.turns[at], self.settings.options()
@@ -304,8 +305,8 @@ class Chat(QObject):
             self._ask(None, options, at)
 
     def withdraw(self) -> str:
-        """Takes the newest answer out of the conversation, and its prompt if that has no other, and returns the prompt; what
-        showed before shows again."""
+        """Removes the newest answer, and its prompt if it has no other answer, and shows what was shown before. Returns the
+        prompt."""
         turn = self.session.turns[-1]
         self._take_out(turn, turn.answer if len(turn.answers) > 1 else None)
         self.session.follow(self._before)
@@ -314,13 +315,13 @@ class Chat(QObject):
         return turn.prompt
 
     def delete(self, at: int, prompt: bool) -> Callable[[], None]:
-        """Deletes the prompt of a turn, or its answer, with all that follows; what is returned brings it back."""
+        """Deletes the prompt of a turn, or its answer, with all that follows. Returns a function that undoes it."""
         turn = self.session.turns[at]
         back = self._take_out(turn, None if prompt or not turn.prompt else turn.answer)
         kept, openings = self.kept, self.session.openings
 
         def undo() -> None:
-            """Puts it back into the session, and says so where the same chat is still shown."""
+            """Restores it in the session, and emits `changed` if the same chat is still shown."""
             self.deletions = [other for other in self.deletions if other is not undo]
             back()
             if self.kept is kept and self.session.openings is openings:
@@ -344,20 +345,20 @@ class Chat(QObject):
             stored_chat.delete(store, chat, kept.kept_as, empty)
 
         def there(store: ChatStore) -> None:
-            """Takes that back in the store."""
+            """Undeletes it in the store."""
             stored_chat.undelete(store, chat, kept.kept_as)
 
         keeper.write(gone, self.tell_stored)
 
         def undo() -> None:
-            """Puts it back, here and in the store."""
+            """Restores it in the session and in the store."""
             back()
             keeper.write(there, self.tell_stored)
 
         return undo
 
     def new(self, folder: str = "") -> None:
-        """Leaves the conversation for an empty one, under the settings of new chats, that will stand in a folder."""
+        """Leaves the conversation for an empty one with the settings of new chats. It will be stored in `folder`."""
         self._leave()
         self.session.clear()
         self.session.read_only = False
@@ -368,11 +369,11 @@ class Chat(QObject):
         self._show_opened()
 
     def show(self, conversation: Conversation, models: bool = True, read_only: bool = False) -> None:
-        """Shows a conversation out of the store, under its own settings. Its models are loaded when they are first needed.
+        """Shows a conversation from the store with its own settings. Its models are loaded when first needed.
 
         Args:
-            models: whether its models are among these settings.
-            read_only: whether another window has it, which alone may change it.
+            models: whether to take over its models, too.
+            read_only: another window has it open and alone may change it.
         """
         self._leave()
         self.session.show(stored_chat.wordings_of(conversation))
@@ -382,7 +383,7 @@ class Chat(QObject):
         self._show_opened()
 
     def _begin_own_settings(self, models: bool) -> None:
-        """What the chat was held under is in force; the settings of new chats stay as they are and are what is written down."""
+        """Applies the settings of the chat. The settings of new chats, which are the ones saved, stay unchanged."""
         usual = self.usual
         there = self._there or (self.settings.target, self.settings.drafter)
         own = stored_chat.settings_of(self.kept)
@@ -400,7 +401,7 @@ class Chat(QObject):
             )
 
     def _end_own_settings(self) -> None:
-        """The settings of new chats are in force again, the user's changes among them, and the preset of the model."""
+        """Restores the settings of new chats, including the user's changes, and applies the preset of the model."""
         there = self._there or (self.settings.target, self.settings.drafter)
         model = self.session.model
         if model is not None and self.session.target == self.usual.target and model.sampling is not None:
@@ -412,19 +413,19 @@ class Chat(QObject):
             self.load_models()
 
     def _use_tied_preset(self) -> None:
-        """Begins a chat with the preset of its model, if it has one."""
+        """Applies the preset of the model, if it has one, to a new chat."""
         if (preset := self.settings.preset_for(self.settings.target)) is not None:
             self.settings = replace(self.settings, **preset.values(), preset=preset.name)
 
     def _keep_own(self, **changes: object) -> None:
-        """Puts settings in force for this chat alone."""
+        """Applies settings to this chat only."""
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         self._change_own_settings("system_prompt")
         self._remember_own()
         self.changed.emit()
 
     def _remember_own(self) -> None:
-        """Writes down what a chat that is not begun yet has of its own; later its own settings do."""
+        """Saves the own settings of a chat that is not in the store yet; after that the store has them."""
         names = () if self.kept.begun else stored.OWN
         own = tuple((name, mine) for name in names if (mine := getattr(self.settings, name)) != getattr(self.usual, name))
         if own != self.usual.new_chat:
@@ -432,11 +433,11 @@ class Chat(QObject):
 
     @property
     def waits_for_models(self) -> bool:
-        """Whether the models in force are yet to be asked for, as those of a chat out of the store are until they are needed."""
+        """Whether the current models are not yet requested. Those of a chat from the store are loaded when needed."""
         return self._there is not None
 
     def _leave(self) -> None:
-        """Ends what is under way; the conversation stays as it is in the store."""
+        """Ends the current activity; the conversation stays in the store as it is."""
         self._stop_measuring()
         running = self.session.running
         self.link.forget()
@@ -452,7 +453,7 @@ class Chat(QObject):
         self.opened.emit()
         self.changed.emit()
 
-    # What is written down
+    # Writing to the store.
 
     def _keep_begun(self, answer: Answer) -> None:
         if self.keeper is None or answer.request is None or answer.request.trace_path is None:
@@ -465,26 +466,26 @@ class Chat(QObject):
         self.keeper.write(work, self._begun, self._write_anew)
 
     def _keep_own_settings(self) -> None:
-        """Writes down what the conversation is held under, if that has changed."""
+        """Stores the settings of the conversation if they have changed."""
         chat = self.kept
         if self.keeper is not None and chat.settings is not None and not self.session.read_only:
             self.keeper.write(partial(stored_chat.keep_settings, chat, chat.settings))
 
     def _begun(self, chat: KeptChat) -> None:
-        """The conversation has a number now; the next start shows it again."""
+        """Saves the conversation's new number, so that the next start shows it again."""
         if chat is self.kept and self.settings.conversation != chat.number:
             self.keep(conversation=chat.number)
         self.stored.emit()
 
     @Slot(str)
     def _write_anew(self, reason: str) -> None:
-        """The conversation was deleted elsewhere, or lost with a damaged store: it becomes a new one."""
+        """Stores the conversation as a new one, after it was deleted elsewhere or lost with a damaged store."""
         if self.keeper is not None:
             settings = stored_chat.chat_settings(self.settings)
             self.keeper.write(partial(stored_chat.write_anew, self.kept, self.session.openings, settings), self._begun)
 
     def _keep_end(self, answer: Answer) -> None:
-        """Writes down what an answer has come to."""
+        """Stores the final state of an answer."""
         if self.keeper is None or answer.request is None:
             return
         path = answer.request.trace_path
@@ -495,30 +496,30 @@ class Chat(QObject):
         self.keeper.write(lambda store: stored_chat.finish(store, answer, state, text, made, path), self.tell_stored)
 
     def _keep_shown(self, at: int) -> None:
-        """Writes down which messages show behind a turn, the turn itself included."""
+        """Stores which messages are shown from a turn on."""
         if self.keeper is not None and not self.session.read_only:
             turns = tuple(self.session.turns[at:])
             self.keeper.write(lambda store: stored_chat.show(store, turns))
 
     def set_read_only(self) -> None:
-        """Another window has the conversation now."""
+        """Makes the conversation read-only: another window has it now."""
         self.session.read_only = True
         self.changed.emit()
 
     def tell_stored(self, _: object) -> None:
-        """Something was written."""
+        """Emits `stored` after a write."""
         self.stored.emit()
 
     def stop(self) -> None:
-        """Asks the engine to end the answer, or the plain run that is measured; what is there so far stays."""
+        """Asks the engine to end the answer or the plain run; the text so far stays."""
         if self.session.running is not None or self._plain is not None:
             self.link.stop_answer()
 
     def measure_plain(self, answer: Answer, unasked: bool = False) -> None:
-        """Answers a prompt briefly without a drafter, outside the conversation, to have a speed to compare its answer with.
+        """Answers a prompt briefly without a drafter, outside the conversation, to measure the speed to compare with.
 
         Args:
-            unasked: nobody has asked for it, so nothing is said if it fails.
+            unasked: the user did not ask for it, so failures are not reported.
         """
         if answer.request is None or self.session.running is not None or self._plain is not None:
             return
@@ -537,11 +538,11 @@ class Chat(QObject):
 
     @property
     def measures_unasked(self) -> bool:
-        """Whether a plain run is measured that nobody has asked for."""
+        """Whether a plain run is being measured that the user did not ask for."""
         return self._plain is not None and self._plain_unasked
 
     def stop_unasked_measuring(self) -> None:
-        """Ends a plain run that nobody has asked for."""
+        """Ends a plain run that the user did not ask for."""
         if self.measures_unasked:
             self._stop_measuring()
             self.changed.emit()
@@ -555,12 +556,12 @@ class Chat(QObject):
 
     @Slot(str, object)
     def change(self, name: str, value: object) -> None:
-        """Takes in a setting from a control, for this chat and for new ones; what can act in the middle of an answer does."""
+        """Changes a setting for this chat and for new ones. Settings in `LIVE` also affect a running answer."""
         wished_again = name == "drafter" and self._put_aside is not None
         if getattr(self.settings, name) == value and not wished_again:
             if name not in ("target", "drafter") and getattr(self.usual, name) != value:
                 self.keep(**{name: value})
-            failed = self.session.model is None and not self.link.busy  # whatever was in the way may be gone
+            failed = self.session.model is None and not self.link.busy  # the cause may be gone
             if name == "target" and (failed or self.waits_for_models):
                 self.load_models()
             return
@@ -584,14 +585,16 @@ class Chat(QObject):
 
     @Slot(str, object)
     def change_here(self, name: str, value: object) -> None:
-        """The same from a control that is about this chat: the system prompt is its own, whatever it is in new chats."""
+        """Changes a setting from a control of this chat: the system prompt changes for this chat only, other settings as in
+        `change`."""
         if name != "system_prompt":
             self.change(name, value)
         elif self.settings.system_prompt != value:
             self._keep_own(system_prompt=value)
 
     def replace(self, values: Mapping[str, object], words: str = "") -> None:
-        """Takes in several settings, for this chat and for new ones; with words that say so if it can be taken back."""
+        """Changes several settings, for this chat and for new ones. If `words` are given, `replaced_settings` offers to undo
+        it."""
         before = [{name: getattr(settings, name) for name in values} for settings in (self.settings, self.usual)]
         for name, value in values.items():
             self.change(name, value)
@@ -606,26 +609,26 @@ class Chat(QObject):
         self._remember_own()
 
     def _exchange_engine(self) -> None:
-        """Models run where the settings say; those that were loaded are loaded there."""
+        """Replaces the engine by one that runs where the settings say, and reloads the models if they were loaded."""
         wanted = (self.session.model is not None or self.link.busy) and not self.waits_for_models
         self._stop_measuring()
         self.link.exchange(self.settings)
         self.session.model = None
         self.session.machines = number_of_machines() if self.settings.split else 1
         self.session.engine_place = (self.settings.separate_process, self.settings.split)
-        self.session.baselines = Baselines()  # plain answers take another time there
+        self.session.baselines = Baselines()  # plain speed differs there
         if wanted:
             self.load_models()
 
     def change_models(self, target: str, drafter: str) -> None:
-        """Takes in both at once, so that neither is tried with what the other replaces."""
+        """Changes target and drafter together, so that neither is tried with the other's old value."""
         self._put_aside = None
         self.keep(target=target, drafter=drafter)
         self._change_own_settings("target")
         self.load_models()
 
     def _change_own_settings(self, name: str) -> None:
-        """What the user changes is from now on what the conversation is held under, too."""
+        """Copies a user's change into the settings of the conversation."""
         before, now = self.kept.settings, stored_chat.chat_settings(self.settings)
         if before is not None:
             if self.kept.lacks_model and name != "target":
@@ -635,7 +638,7 @@ class Chat(QObject):
     # Presets
 
     def use_preset(self, name: str) -> None:
-        """Sets what a preset stands for."""
+        """Applies a preset."""
         preset = next((each for each in self.settings.presets if each.name == name), None)
         if preset is None:
             return
@@ -649,7 +652,8 @@ class Chat(QObject):
 
     @Slot(str)
     def remove_active(self, kind: str) -> None:
-        """Ends what acts on this chat (`app.session.active`): its system prompt, its preset, or the adapter on its model."""
+        """Removes an active setting of this chat (`app.session.active`): its system prompt, its preset, or the adapter on its
+        model."""
         if kind == "adapter":
             if (base := base_target(self.settings.target)) is not None:
                 self.change("target", base)
@@ -667,7 +671,7 @@ class Chat(QObject):
         self.replaced_settings.emit(words, stored.OWN, partial(self._take_back_own, *before))
 
     def _leave_preset(self) -> None:
-        """Samples as new chats do or, if they do so as the preset has it, by the defaults; its system prompt goes as well."""
+        """Restores the sampling and system prompt of new chats or, if these equal the preset, the defaults."""
         preset, usual = self.settings.preset_in_force, {name: getattr(self.usual, name) for name in PRESET_SETTINGS}
         if preset is not None and usual == preset.values():
             self.keep(preset="", **{name: self.usual.default(name) for name in PRESET_SETTINGS})
@@ -682,38 +686,39 @@ class Chat(QObject):
         self.keep()
 
     def save_preset(self, name: str) -> None:
-        """Keeps system prompt and sampling as they are under a name, in place of what has it."""
+        """Saves the current system prompt and sampling as a preset, replacing any of the same name."""
         preset = preset_of(self.settings, name)
         self.keep(presets=with_preset(self.settings.presets, preset), preset=preset.name)
 
     def delete_preset(self, name: str) -> Callable[[], None]:
-        """Deletes a preset; models it was used for have none then. What is returned brings it back."""
+        """Deletes a preset and its ties to models. Returns a function that undoes it."""
         presets, models = self.settings.presets, self.settings.model_presets
         self.keep(presets=without(presets, name), model_presets=tuple(pair for pair in models if pair[1] != name))
         return lambda: self.keep(presets=presets, model_presets=models)
 
     def tie_preset(self, name: str) -> None:
-        """Has a preset used whenever the target of now is chosen; an empty name ends that."""
+        """Ties a preset to the current target, so that it applies whenever that target is chosen; an empty name unties it."""
         target = self.settings.target
         others = tuple(pair for pair in self.settings.model_presets if pair[0] != target)
         self.keep(model_presets=(*others, (target, name)) if name else others)
 
     def _use_due_preset(self) -> None:
-        """A target that the user has chosen is loaded: its preset comes into force, over what its publisher recommends."""
+        """Applies the preset of a target that the user chose, once it is loaded. It takes precedence over its publisher's
+        recommendations."""
         due, self._preset_due = self._preset_due, ""
         if due == self.session.target and (preset := self.settings.preset_for(due)) is not None:
             self.use_preset(preset.name)
 
     def _drafter_for(self, target: str) -> str:
-        """The drafter the user wishes for, or one that fits every target where that fits the built-in one only."""
+        """Returns the drafter the user wants, or a generic one if that fits only the built-in target."""
         wished = self._put_aside or self.settings.drafter
         fits = may_fit(wished, target)
         self._put_aside = None if fits else wished
         return wished if fits else default_drafter()
 
     def keep(self, **changes: object) -> None:
-        """Puts settings in force and writes them down; a drafter that only stands in is not written down, nor is what only a
-        chat out of the store is held under."""
+        """Changes settings and saves them. A stand-in drafter is not saved, nor are settings that belong only to a chat from the
+        store."""
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         self.usual = replace(self.usual, **changes)  # type: ignore[arg-type]
         if self._settings_path is not None:
@@ -727,7 +732,7 @@ class Chat(QObject):
         self.changed.emit()
 
     def _say_unsaved(self, error: NotWritten) -> None:
-        """Once, and again only for another reason: a folder that cannot be written to must not cost a note per click."""
+        """Reports a failed save once per reason, so that a read-only folder does not cost a note per click."""
         reason = error.strerror or str(error)
         if reason != self._unsaved:
             self._unsaved = reason
@@ -736,19 +741,19 @@ class Chat(QObject):
             )
 
     def may_load_anyway(self, message: str) -> bool:
-        """Whether it is a message that the newest load was refused for want of memory alone."""
+        """Returns whether a message reports that the newest load was refused only for lack of memory."""
         return self._too_large is not None and self._too_large.message in message
 
     def may_leave_machines(self, message: str) -> bool:
-        """Whether it is what the engine failed with last while the target was split over machines."""
+        """Returns whether a message is the engine's last failure while the target was split over machines."""
         return self.settings.split and bool(self._failed_with) and self._failed_with in message
 
     def left_without_model(self, message: str) -> bool:
-        """Whether it is why there is no model to answer with."""
+        """Returns whether a message explains why there is no model to answer with."""
         return self.session.model is None and bool(self._not_loaded) and self._not_loaded in message
 
     def load_anyway(self) -> None:
-        """Loads the model that was refused for want of memory, whatever comes of it."""
+        """Loads the model that was refused for lack of memory."""
         refused, self._too_large = self._too_large, None
         if refused is None:
             return
@@ -759,9 +764,9 @@ class Chat(QObject):
         self.load_models(anyway=refused.name)
 
     def load_models(self, anyway: str = "") -> None:
-        """Asks for the models of the settings. What is loading is said at once: the engine may be long in starting.
+        """Loads the models of the settings. `loading` is set at once, since the engine may take long to start.
 
-        `anyway`: which of them is loaded however little memory there is.
+        `anyway` names a model to load despite too little memory.
         """
         there = self.session.model is not None and self.session.target == self.settings.target
         self.session.loading = self.settings.drafter if there and self.settings.drafter != NO_DRAFTER else self.settings.target
@@ -779,24 +784,24 @@ class Chat(QObject):
             if self._plain is not None and number_of(event) == self._plain[0]:
                 self._measured(event)
                 continue
-            of_plain_run = self._plain is not None or self.settings.drafter != NO_DRAFTER  # also one that was stopped
+            of_plain_run = self._plain is not None or self.settings.drafter != NO_DRAFTER  # even if it was stopped
             if of_plain_run and isinstance(event, DrafterReady) and event.name == NO_DRAFTER:
-                continue  # the conversation goes on with its own
-            if isinstance(event, ModelsUnloaded):  # while it loads, the model may be why the process ended
+                continue  # the conversation goes on with its own drafter
+            if isinstance(event, ModelsUnloaded):  # a model may crash the process while it loads
                 self._lost_model = self.session.model is not None and self.session.loading is None
             self.session.apply(event)
             self._react(event)
         self.received.emit(events)
 
     def _measured(self, event: Event) -> None:
-        """An event of the plain run that only measures."""
+        """Handles an event of the plain run that is only a measurement."""
         if self._plain is None or not isinstance(event, (RunFinished, RunFailed)):
             return
         answer = self._plain[1]
         self._plain, self.session.measuring = None, False
         if isinstance(event, RunFinished):
             measured = answer.request is not None and self.session.baselines.add(answer.request, event) is not None
-            if measured or event.finish == "cancelled":  # a run that was cut off is made again when there is time
+            if measured or event.finish == "cancelled":  # a cancelled run is repeated when there is time
                 return
             words = f"The plain run ended before {FEWEST_TOKENS} tokens, which is too short to measure its speed."
             tone = "note"
@@ -853,14 +858,14 @@ class Chat(QObject):
                 self.said.emit(message, "error")
 
     def _remember(self, target: str) -> None:
-        """Puts a target of the user's own that was loaded first among the recent ones."""
+        """Puts a target of the user's own that was loaded at the top of the recent ones."""
         recent = self.settings.recent_models
         if target not in ("", "builtin", *recent[:1]):
             others = (one for one in recent if one != target)
             self.keep(recent_models=(target, *others)[:MOST_RECENT])
 
     def _take_recommended(self, sampling: Sampling) -> None:
-        """What the publisher of the target recommends; a chat out of the store with this target keeps its own."""
+        """Applies the target publisher's recommended sampling; a chat from the store with this target keeps its own."""
         target, prompt = self.session.target, self.settings.system_prompt
         own = target == self._own_target
         if self.usual.target == target:
@@ -874,7 +879,7 @@ class Chat(QObject):
             self.said.emit(f"{target_title(target)} comes with a system prompt: “{words}” The options have it.", "note")
 
     def _stand_in(self, refused: str, message: str) -> None:
-        """Another drafter for one that cannot be used: the one before, or none. The user may have chosen another meanwhile."""
+        """Falls back from an unusable drafter to the previous one, or to none, unless the user has chosen another meanwhile."""
         if self.settings.drafter != refused:
             self.said.emit(message, "error")
             return
@@ -883,14 +888,14 @@ class Chat(QObject):
             before = NO_DRAFTER
         if before == refused:
             before = NO_DRAFTER
-            if not self.session.was_ready(refused):  # one that fitted an earlier target only is not wished for any longer
+            if not self.session.was_ready(refused):  # if it fitted only an earlier target, it is no longer wanted
                 self._put_aside = refused
         going_on = "without a drafter" if before == NO_DRAFTER else f"with {drafter_title(before)}"
         self.said.emit(f"{message} Continuing {going_on}.", "error")
         self.keep(drafter=before)
 
     def close(self) -> bool:
-        """Ends the engine and writes down what is to be written; False if the engine did not end in time."""
+        """Closes the engine and writes pending data; returns False if the engine did not end in time."""
         running = self.session.running
         ended = self.link.close()
         if running is not None:

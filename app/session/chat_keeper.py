@@ -1,4 +1,4 @@
-"""The store of chats on a thread of its own, so that neither painting nor the engine ever waits for the disk or for a lock."""
+"""Runs the chat store on a thread of its own, so that neither painting nor the engine waits for the disk or for a lock."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from engine.files.logs import explain
 Work = Callable[[ChatStore], Any]
 Then = Callable[[Any], object]
 PAUSE_SECONDS = 2.0
-"""Until what could not be written is tried again."""
+"""Seconds before failed writes are retried."""
 LAST_SECONDS = 10.0
-"""How long closing waits for what is still to be written."""
+"""Maximum seconds that closing waits for pending writes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,18 +29,18 @@ class _Job:
     then: Then | None
     failed: Then | None = None
     once: str = ""
-    """Of what is tried only once, what it is told as where it goes wrong. Other jobs wait until they can be done."""
+    """For a job that is tried only once: the activity named in its error message. Other jobs are retried until they succeed."""
 
 
 class ChatKeeper(QObject):
-    """Does with the store what it is asked to, one thing after the other, and hands results back on the window's thread.
+    """Runs jobs on the chat store one after the other, and delivers results on the window's thread.
 
-    What cannot be written is kept in its order and tried again until it can be.
+    Failed writes stay queued in order and are retried until they succeed.
 
     Signals:
-        failed: (message) something could not be written, and waits; the same message is said once.
-        recovered: everything is written again.
-        noted: (message) something the user should be told about the store.
+        failed: (message) a write failed and is queued for retry; the same message is emitted once.
+        recovered: all queued writes have succeeded.
+        noted: (message) something about the store that the user should know.
     """
 
     failed = Signal(str)
@@ -50,7 +50,7 @@ class ChatKeeper(QObject):
 
     def __init__(self, make: Callable[[], ChatStore], parent: QObject | None = None) -> None:
         """Args:
-        make: opens the store; called on the thread, and again after a failure.
+        make: opens the store; called on the keeper's thread, and again after a failure.
         """
         super().__init__(parent)
         self._make = make
@@ -66,30 +66,30 @@ class ChatKeeper(QObject):
         self._thread = threading.Thread(target=self._run, name="chats", daemon=True)
         self._thread.start()
 
-    # On the window's thread
+    # On the window's thread.
 
     def write(self, work: Work, then: Then | None = None, failed: Then | None = None) -> None:
-        """Has something written, sooner or later and in this order, and calls `then` with what `work` returned; `failed` with a
-        sentence for the user if it can never be, because what it is about is gone."""
+        """Queues a write and calls `then` with the result of `work`. Calls `failed` with a message for the user if the write can
+        never succeed because its subject no longer exists."""
         self._add(_Job(work, then, failed))
 
     def read(self, work: Work, then: Then, failed: Then | None = None) -> None:
-        """Has something read and calls `then` with it; `failed` with a sentence for the user if that cannot be."""
+        """Queues a read and calls `then` with the result, or `failed` with a message for the user. It is not retried."""
         self._add(_Job(work, then, failed, once="reading the chats"))
 
     def attempt(self, work: Work, then: Then, failed: Then) -> None:
-        """Has something written that does not wait where it cannot be: then `failed` has a sentence for the user."""
+        """Queues a write that is not retried; if it fails, `failed` gets a message for the user."""
         self._add(_Job(work, then, failed, once="writing the chats"))
 
     def try_again(self) -> None:
-        """Tries at once what waits to be written."""
+        """Retries the failed writes now."""
         self._add(_Job(lambda store: None, None))
 
     def tidy(self, then: Then | None = None, *, wished: bool = False) -> None:
-        """Has the store tidied up (`ChatStore.tidy`) beside whatever else it does, and calls `then` when that is done."""
+        """Runs `ChatStore.tidy` on another thread, alongside other jobs, and calls `then` when it is done."""
 
         def tidied(store: ChatStore) -> None:
-            """On the thread that tidies up."""
+            """Runs on the tidying thread."""
             with contextlib.suppress(DraftlightError):
                 store.tidy(wished=wished)
             if then is not None:
@@ -99,16 +99,16 @@ class ChatKeeper(QObject):
 
     @property
     def trouble(self) -> str:
-        """Why something that waits could not be written; empty if nothing waits for that."""
+        """Why queued writes fail; empty if none do."""
         return self._trouble
 
     @property
     def in_trouble(self) -> bool:
-        """Whether something waits because it could not be written."""
+        """Whether a failed write is queued for retry."""
         return bool(self._trouble)
 
     def settle(self, seconds: float) -> None:
-        """Waits until everything has been tried, at most so long."""
+        """Waits until every job has been tried, for at most `seconds`."""
         with self._wake:
             self._wake.wait_for(lambda: not self._jobs and not self._busy and (not self._owed or bool(self._trouble)), seconds)
 
@@ -118,7 +118,7 @@ class ChatKeeper(QObject):
             self._wake.notify()
 
     def close(self) -> bool:
-        """Writes what is still to be written and closes the store; False if something could not be."""
+        """Finishes pending writes and closes the store; returns False if some could not be written."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -131,7 +131,7 @@ class ChatKeeper(QObject):
         while self._done:
             self._done.popleft()()
 
-    # On its own
+    # On the keeper's thread.
 
     def _run(self) -> None:
         while True:
@@ -168,7 +168,7 @@ class ChatKeeper(QObject):
             self._hand(job.then, result)
 
     def _pay(self) -> None:
-        """Writes what is owed, oldest first, as far as that goes."""
+        """Runs the queued writes, oldest first, until one fails in a way that a retry may cure."""
         while self._owed:
             job = self._owed[0]
             try:
@@ -207,7 +207,7 @@ class ChatKeeper(QObject):
         return self._store
 
     def _forget(self, error: Exception) -> None:
-        """A damaged store is opened anew, which repairs it."""
+        """Closes a damaged store; reopening repairs it."""
         if isinstance(error, ChatsDamaged) and self._store is not None:
             with contextlib.suppress(DraftlightError):
                 self._store.close()

@@ -1,4 +1,4 @@
-"""How full the target's context is, with what is being written: counted by the engine, at most so often, while typing goes on."""
+"""Shows how full the target's context is, including the draft message. The engine counts; counts are throttled while typing."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from engine.types import Message, PromptCounted, Request
 from engine.wording import amount
 
 PAUSE_MS = 120
-"""From a change to the count; further changes do not put it off."""
+"""Milliseconds from a change to the count; further changes do not extend the delay."""
 
 
 class ContextMeter(QObject):
-    """Says in words how many tokens the conversation and a draft take. Call `touch` after either may have changed.
+    """Reports how many tokens the conversation and a draft message take. Call `touch` after either may have changed.
 
     Args:
-        draft: what is being written, and the index of the turn that it is to stand beside, or None.
+        draft: returns the draft, and the index of the turn whose prompt it would replace, or None.
 
     Signals:
-        shown: (words, what will come of it) both empty where nothing is known; the second also where all fits.
+        shown: (usage, consequence) both empty if the usage is unknown; the second also if everything fits.
     """
 
     shown = Signal(str, str)
@@ -41,23 +41,24 @@ class ContextMeter(QObject):
         chat.link.counted.connect(self._counted)
 
     def count_text(self, text: str, then: Callable[[int | None], object]) -> None:
-        """Counts a text by itself, and calls `then` with its tokens, or None where that cannot be known."""
+        """Counts a text on its own and calls `then` with the number of tokens, or None if they cannot be counted."""
         self._texts.append((text, then))
         self.touch()
 
     @Slot()
     def touch(self) -> None:
-        """Counts soon."""
+        """Schedules a count."""
         if not self._stopped and not self._timer.isActive():
             self._timer.start()
 
     def stop(self) -> None:
-        """Counts no more."""
+        """Stops counting."""
         self._stopped = True
         self._timer.stop()
 
     def look(self) -> None:
-        """Says at once what an answer under way takes, which needs no counting; that of a message being written does."""
+        """Updates the display at once while an answer runs, whose size is known without counting. A draft still waits for its
+        count."""
         if self._chat.session.running is not None and not self._timer.isActive():
             self._look()
 
@@ -80,7 +81,7 @@ class ContextMeter(QObject):
                 self.shown.emit(f"{used:,} of {amount(session.model.context_length, 'token')}", "")
             return
         if self._counting:
-            return  # `_counted` looks again
+            return  # `_counted` calls `_look` again
         request = self._chat.draft_request(draft.strip(), instead_of)
         if request is None:
             self._asked = None
@@ -99,7 +100,7 @@ class ContextMeter(QObject):
             then(count.tokens)
             self._look()
             return
-        self.touch()  # more may have been typed
+        self.touch()  # the user may have typed more
         if self._asked is None:
             return
         if count.tokens is None or count.limit is None:

@@ -1,4 +1,4 @@
-"""The one place everything points at: token in the text, chip in a lane, point of a chart and row of a table agree on it."""
+"""The shared cursor: the text, the lanes, the charts and the table all highlight the same place."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from PySide6.QtCore import QObject, Signal
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A round of an answer and, in it, perhaps one token.
+    """A round of an answer, and optionally one token in it.
 
     Attributes:
         turn: index of the turn in its session.
         round: index of the round in its answer.
-        proposal: index of the proposal in its round, None if none is meant. An accepted proposal is meant by this index, not by
-            that of the token it became.
-        emitted: index of the correction, bonus or plain token among the round's emitted tokens, None if none is meant.
+        proposal: index of the proposal in its round, None if no proposal is meant. An accepted proposal always has this index,
+            not that of the emitted token it became.
+        emitted: index of the correction, bonus or plain token among the round's emitted tokens, None if no such token is meant.
     """
 
     turn: int
@@ -27,19 +27,19 @@ class Place:
 
     @property
     def whole_round(self) -> bool:
-        """Whether the round is meant and none of its tokens."""
+        """Whether the place is a whole round rather than one of its tokens."""
         return self.proposal is None and self.emitted is None
 
 
 class Cursor(QObject):
-    """What is pointed at in one session. Views call `point`, `pin` and `leave`, and repaint when `moved` says so.
+    """The place highlighted in one session. Views call `point`, `pin` and `leave`, and repaint on `moved`.
 
-    A pinned place stays while the pointer wanders over nothing; pointing elsewhere shows that place as long as it lasts.
+    A place under the pointer takes precedence over the pinned one, which shows again when the pointer leaves.
 
     Signals:
-        moved: (Place or None) the place that is shown has changed.
-        pinned: (Place or None) a place was fixed by a click or a key, or let go.
-        marked: other places are marked.
+        moved: (Place or None) the highlighted place has changed.
+        pinned: (Place or None) a place was pinned by a click or a key, or unpinned.
+        marked: the marked places have changed.
     """
 
     moved = Signal(object)
@@ -54,26 +54,26 @@ class Cursor(QObject):
 
     @property
     def place(self) -> Place | None:
-        """What is shown: the place pointed at, else the pinned one."""
+        """The highlighted place: the one under the pointer, else the pinned one."""
         return self._pinned if self._pointed is None else self._pointed
 
     @property
     def pin_place(self) -> Place | None:
-        """The place that is fixed, even while the pointer shows another; None if none is."""
+        """The pinned place, even while the pointer highlights another; None if none is pinned."""
         return self._pinned
 
     def point(self, place: Place | None) -> None:
-        """The pointer is over a place, or over none."""
+        """Highlights the place under the pointer; None for no place."""
         before = self.place
         self._pointed = place
         self._tell(before)
 
     def leave(self) -> None:
-        """The pointer has left the view."""
+        """Clears the highlight when the pointer leaves the view."""
         self.point(None)
 
     def pin(self, place: Place | None) -> None:
-        """Fixes a place; None lets it go."""
+        """Pins a place; None unpins it."""
         before, was = self.place, self._pinned
         self._pinned = place
         if was != place:
@@ -82,17 +82,17 @@ class Cursor(QObject):
 
     @property
     def marks(self) -> Mapping[int, Place]:
-        """Places that are marked wherever they are shown, by their round; at most one in a round, and all of one answer."""
+        """Additional marked places by round: at most one per round, all in the same answer."""
         return self._marks
 
     def mark(self, marks: Mapping[int, Place]) -> None:
-        """Marks these places and no others. A mapping that has grown is given again."""
+        """Replaces the marked places. Pass a mapping again after it has grown."""
         if marks or self._marks:
             self._marks = marks
             self.marked.emit()
 
     def forget(self) -> None:
-        """Nothing is shown or pinned: the conversation has changed."""
+        """Clears the cursor after the conversation has changed."""
         self._pointed = None
         self.pin(None)
 

@@ -1,4 +1,4 @@
-"""The engine's events on the UI thread: drained by a timer under a time budget, stale runs dropped."""
+"""Delivers the engine's events on the UI thread: a timer drains them under a time budget and drops those of old runs."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from engine.types import (
 BUSY_MS = 33
 CUT_OFF = "It could not be ended in time, so it was cut off."
 IDLE_MS = 250
-"""Nothing is expected then; an engine that fails on its own accord is still heard."""
+"""Polling interval while idle, which still notices an engine that fails by itself."""
 BUDGET_SECONDS = 0.008
 
 
 class EngineLink(QObject, Requests):
     """Sends the engine commands and reports what it says, batch by batch.
 
-    The timer slows down while nothing is under way, so an idle window costs next to nothing.
+    The timer slows down while no request is open, so that an idle window costs almost nothing.
 
     Signals:
         received: a list of events, oldest first, without those of forgotten runs.
-        compared: a list of events of the newest comparison or sampling. benched: the same of the newest benchmark.
+        compared: a list of events of the newest comparison or sampling. benched: the same for the newest benchmark.
         checked: (DrafterChecked) whether a model can draft for the target.
-        counted: (PromptCounted) the prompt that was counted last.
+        counted: (PromptCounted) the result for the prompt counted last.
     """
 
     received = Signal(list)
@@ -60,8 +60,8 @@ class EngineLink(QObject, Requests):
         self._compared: tuple[int, ...] = ()
         self._benched: int | None = None
         self._loads = 0
-        self._open: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # what is under way, and as what it fails
-        self._left: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # those of them that engines of before have to end
+        self._open: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # open requests, each with its failure event
+        self._left: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # open requests of replaced engines
         self._counting: int | None = None
         self._timer = QTimer(self, interval=IDLE_MS)
         self._timer.timeout.connect(self._drain)
@@ -69,12 +69,12 @@ class EngineLink(QObject, Requests):
 
     @property
     def run_id(self) -> int | None:
-        """The run whose events are let through."""
+        """The run whose events are delivered."""
         return self._run
 
     @property
     def busy(self) -> bool:
-        """Whether the engine still owes an answer to something."""
+        """Whether any request is still open."""
         return self._loads > 0 or bool(self._open)
 
     @property
@@ -83,7 +83,7 @@ class EngineLink(QObject, Requests):
         return self._engine.is_computing
 
     def exchange(self, settings: Settings) -> None:
-        """Has another engine serve, as these settings ask for. Whatever is under way ends, by itself or as cut off."""
+        """Replaces the engine by one for these settings. Open requests end normally, or as cut off."""
         if isinstance(self._engine, LazyEngine):
             self._engine.exchange(settings)
             self._left |= self._open
@@ -120,7 +120,7 @@ class EngineLink(QObject, Requests):
             self.stop(number)
 
     def stop_bench(self) -> None:
-        """Stops the benchmark; what it has measured is kept."""
+        """Stops the benchmark; results measured so far are kept."""
         if self._benched is not None:
             self.stop(self._benched)
 
@@ -135,7 +135,7 @@ class EngineLink(QObject, Requests):
         self._run = None
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Stops, joins and goes quiet. False if the engine did not end in time."""
+        """Stops and joins the engine and stops the timer. Returns False if the engine did not end in time."""
         self.forget()
         self._timer.stop()
         return self._engine.close(timeout)
@@ -144,7 +144,7 @@ class EngineLink(QObject, Requests):
     def _drain(self) -> None:
         self._hand_on(self._engine.events(budget=BUDGET_SECONDS))
         if self._left and isinstance(self._engine, LazyEngine) and not self._engine.is_exchanging:
-            # Whatever has no end yet gets one: the engine of before hangs.
+            # Requests still open get a failure event: the replaced engine hangs.
             left, self._left = self._left, {}
             self._hand_on([kind(number, CUT_OFF) for number, kind in left.items() if number in self._open])
 

@@ -1,4 +1,4 @@
-"""Measures the plain speed for the answer that shows, while the window has nothing else to do."""
+"""Measures the plain speed for the shown answer while the window is idle."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from app.session.plain_baseline import FEWEST_TOKENS, LONGEST_PROMPT
 from app.session.session import Answer
 
 PAUSE_MS = 3000
-"""How long nothing has to happen, typing included, before it begins."""
+"""Milliseconds without any activity, typing included, before a measurement starts."""
 
 
 class IdleMeasurer(QObject):
-    """Has a plain run made for an answer of this window that has none, once nothing has happened for `PAUSE_MS`.
+    """Starts a plain run for a shown answer that lacks one, after `PAUSE_MS` without activity.
 
-    Typing ends the run, and it is made again later; the engine ends it for whatever else it is asked. Call `touch` after
-    anything has changed, and `hold_off` when the user types.
+    Typing cancels the run, which is repeated later; any other engine request cancels it, too. Call `touch` after any change, and
+    `hold_off` when the user types.
     """
 
     def __init__(self, chat: Chat, shown: Callable[[], Answer | None], parent: QObject) -> None:
         """Args:
-        shown: the answer whose figures are shown.
+        shown: returns the answer whose figures are shown.
         """
         super().__init__(parent)
         self._chat, self._shown = chat, shown
@@ -33,7 +33,7 @@ class IdleMeasurer(QObject):
 
     @Slot()
     def touch(self) -> None:
-        """Measures soon, if there is something to measure."""
+        """Schedules a measurement if one is needed."""
         if self._due() is None:
             self._timer.stop()
         elif not self._timer.isActive() and not self._stopped:
@@ -41,18 +41,18 @@ class IdleMeasurer(QObject):
 
     @Slot()
     def hold_off(self) -> None:
-        """Ends a measurement that nobody has asked for, and waits for the pause from now on."""
+        """Cancels a measurement that the user did not ask for, and restarts the pause."""
         self._chat.stop_unasked_measuring()
         self._timer.stop()
         self.touch()
 
     def stop(self) -> None:
-        """Measures nothing more."""
+        """Stops measuring."""
         self._stopped = True
         self._timer.stop()
 
     def _due(self) -> Answer | None:
-        """The answer for which the plain speed is to be measured; None for none."""
+        """Returns the answer that needs a plain run; None if there is none."""
         chat, session, answer = self._chat, self._chat.session, self._shown()
         if answer is None or answer.made_in is None or answer.run_id in chat.unmeasurable or not chat.settings.measure_plain:
             return None
@@ -67,7 +67,7 @@ class IdleMeasurer(QObject):
         answer = self._due()
         if answer is None:
             return
-        if self._chat.link.busy:  # a comparison or a benchmark runs
+        if self._chat.link.busy:  # a comparison or a benchmark is running
             self._timer.start()
             return
         self._chat.measure_plain(answer, unasked=True)

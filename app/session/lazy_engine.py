@@ -1,5 +1,4 @@
-"""An engine that is started when it is first asked for something, for a window that shows a trace needs none, and that can be
-exchanged for another."""
+"""An engine proxy that starts its engine on first use (a window that only shows a trace needs none) and can replace it."""
 
 from __future__ import annotations
 
@@ -13,18 +12,19 @@ from engine.interface import EngineLike
 from engine.requests.commands import CheckDrafter, Command, Stop, Update
 
 IN_TIME = 5.0
-"""Seconds in which an engine that is replaced has to end; what it has not ended by then is cut off."""
+"""Seconds that a replaced engine has to end; requests still open after that are cut off."""
 PATIENCE = 60.0
-"""Seconds that the next one then still waits for its memory: a load cannot be interrupted. What hangs never gives it back."""
+"""Seconds that the next engine then waits for the memory of the old one, since a load cannot be interrupted. A hung engine never
+frees it."""
 
 
 class _Leaving:
-    """An engine that another replaces, while it ends on a thread of its own.
+    """A replaced engine that is ending on its own thread.
 
     Attributes:
-        engine: itself.
-        is_heard: set once no end of what is under way is waited for any longer. is_drained: what it has said by then was taken.
-        is_gone: set once its memory, and that of those before it (`after`), is free or no longer waited for.
+        engine: the replaced engine.
+        is_heard: set once no further events are waited for. is_drained: true once all events up to then were taken.
+        is_gone: set once the memory of this engine and of those before it (`after`) is free, or no longer waited for.
     """
 
     def __init__(self, engine: EngineLike, after: threading.Event | None) -> None:
@@ -54,8 +54,8 @@ class LazyEngine(EngineLike):
     """Stands in for an engine and hands everything on to it, once there is one.
 
     Args:
-        make: makes the engine that settings ask for. It takes requests at once, and begins with them when the event that it is
-            given, if any, is set: then the engine before it has given its memory back.
+        make: creates the engine for given settings. It accepts requests at once, but starts them only when the given event, if
+            any, is set: the previous engine has then freed its memory.
     """
 
     def __init__(self, make: Callable[[Settings, threading.Event | None], EngineLike], settings: Settings) -> None:
@@ -68,14 +68,14 @@ class LazyEngine(EngineLike):
 
     @property
     def engine(self) -> EngineLike:
-        """The engine, started now at the latest."""
+        """The engine; created on first access."""
         if self._engine is None:
             self._engine = self._make(self._settings, self._after)
         return self._engine
 
     def exchange(self, settings: Settings) -> None:
-        """Ends the engine without waiting for it, answers under way as cancelled. The next one, made when it is needed, is what
-        these settings ask for. What the one before still says of runs and tasks is among the events."""
+        """Ends the engine without waiting and cancels its answers. The next engine is created when needed, with these settings.
+        Remaining run and task events of the old one are still delivered."""
         if self._engine is not None:
             leaving = _Leaving(self._engine, self._after)
             self._leaving = [*(before for before in self._leaving if before.thread.is_alive() or not before.is_drained), leaving]
@@ -84,7 +84,7 @@ class LazyEngine(EngineLike):
 
     @property
     def is_exchanging(self) -> bool:
-        """Whether an engine that was replaced may still say something."""
+        """Whether a replaced engine may still deliver events."""
         return not all(leaving.is_drained for leaving in self._leaving)
 
     def send(self, command: Command) -> None:
@@ -93,7 +93,7 @@ class LazyEngine(EngineLike):
             self.engine.send(command)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """As `EngineLike.close`, those that were replaced included; True at once if the engine was never started."""
+        """As `EngineLike.close`, replaced engines included; returns True at once if the engine was never started."""
         limit = time.monotonic() + timeout
         for leaving in self._leaving:
             leaving.thread.join(max(0.0, limit - time.monotonic()))

@@ -1,6 +1,6 @@
-"""The machines that a target can be split over, as the user has put them together. No Qt.
+"""The user's list of machines to split a target over. No Qt.
 
-They are kept in one file in the format of `mlx.launch` (`engine.cluster.hosts`), so that it serves the command line, too.
+It is stored in one file in the format of `mlx.launch` (`engine.cluster.hosts`), which the command line can use as well.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ NO_MACHINES = "There are no machines to split the target over. Add some in the w
 
 
 def hosts_path() -> Path:
-    """The file of machines; it need not exist."""
+    """Returns the path of the machine list; the file need not exist."""
     return data_folder() / "hosts.json"
 
 
 def kept_cluster() -> Cluster | None:
-    """The machines of the file; None if there are none. Raises DraftlightError if it cannot be read."""
+    """Returns the stored machines; None if there are none. Raises DraftlightError if the file cannot be read."""
     return read_hosts(hosts_path()) if hosts_path().exists() else None
 
 
 def number_of_machines() -> int:
-    """Over how many a target is split, this one included; 1 where the file says nothing of use."""
+    """Returns the number of machines that a target is split over, this one included; 1 if the file is missing or unusable."""
     try:
         cluster = kept_cluster()
     except DraftlightError:
@@ -38,7 +38,7 @@ def number_of_machines() -> int:
 
 
 def split_launch() -> Launch:
-    """What starts an engine whose target is split over the machines. Where there are none, it says so when it is started."""
+    """Returns the launcher of an engine whose target is split over the machines. Without machines, its start raises an error."""
     try:
         cluster = kept_cluster()
     except DraftlightError as error:

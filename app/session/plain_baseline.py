@@ -1,7 +1,7 @@
-"""The plain throughput that a speed-up is measured against: always measured, never derived. No Qt in here.
+"""The plain throughput that a speed-up is relative to: always measured, never derived. No Qt.
 
-Speed-up is throughput over that of a plain run of the same question: the same target, conversation, beginning and options. A
-plain run is an answer without any proposal, or the short one that `Request`s of `plain_request` ask for.
+Speed-up is throughput divided by that of a plain run of the same question: same target, conversation, beginning and options. A
+plain run is an answer without any proposal, or the short run of a `plain_request`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from engine.drafter_kinds import NO_DRAFTER
 from engine.types import DecodingOptions, Request, RunFinished
 
 PLAIN_TOKENS = 32
-"""Tokens of a plain run that is made only to be measured."""
+"""Tokens in a plain run made only as a measurement."""
 LONGEST_PROMPT = 4096
-"""Tokens of a prompt that is read for a measurement although nobody has asked for one. A longer one takes long to read, and its
-keys and values take memory."""
+"""Longest prompt, in tokens, for an automatic measurement. A longer one takes long to read, and its keys and values take
+memory."""
 FEWEST_TOKENS = 12
-"""A shorter run says little about speed: the first round is slower than the rest."""
+"""Minimum tokens for a measurement: the first round is slower than the rest, which distorts shorter runs."""
 KEPT = 64
-"""Questions whose baseline is remembered."""
+"""Maximum number of questions whose baseline is remembered; the oldest are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Baseline:
     """A measured plain run.
 
     Attributes:
-        throughput: tokens per second, as for any answer. tokens: how many it was measured over.
-        fits: whether it is a run of the very question it is held against; a speed-up needs that.
+        throughput: tokens per second, as for any answer. tokens: number of tokens measured.
+        fits: whether it answers exactly the question it is compared with; a speed-up requires that.
     """
 
     throughput: float
@@ -44,7 +44,7 @@ class Baselines:
         self._known: OrderedDict[Request, Baseline] = OrderedDict()
 
     def add(self, request: Request, finished: RunFinished) -> Baseline | None:
-        """Remembers a finished plain run of what `request` asked; None if it was too short to measure."""
+        """Stores a finished plain run of `request`; returns None if it was too short to measure."""
         if finished.tokens < FEWEST_TOKENS or not finished.seconds > 0:
             return None
         question, baseline = _question(request), Baseline(finished.tokens / finished.seconds, finished.tokens)
@@ -55,7 +55,7 @@ class Baselines:
         return baseline
 
     def of(self, request: Request) -> Baseline | None:
-        """The plain run of what `request` asks, else the newest on its target, marked as not fitting."""
+        """Returns the plain run of the question in `request`, else the newest on its target with `fits` false."""
         question = _question(request)
         if question in self._known:
             return self._known[question]
@@ -64,12 +64,11 @@ class Baselines:
 
 
 def _question(request: Request) -> Request:
-    """What a plain run of a request depends on, with everything else at its default.
+    """Returns the cache key of a request: only the fields that affect plain speed, everything else at its default.
 
-    Left out are drafter, rule and gamma, which a plain run has no use for, and the seed: it decides which tokens are drawn and
-    not what drawing one costs, and a new one is drawn for every answer. Temperature, filters and penalties are work of their own
-    for every token, and with the stop texts and the greatest length they decide how far the text goes; each token reads all
-    before it, so the conversation and what the answer begins with count too.
+    Drafter, rule and gamma do not affect a plain run. The seed decides which tokens are drawn, not what drawing costs, and it
+    differs for every answer. Temperature, filters and penalties cost time for every token. Stop texts and the maximum length
+    decide how far the text goes. Every token attends to all before it, so the conversation and the given beginning count, too.
     """
     anything = DecodingOptions()
     options = request.options.replace(rule=anything.rule, gamma=anything.gamma, seed=anything.seed)
@@ -77,7 +76,7 @@ def _question(request: Request) -> Request:
 
 
 def plain_request(request: Request) -> Request:
-    """The same request answered plainly and briefly, outside the conversation and without a trace. Given tokens count for its
+    """Returns a plain, short version of a request, outside the conversation and without a trace. Given tokens count towards its
     length."""
     options = request.options.replace(max_tokens=len(request.given) + PLAIN_TOKENS, stop=())
     return replace(request, options=options, drafter=NO_DRAFTER, conversation="", trace_path=None, kept=False, only_measures=True)

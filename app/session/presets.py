@@ -1,4 +1,4 @@
-"""Presets: a system prompt and sampling under a name, to be used again, also whenever a certain model is chosen. No Qt."""
+"""Presets: a named system prompt with sampling values, which can also be tied to a model. No Qt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """What is used together. The sampling is that of `DecodingOptions`. Impossible values raise ValueError naming the field."""
+    """The values applied together. Sampling fields are those of `DecodingOptions`. Invalid values raise ValueError naming the
+    field."""
 
     name: str
     system_prompt: str = ""
@@ -30,7 +31,7 @@ class Preset:
         DecodingOptions(**{name: value for name, value in self.values().items() if name != "system_prompt"})
 
     def values(self) -> dict[str, Any]:
-        """The settings that it stands for, by name."""
+        """Returns the settings it applies, by name."""
         return {name: value for name, value in asdict(self).items() if name != "name"}
 
 
@@ -38,23 +39,23 @@ PRESET_SETTINGS = tuple(Preset("any").values())
 
 
 def preset_of(settings: Any, name: str) -> Preset:
-    """What of the settings a preset holds, under a name."""
+    """Returns a preset with the given name and the current values of its settings."""
     return Preset(name.strip()[:LONGEST_NAME], **{each: getattr(settings, each) for each in PRESET_SETTINGS})
 
 
 def with_preset(presets: Iterable[Preset], preset: Preset) -> tuple[Preset, ...]:
-    """The presets with one more, in place of one of the same name, by name."""
+    """Returns the presets with one added, or replaced if the name exists, sorted by name."""
     others = without(presets, preset.name)
     return tuple(sorted((*others, preset), key=lambda each: each.name.casefold()))
 
 
 def without(presets: Iterable[Preset], name: str) -> tuple[Preset, ...]:
-    """The presets without the one of a name."""
+    """Returns the presets without the one of a given name."""
     return tuple(each for each in presets if each.name != name)
 
 
 def read_presets(values: object) -> tuple[Preset, ...]:
-    """Presets as a settings file holds them. Raises ValueError where one is impossible."""
+    """Returns the presets from a settings file. Raises ValueError if one is invalid."""
     try:
         presets = tuple(each if isinstance(each, Preset) else Preset(**each) for each in values)  # type: ignore[attr-defined]
     except TypeError as error:

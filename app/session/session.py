@@ -1,7 +1,6 @@
-"""What the window knows: the conversation, its rounds and numbers, and the state of the engine. No Qt in here.
+"""The state shown by the window: the conversation with its rounds and figures, and the state of the engine. No Qt.
 
-Events go in through `apply`; views read. A clock is passed in, so that a session driven by recorded events is
-deterministic.
+Events go in through `apply`; views read. The clock is injected, so that a session driven by recorded events is deterministic.
 """
 
 from __future__ import annotations
@@ -55,28 +54,28 @@ class Answer:
     """One answer, growing.
 
     Attributes:
-        model: what the target is called. logits: their type, None where it is not known.
-        request: what the engine was asked, None for an answer that was read from a trace.
-        chosen: of an answer that branches off a sibling, the text of the token with which it leaves it.
-        state: waiting (for a model, or its place in the queue), reading (the prompt), generating, finished, failed.
-        submitted: clock reading when the engine was asked.
-        seconds_to_first_token: as the engine says with the first round, on the clock of this answer alone.
-        prefill: tokens of the prompt read so far and in all.
-        shows_thought: whether what the model thought first is part of the text that is shown; else it is folded away.
-        thought_seconds: how long it has thought; None where it has not, or that is not known.
+        model: display name of the target. logits: their dtype, None if unknown.
+        request: the request sent to the engine, None for an answer read from a trace.
+        chosen: for a branch, the text of the token at which it leaves its sibling.
+        state: waiting (for a model or in the queue), reading (the prompt), generating, finished, failed.
+        submitted: clock reading when the request was sent.
+        seconds_to_first_token: reported by the engine with the first round; its clock runs only for this answer.
+        prefill: (tokens read, tokens in all) of the prompt.
+        shows_thought: whether the model's thought is shown as part of the text, rather than folded away.
+        thought_seconds: how long the model thought; None if it did not, or if that is unknown.
         rounds: every round so far; round i has index i.
-        rules: every rule that was in force, in order; the text is drafter-invariant only if all are.
-        following: what was asked after it, in every wording.
-        kept_as: its number in the store of chats, None for an answer that is not kept there.
-        continues: the answer that it goes on with.
-        unread: only its text is known yet; its rounds are in the trace.
-        dropped: how many of the oldest messages the model does not see, because its context is too small.
-        ending: how it ended where no `finish` says so, in words.
-        edited: the user has written its text by hand, after an answer of the model.
-        foreign: it came from elsewhere, and nothing is known of how it was made.
-        model_hash: SHA-256 of the target; empty where it is not known.
-        made_in: the `Session.engine_place` it was made in; None for an answer that was read from a trace.
-        other_machine: its trace names another machine than this one.
+        rules: every rule used, in order; the text is drafter-invariant only if all are.
+        following: the next prompts after it, in every version.
+        kept_as: its id in the chat store, None if it is not stored.
+        continues: the answer that this one continues.
+        unread: only its text is loaded yet; its rounds are in the trace.
+        dropped: number of oldest messages left out because the model's context is too small.
+        ending: how it ended, in words, if `finish` does not say.
+        edited: the user wrote its text, in place of the model's answer.
+        foreign: imported from another program; how it was made is unknown.
+        model_hash: SHA-256 of the target; empty if unknown.
+        made_in: the `Session.engine_place` it was made in; None for an answer read from a trace.
+        other_machine: its trace names a machine other than this one.
     """
 
     options: DecodingOptions
@@ -116,24 +115,24 @@ class Answer:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The tokens of the answer, the given ones included; none where they are not known."""
+        """The tokens of the answer, given ones included; empty if unknown."""
         given = () if self.request is None else self.request.given
         return (*given, *(token.id for round_ in self.rounds for token in round_.emitted))
 
     @property
     def ended_early(self) -> bool:
-        """Whether it was stopped, cut, interrupted or broken off by an error behind its first token."""
+        """Whether it was stopped, cut off, interrupted or failed after its first token."""
         early = self.finish in ("cancelled", "length", "context") or bool(self.ending) or self.state == "failed"
         return early and not self.edited and not self.running and bool(self.text.text or self.rounds)
 
     @property
     def may_go_on(self) -> bool:
-        """Whether it can go on from where it ended: it ended early, or the user wrote it."""
+        """Whether it can be continued: it ended early, or the user wrote it."""
         return self.edited or self.ended_early
 
     @property
     def waiting_words(self) -> str:
-        """What stands where its rounds would, as long as it has none."""
+        """Placeholder text while it has no rounds."""
         if self.edited:
             return "You wrote this version yourself, so it has no rounds."
         if self.foreign:
@@ -144,12 +143,12 @@ class Answer:
 
     @property
     def missing(self) -> bool:
-        """Whether it only stands where an answer would: none was given, or it was deleted."""
+        """Whether it is only a placeholder: no answer was given, or it was deleted."""
         return self.state == "failed" and self.run_id is None and self.kept_as is None and not self.text.text
 
     @property
     def running(self) -> bool:
-        """Whether more of the answer may come: it waits, reads the prompt or generates."""
+        """Whether it is not over: it waits, reads the prompt or generates."""
         return self.state in ("waiting", "reading", "generating")
 
     @property
@@ -159,7 +158,8 @@ class Answer:
 
     @property
     def folded(self) -> int:
-        """How many of its first pieces are folded away. Those that may yet begin a thought are, as long as more may come."""
+        """Number of leading pieces that are folded away. While the answer runs, they include pieces that may yet begin a
+        thought."""
         state = self.text.thought.state
         if self.shows_thought or state == "none" or (state == "undecided" and not self.running):
             return 0
@@ -167,7 +167,7 @@ class Answer:
 
     @property
     def thought_words(self) -> str:
-        """How long the model thought, or thinks; empty if it does not."""
+        """How long the model thought, or has been thinking; empty if it does not think."""
         if not self.has_thought:
             return ""
         spent = "" if self.thought_seconds is None else seconds(self.thought_seconds)
@@ -175,14 +175,14 @@ class Answer:
 
     @property
     def tokens_per_second(self) -> float | None:
-        """From the end of reading the prompt to the last token, as DESIGN defines throughput."""
+        """Throughput: tokens per second from the end of prefill to the last token, as DESIGN defines it."""
         if self.result is not None and self.result.seconds > 0 and self.result.tokens:
             return self.result.tokens / self.result.seconds
         return self.tally.summary.throughput
 
     @property
     def dividers(self) -> list[Divider]:
-        """Where rule, drafter or gamma changed, as far as the rounds have come."""
+        """The changes of rule, drafter or gamma in the rounds so far."""
         changes = ((change.index, change.gamma) for change in self.changes)
         return dividers(self.tally.stretches, self.options.gamma, changes, greedy=self.options.temperature == 0)
 
@@ -193,30 +193,29 @@ class Answer:
 
 
 def _told(turn: Turn) -> list[Message]:
-    """What a model reads of a turn that is over."""
+    """Returns the messages of a finished turn, as a model reads them."""
     both = (Message("user", turn.prompt), Message("assistant", turn.answer.text.text))
     return [message for message in both if message.content]
 
 
 def missing_answer() -> Answer:
-    """What stands where no answer is."""
+    """Returns a placeholder where there is no answer."""
     return Answer(options=DecodingOptions(), drafter=NO_DRAFTER, submitted=0.0, state="failed")
 
 
 def is_plain(answer: Answer) -> bool:
-    """Whether no drafter took part."""
+    """Returns whether no drafter took part."""
     return answer.drafter == NO_DRAFTER and all(change.drafter == NO_DRAFTER for change in answer.changes)
 
 
 @dataclass(slots=True)
 class Turn:
-    """A prompt and the answer that shows.
+    """A prompt and its shown answer.
 
     Attributes:
-        siblings: every answer to the prompt in the order in which they were asked for, the shown one among them; empty while
-            there is one.
-        wordings: this prompt and all that were asked in its place; None for a turn that belongs to no conversation.
-        kept_as: number of the prompt in the store of chats, None if it is not kept there.
+        siblings: every answer to the prompt in the order requested, the shown one included; empty if there is only one.
+        wordings: all versions of this prompt, itself included; None for a turn that belongs to no conversation.
+        kept_as: id of the prompt in the chat store, None if it is not stored.
     """
 
     prompt: str
@@ -227,7 +226,7 @@ class Turn:
 
     @property
     def answers(self) -> list[Answer]:
-        """All answers to the prompt in the order in which they were asked for, the only one included."""
+        """All answers to the prompt in the order requested."""
         return self.siblings or [self.answer]
 
     @property
@@ -236,12 +235,12 @@ class Turn:
         return next(index for index, answer in enumerate(self.answers) if answer is self.answer)
 
     def has_sibling(self, by: int) -> bool:
-        """Whether there is an answer before, -1, or after, 1, the shown one."""
+        """Returns whether the shown answer has a previous (-1) or next (1) sibling."""
         return 0 <= self.shown + by < len(self.answers)
 
     @property
     def wording(self) -> tuple[int, int]:
-        """Index of the prompt among those that were asked in its place, and how many there are."""
+        """Index of this prompt among its versions, and their number."""
         if self.wordings is None:
             return 0, 1
         return self.wordings.place(self), len(self.wordings.turns)
@@ -254,9 +253,9 @@ def _set_answers(turn: Turn, answers: list[Answer], shown: int) -> None:
 
 @dataclass(slots=True, eq=False)
 class Wordings:
-    """The prompts that were asked at one place of a conversation, each with what followed, and which of them shows.
+    """The versions of a prompt at one point of a conversation, each with what follows it, and the index of the shown one.
 
-    A conversation is a tree of these; `Session.turns` is the way through it that shows.
+    A conversation is a tree of these; `Session.turns` is the shown path through it.
     """
 
     turns: list[Turn] = field(default_factory=list)
@@ -264,7 +263,7 @@ class Wordings:
 
     @property
     def path(self) -> list[Turn]:
-        """The turns that show from here on."""
+        """The shown turns from here on."""
         found: list[Turn] = []
         here = self
         while here.turns:
@@ -273,44 +272,44 @@ class Wordings:
         return found
 
     def add(self, turn: Turn) -> None:
-        """A prompt more, which shows."""
+        """Adds a prompt and shows it."""
         turn.wordings = self
         self.turns.append(turn)
         self.shown = len(self.turns) - 1
 
     def take_out(self, turn: Turn) -> None:
-        """A prompt less; the one before it shows."""
+        """Removes a prompt; the one before it is shown."""
         at = self.place(turn)
         del self.turns[at]
         self.shown = max(0, min(at, len(self.turns)) - 1) if self.shown == at else self.shown - (self.shown > at)
 
     def show(self, turn: Turn) -> None:
-        """This prompt shows."""
+        """Shows this prompt."""
         self.shown = self.place(turn)
 
     def place(self, turn: Turn) -> int:
-        """Index of a prompt."""
+        """Returns the index of a prompt."""
         return next(at for at, other in enumerate(self.turns) if other is turn)
 
 
 Path = Sequence[tuple[Turn, Answer]]
-"""A way through a conversation: each turn with the answer that shows."""
+"""A path through a conversation: each turn with its shown answer."""
 
 
 class Session:
-    """The conversation and the engine's state, as the last event left them.
+    """The conversation and the engine's state after the last event.
 
     Attributes:
-        turns: finished turns and, last, perhaps a running one; of the conversation's tree the way that shows.
-        openings: the prompts that begin the conversation, and with them all of it.
-        model: the loaded target, None until one is there; `target` is the name it was asked for by.
-        loading: name of what is being loaded, None when nothing is; `load_step` and `load_fraction` say how far.
-        drafter: name of the drafter that was made ready last.
-        replay_words: how far a replay has come.
-        baselines: the plain runs that were measured; `measuring` while another is made only to be measured.
-        engine_place: whether models run in a process of their own, and on several machines.
-        machines: over how many the target is split.
-        read_only: the conversation is open in another window, which alone may change it.
+        turns: the shown path through the conversation; the last turn may still be running.
+        openings: the versions of the first prompt: the root of the conversation tree.
+        model: the loaded target, None before the first load; `target` is the name it was requested by.
+        loading: name of the model being loaded, None if none is; `load_step` and `load_fraction` give the progress.
+        drafter: name of the drafter that last became ready.
+        replay_words: progress of a replay.
+        baselines: the measured plain runs; `measuring` is true while a plain run is made only as a measurement.
+        engine_place: (models run in a separate process, models run on several machines).
+        machines: number of machines the target is split over.
+        read_only: another window has the conversation open and alone may change it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -336,12 +335,12 @@ class Session:
 
     @property
     def replaying(self) -> bool:
-        """Whether a replay is shown; the conversation is put aside meanwhile, and no answer can be under way."""
+        """Whether a replay is shown; the conversation is then set aside, and no answer can be running."""
         return self._aside is not None
 
     @property
     def idle(self) -> bool:
-        """Whether the conversation can be changed: no answer is under way, no replay is shown, and no other window has it."""
+        """Whether the conversation can be changed: no answer runs, no replay is shown, and no other window has it."""
         return self.running is None and not self.replaying and not self.read_only
 
     def show_replay(self, turns: list[Turn]) -> None:
@@ -351,7 +350,7 @@ class Session:
         self.turns = turns
 
     def leave_replay(self) -> None:
-        """Back to the conversation as it was."""
+        """Returns to the conversation as it was."""
         if self._aside is not None:
             self.turns, self._aside = self._aside, None
 
@@ -362,42 +361,42 @@ class Session:
 
     @property
     def answers_messages(self) -> bool:
-        """Whether the target has a chat template; taken for granted until one is loaded."""
+        """Whether the target has a chat template; assumed until one is loaded."""
         return self.model is None or self.model.has_template
 
     @property
     def running(self) -> Answer | None:
-        """The newest answer while it is under way; None once it has ended, and during a replay."""
+        """The newest answer while it runs; None once it has ended, and during a replay."""
         answer = self.answer
         return answer if answer is not None and answer.running and not self.replaying else None
 
     @property
     def newest_prompt(self) -> str:
-        """Empty before the first."""
+        """The prompt of the last turn; empty before the first."""
         return self.turns[-1].prompt if self.turns else ""
 
     @property
     def trace_paths(self) -> list[str]:
-        """The traces of this conversation, oldest first."""
+        """Trace paths of this conversation, oldest first."""
         return [turn.answer.trace_path for turn in self.turns if turn.answer.trace_path]
 
     def baseline(self, answer: Answer) -> Baseline | None:
-        """The measured plain run to compare an answer with; None for an answer that is one itself."""
+        """Returns the measured plain run to compare an answer with; None for an answer that is a plain run itself."""
         if answer.request is None or is_plain(answer) or not self._made_here(answer):
             return None
         return self.baselines.of(answer.request)
 
     def _made_here(self, answer: Answer) -> bool:
-        """Whether an answer was made where models run now, as far as that is known."""
+        """Returns whether an answer was made where models run now, as far as is known."""
         return not answer.other_machine and answer.made_in in (None, self.engine_place)
 
     def may_measure(self, answer: Answer | None) -> bool:
-        """Whether the plain speed for an answer can be asked for now: it is none itself, and nothing is under way."""
+        """Returns whether a plain run for an answer can be requested now: it is not plain itself, and nothing is running."""
         there = answer is not None and answer.request is not None and answer.tally.rounds > 0 and not is_plain(answer)
         return there and self.running is None and not self.measuring
 
     def why_not_measured(self, answer: Answer) -> str:
-        """Why a plain run now would be no measure for an answer, in words for the user; empty where it would be one."""
+        """Returns why a plain run now would not be comparable with an answer, in words for the user; empty if it would be."""
         again = "Regenerate the answer to measure with it."
         if answer.request is None or self.model is None or answer.request.target != self.target:
             return f"A different target is loaded now. {again}"
@@ -408,7 +407,7 @@ class Session:
         return ""
 
     def plain_run(self, answer: Answer) -> PlainRun | None:
-        """The same for exports: only a run of the very question is one."""
+        """Returns the baseline of an answer for exports, which need a run of exactly the same question."""
         known = self.baseline(answer)
         return PlainRun(known.throughput, known.tokens) if known is not None and known.fits else None
 
@@ -419,19 +418,19 @@ class Session:
         return {path: plain for path, plain in found if path is not None and plain is not None}
 
     def has_distribution(self, drafter: str) -> bool:
-        """Whether a drafter's proposals come with probabilities; a guess until the engine has said so."""
+        """Returns whether a drafter's proposals have probabilities; a guess until the engine reports it."""
         return self._distributions.get(drafter, drafter_kind(drafter).has_distribution)
 
     def was_ready(self, drafter: str) -> bool:
-        """Whether the engine could ever use a drafter since the window opened."""
+        """Returns whether the engine was able to use a drafter since the window opened."""
         return drafter in self._distributions
 
     def clear(self) -> None:
-        """A new conversation."""
+        """Starts a new conversation."""
         self.show(Wordings())
 
     def show(self, openings: Wordings) -> None:
-        """Another conversation."""
+        """Shows another conversation."""
         self.openings = openings
         self.turns = openings.path
         self.conversation += 1
@@ -439,8 +438,8 @@ class Session:
     def add_turn(
         self, prompt: str, options: DecodingOptions, drafter: str, model: str = "", instead_of: int | None = None
     ) -> Answer:
-        """Adds a prompt behind the last turn, or beside the one at an index, and returns the empty answer to it, which waits from
-        now on; `model` is what the target is called."""
+        """Adds a prompt after the last turn, or as another version of the one at `instead_of`. Returns its empty answer, which
+        waits from now on. `model` is the target's display name."""
         answer = Answer(options=options, drafter=drafter, submitted=self.clock(), model=model)
         before = self.turns[:instead_of]
         turn = Turn(prompt, answer)
@@ -449,7 +448,7 @@ class Session:
         return answer
 
     def add_answer(self, at: int, options: DecodingOptions, drafter: str, model: str = "") -> Answer:
-        """Adds an empty answer to the prompt of the turn at an index, and shows it; the others stay beside it."""
+        """Adds an empty answer to the prompt of a turn and shows it; the others stay as siblings."""
         turn = self.turns[at]
         answer = Answer(options=options, drafter=drafter, submitted=self.clock(), model=model)
         if turn.answer.missing and not turn.answer.following.turns:
@@ -461,7 +460,7 @@ class Session:
         return answer
 
     def add_edited(self, at: int, text: str) -> Answer:
-        """Adds a text that the user has written in place of the answer of a turn, and shows it; the others stay beside it."""
+        """Adds a text written by the user as an answer of a turn and shows it; the others stay as siblings."""
         before = self.turns[at].answer
         answer = self.add_answer(at, before.options, before.drafter, before.model)
         answer.state, answer.edited, answer.shows_thought = "finished", True, before.shows_thought
@@ -469,7 +468,8 @@ class Session:
         return answer
 
     def choose(self, at: int, by: int, prompts: bool = False) -> Turn | None:
-        """Shows the answer of a turn, or the prompt in its place, made so many before or after; None without one."""
+        """Shows the sibling `by` steps away from a turn's answer or, with `prompts`, from its prompt. Returns the turn; None if
+        there is none."""
         turn = self.turns[at]
         if prompts:
             place, many = turn.wording
@@ -485,7 +485,7 @@ class Session:
         return turn
 
     def why_not_continue(self, at: int) -> str:
-        """Why the answer of a turn cannot go on, in words for the user; empty if it can."""
+        """Returns why the answer of a turn cannot be continued, in words for the user; empty if it can."""
         answer = self.turns[at].answer
         if answer.finish == "context" and at == 0:
             return "The context is full, and there is no earlier turn that could be left out."
@@ -493,11 +493,11 @@ class Session:
 
     @property
     def path(self) -> Path:
-        """What shows, to come back to."""
+        """The shown path, for `follow`."""
         return [(turn, turn.answer) for turn in self.turns]
 
     def follow(self, path: Path) -> None:
-        """Shows what showed before, as far as it is still there."""
+        """Restores a shown path, as far as it still exists."""
         for turn, answer in path:
             if turn.wordings is None or not any(turn is other for other in turn.wordings.turns):
                 break
@@ -507,7 +507,7 @@ class Session:
         self._follow_choices()
 
     def take_in(self, answer: Answer, read: Answer) -> None:
-        """An answer of which only the text was known is known with its rounds, as they were read from its trace."""
+        """Fills in an answer of which only the text was known with everything read from its trace."""
         for name in ("options", "drafter", "logits", "text", "tally", "rounds", "changes", "rules", "prefill", "result"):
             setattr(answer, name, getattr(read, name))
         for name in ("seconds_to_first_token", "thought_seconds", "cache_length", "model_hash", "other_machine"):
@@ -516,7 +516,7 @@ class Session:
         answer.unread = False
 
     def take_out(self, turn: Turn, answer: Answer | None = None) -> Callable[[], None]:
-        """Takes an answer out of the conversation, or a whole turn with all that follows. What is returned brings it back."""
+        """Removes an answer, or a whole turn with all that follows. Returns a function that undoes it."""
         path, wordings = self.path, turn.wordings
         assert wordings is not None
         place = wordings.place(turn) if answer is None else turn.answers.index(answer)
@@ -527,7 +527,7 @@ class Session:
         self._follow_choices()
 
         def back() -> None:
-            """Puts what was taken out where it stood, and shows it."""
+            """Restores what was removed at its old position and shows it."""
             if answer is None:
                 wordings.turns.insert(min(place, len(wordings.turns)), turn)
             else:
@@ -538,25 +538,25 @@ class Session:
         return back
 
     def _follow_choices(self) -> None:
-        """Brings the turns to what was chosen, also while a replay is shown instead of them."""
+        """Updates the turns to the current choices, also while a replay is shown instead of them."""
         if self._aside is None:
             self.turns = self.openings.path
         else:
             self._aside = self.openings.path
 
     def messages(self, system: str = "") -> tuple[Message, ...]:
-        """The conversation up to and with the newest prompt, for a request."""
+        """Returns the conversation up to and including the newest prompt, for a request."""
         return self.messages_before(self.turns[-1].prompt, system, len(self.turns) - 1)
 
     def messages_before(self, prompt: str, system: str = "", at: int | None = None) -> tuple[Message, ...]:
-        """All turns, or those before the one at an index, and behind them a prompt unless it is empty, for a request."""
+        """Returns the messages of all turns, or of those before an index, followed by a prompt unless it is empty."""
         told = [Message("system", system)] if system.strip() else []
         for turn in self.turns[:at]:
             told += _told(turn)
         return (*told, Message("user", prompt)) if prompt else tuple(told)
 
     def turns_of(self, messages: int) -> int:
-        """How many turns so many messages from the beginning of the conversation are."""
+        """Returns the number of turns that the first `messages` messages span."""
         turns = 0
         while messages > 0 and turns < len(self.turns):
             messages -= len(_told(self.turns[turns]))
@@ -565,12 +565,12 @@ class Session:
 
     @property
     def unseen(self) -> int:
-        """How many of the oldest turns the model did not see for the newest answer."""
+        """Number of oldest turns that the model did not see for the newest answer."""
         answer = self.answer
         return self.turns_of(answer.dropped) if answer is not None else 0
 
     def apply(self, event: Event) -> None:
-        """Takes in one event. Events of runs that are not the newest answer's are ignored."""
+        """Applies one event. Run events that do not belong to the newest answer are ignored."""
         match event:
             case LoadStarted(name):
                 self.loading, self.load_step, self.load_fraction = name, "", None
@@ -580,7 +580,7 @@ class Session:
             case LoadFinished(model):
                 self.model, self.loading, self.target = model, None, self._asked_for
             case LoadFailed():
-                self.loading, self._asked_for = None, self.target  # the next LoadFinished may be that of the one before
+                self.loading, self._asked_for = None, self.target  # the next LoadFinished may be that of the previous request
             case DrafterReady(name, has_distribution):
                 self.drafter, self.loading = name, None
                 self._distributions[name] = has_distribution
@@ -620,7 +620,7 @@ class Session:
                 thinks = answer.text.thought.state in ("undecided", "open")
                 answer.text.add(round_)
                 ended = (round_.started + round_.milliseconds.total) / 1000
-                if thinks and answer.has_thought and math.isfinite(ended):  # a trace may have lost its times
+                if thinks and answer.has_thought and math.isfinite(ended):  # a trace may lack its times
                     answer.thought_seconds = ended
                 if round_.rule not in answer.rules:
                     answer.rules.append(round_.rule)

@@ -1,7 +1,7 @@
-"""Every setting that a user sets, as one table: what it is called, what it does, and what it can be. No Qt.
+"""A table of every setting that a user can set: its title, description and form. No Qt.
 
-The settings window is made from all of it, the sampling options from a part. `Settings` says what each is at first, and has a few
-more that the window only remembers (`REMEMBERED`).
+The settings window uses all of it, the sampling options use a part. The defaults are in `Settings`, which also has fields that
+the window only remembers (`REMEMBERED`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Section = Literal["Look", "Conversation", "Sampling", "Speculation", "Models"]
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of a range, with what an arrow key adds and how many decimals are shown at least."""
+    """A number in a range. `step` is what an arrow key adds; `decimals` is the minimum number of decimals shown."""
 
     allowed: Range
     step: float
@@ -29,19 +29,19 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several values, each with its title."""
+    """One of several values, each with a title."""
 
     entries: tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """On or off."""
+    """A switch: on or off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of so many lines at first; `listed` if each line is an entry of its own."""
+    """A text field with an initial height in lines. With `listed`, each line is an entry."""
 
     lines: int
     listed: bool = False
@@ -62,7 +62,7 @@ Form = Number | Choice | Switch | Text | GammaNumber | Seed
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A setting as the user meets it. `name` is the field of `Settings`; `words` say in plain language what it does."""
+    """A setting as shown to the user. `name` is the field of `Settings`; `words` describe it in plain language."""
 
     name: str
     title: str
@@ -71,13 +71,13 @@ class Described:
     form: Form
 
     def found_by(self, query: str) -> bool:
-        """Whether every word of a query stands in what is said of it."""
+        """Returns whether every word of a query occurs in its title, description or section."""
         said = f"{self.title} {self.words} {self.section}".casefold()
         return all(word in said for word in query.casefold().split())
 
     @property
     def about(self) -> str:
-        """Returns the description of the setting, with the range of a number."""
+        """Its description, with the range of a number."""
         match self.form:
             case Number(allowed):
                 return f"{self.words} Range: {allowed.short}."
@@ -87,7 +87,7 @@ class Described:
                 return self.words
 
     def said(self, value: Any) -> str:
-        """A value of it in words, as its control shows it."""
+        """Returns a value in words, as its control shows it."""
         match self.form:
             case Choice(entries):
                 return next(title for title, one in entries if one == value)
@@ -251,9 +251,9 @@ SETTINGS = (
 BY_NAME = {described.name: described for described in SETTINGS}
 REMEMBERED = (
     *("target", "drafter", "recommended", "conversation"),  # chosen in the header and the list of chats
-    "recent_models",  # the same for models
-    "split",  # with the machines
-    *("presets", "preset", "model_presets", "new_chat"),  # with the sampling options
-    *("panel_page", "charts", "geometry", "export_folder", "export_kind"),  # as they were left
+    "recent_models",  # likewise
+    "split",  # set with the machines
+    *("presets", "preset", "model_presets", "new_chat"),  # set with the sampling options
+    *("panel_page", "charts", "geometry", "export_folder", "export_kind"),  # restored as last left
 )
-"""Settings that nobody looks for in a list: the window remembers them."""
+"""Settings outside the settings window, which the window only remembers."""

@@ -1,4 +1,4 @@
-"""What the window remembers between starts: one typed table, one file, written whole or not at all."""
+"""The settings that persist between starts: one typed table in one file, written atomically."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table", "rules")
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 """Settings that a publisher may recommend."""
 OWN = (*PRESET_SETTINGS, "preset")
-"""Settings that a chat may have of its own, which end with it: a system prompt, and a preset with what it sets."""
+"""Settings that a chat may have of its own and that end with it: a system prompt, and a preset with what it sets."""
 LISTS = ("recent_models", "presets", "model_presets")
-"""Settings whose entries are kept of all windows that have added some."""
+"""List settings whose entries are merged when several windows have added some."""
 OPEN_CHARTS = tuple(name for name, kind in CHARTS.items() if kind.open)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Every setting with its default. Impossible values raise ValueError naming the field.
+    """Every setting with its default. Invalid values raise ValueError naming the field.
 
     Attributes:
         text_scale: factor on every text size of the window.
-        ghosts: which proposals that did not become text are shown in it; True and False, of older files, are "all" and "none".
-        compare_ghosts: the same for comparisons, where the texts themselves are to be compared.
-        reading: answers that are done are shown in the reading view instead of token by token.
-        charts: those that are not folded away.
-        geometry: x, y, width, height of the window; empty means the default place.
+        ghosts: which proposals that did not become text are shown in it; True and False, from older files, mean "all" and "none".
+        compare_ghosts: the same for comparisons, where the texts themselves are compared.
+        reading: finished answers are shown in the reading view instead of token by token.
+        charts: the charts that are not folded away.
+        geometry: x, y, width, height of the window; empty means the default.
         seed: None draws a new seed for each answer.
-        thinking: whether the model is to think first, where its chat template has a switch for that.
-        raw: messages are texts to go on with, without the model's chat template.
+        thinking: whether the model should think first, if its chat template has a switch for that.
+        raw: messages are continued as plain text, without the model's chat template.
         overflow: what happens when a conversation no longer fits the context.
-        recommended: the sampling that the target's publisher recommends, with the stop sequences and the system prompt that it
-            comes with, if any; kept to tell whether the user has set another.
-        conversation: number of the chat that is shown again at the next start; None begins with an empty one.
-        sidebar: whether the list of chats is shown, where there is room for it.
+        recommended: the target publisher's recommended sampling, with its stop sequences and system prompt, if any; kept to
+            detect whether the user has set other values.
+        conversation: number of the chat to show at the next start; None starts with an empty one.
+        sidebar: whether the list of chats is shown if there is room.
         measure_plain: the plain speed is measured while nothing else runs.
         separate_process: models run in a process of their own.
-        split: targets run on all the machines of the file of hosts (`app.session.machines`).
-        recent_models: targets that were used last, the latest first.
-        preset: name of the preset that was used or saved last, which tells presets of equal values apart; it may be gone.
-        model_presets: (target, name of a preset) what is used as soon as a target is chosen.
-        new_chat: (name, value) what the chat that is not begun yet has of its own, which ends with it.
-        export_folder, export_kind: where and as what was exported last; an empty folder is the user's documents.
+        split: targets run on all machines of the hosts file (`app.session.machines`).
+        recent_models: the targets used last, latest first.
+        preset: name of the preset used or saved last, which tells presets of equal values apart; it may no longer exist.
+        model_presets: (target, preset name) pairs; the preset applies when the target is chosen.
+        new_chat: (name, value) own settings of the chat that is not in the store yet; they end with it.
+        export_folder, export_kind: folder and format of the last export; an empty folder means the user's documents.
     """
 
     appearance: Appearance = "system"
@@ -148,8 +148,8 @@ class Settings:
         self.options()
 
     def recommendations(self, sampling: Sampling) -> dict[str, Any]:
-        """The changes by which a target's recommended sampling comes into force, where the user has not set another than that
-        of the target before."""
+        """Returns the changes that apply a target's recommended sampling. Only settings still at the previous target's
+        recommendation change."""
         before, now = dict(self.recommended), dict(sampling)
         follows = {
             name: now.get(name, _usual(name)) for name in (*before, *now) if getattr(self, name) == before.get(name, _usual(name))
@@ -158,25 +158,25 @@ class Settings:
 
     @property
     def preset_in_force(self) -> Preset | None:
-        """The preset that is as the settings are; of several that are alike, the one used last, or the target's own."""
+        """The preset equal to the current settings; of several equal ones, the one used last, else the target's own."""
         alike = [each for each in self.presets if all(getattr(self, name) == value for name, value in each.values().items())]
         tied = self.preset_for(self.target)
         return max(alike, key=lambda each: (each.name == self.preset, each is tied), default=None)
 
     def preset_for(self, target: str) -> Preset | None:
-        """The preset that is used as soon as a target is chosen."""
+        """Returns the preset tied to a target."""
         wanted = dict(self.model_presets).get(target)
         return next((preset for preset in self.presets if preset.name == wanted), None)
 
     def default(self, name: str) -> Any:
-        """What a setting is unless the user sets it: for sampling, what the target's publisher recommends."""
+        """Returns the value of a setting that the user has not set: for sampling, the publisher's recommendation."""
         recommended = dict(self.recommended)
         if name in recommended:
             return recommended[name]
         return _usual(name)
 
     def options(self) -> DecodingOptions:
-        """The options of the next answer."""
+        """Returns the decoding options of the next answer."""
         return DecodingOptions(**{name: getattr(self, name) for name in option_names() if hasattr(self, name)})
 
 
@@ -204,14 +204,14 @@ def _check(holds: bool, name: str, value: object) -> None:
 
 
 def settings_path() -> Path:
-    """The file in the user's data folder that keeps the settings; it need not exist yet."""
+    """Returns the path of the settings file in the user's data folder; it need not exist yet."""
     return data_folder() / "settings.json"
 
 
 def load(path: Path) -> tuple[Settings, str]:
-    """The settings of a file, and a note for the user: empty when all is well.
+    """Returns the settings of a file, and a note for the user that is empty if all is well.
 
-    A file that cannot be read is set aside, not overwritten; single bad values fall back to their defaults.
+    An unreadable file is moved aside, not overwritten; single invalid values fall back to their defaults.
     """
     try:
         stored = json_of(content_of(path))
@@ -243,11 +243,11 @@ def save(path: Path, settings: Settings, before: Mapping[str, Any] | None = None
     """Writes the whole file or leaves the old one. Raises `engine.files.whole_file.NotWritten`.
 
     Args:
-        before: what this window has written last, or found at its start. What it has not changed since stays as another window
-            has written it meanwhile; None writes everything.
+        before: the table that this window wrote last, or read at its start. Values that this window has not changed since then
+            keep what another window wrote meanwhile; None writes everything.
 
     Returns:
-        What is to be given as `before` the next time.
+        The table to pass as `before` the next time.
     """
     own = _as_table(settings)
     with _alone(path.parent):
@@ -260,13 +260,13 @@ def save(path: Path, settings: Settings, before: Mapping[str, Any] | None = None
 
 
 def _merged(own: list[Any], before: list[Any], theirs: list[Any]) -> list[Any]:
-    """A list that two windows may have changed, without what either has removed and with what either has added."""
+    """Merges a list that two windows may have changed: drops what either removed and keeps what either added."""
     mine = [each for each in own if each in theirs or each not in before]
     return mine + [each for each in theirs if each not in own and each not in before]
 
 
 def table_of(path: Path) -> dict[str, Any]:
-    """What stands in a settings file, unchecked; empty where there is no sound one."""
+    """Returns the unchecked contents of a settings file; empty if the file is missing or damaged."""
     try:
         found = json_of(content_of(path))
     except (OSError, ValueError):
@@ -275,14 +275,15 @@ def table_of(path: Path) -> dict[str, Any]:
 
 
 def _as_table(settings: Settings) -> dict[str, Any]:
-    """As it is read back from a file: with lists for tuples."""
+    """Returns the settings as read back from a file: with lists in place of tuples."""
     table: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
     return table
 
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Other windows wait before they read and write the file in this folder; where nothing can be locked, nobody does."""
+    """Locks the settings file against other windows while it is read and written. Where locking is impossible, it does
+    nothing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Which answer of a conversation the views beside it show: the newest, or the one in which something was pinned."""
+"""Tracks which answer the side views show: the newest, or the one in which a token was pinned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.session.session import Answer, Session
 
 
 class ShownAnswer(QObject):
-    """Follows the newest answer until the user asks for another; the next answer is followed again.
+    """Follows the newest answer until the user chooses another; the next new answer is followed again.
 
     Signals:
         changed: another answer is shown.
@@ -26,13 +26,13 @@ class ShownAnswer(QObject):
 
     @property
     def turn(self) -> int:
-        """Index of the turn that is shown; 0 in an empty conversation."""
+        """Index of the shown turn; 0 in an empty conversation."""
         newest = len(self.session.turns) - 1
         return max(0, newest) if self._chosen is None or self._chosen > newest else self._chosen
 
     @property
     def answer(self) -> Answer | None:
-        """The answer that the views show; None in an empty conversation."""
+        """The shown answer; None in an empty conversation."""
         turns = self.session.turns
         return turns[self.turn].answer if turns else None
 
@@ -44,7 +44,7 @@ class ShownAnswer(QObject):
             self.changed.emit()
 
     def sync(self) -> None:
-        """The session has changed: a new answer is followed."""
+        """Updates after the session has changed; a new answer is followed."""
         if self.session.answer is not self._newest:
             self._newest, self._chosen = self.session.answer, None
             self.changed.emit()

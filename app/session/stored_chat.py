@@ -1,7 +1,7 @@
-"""A conversation between the store of chats and the session: what is written down of it, and what is made of it again. No Qt.
+"""Converts a conversation between the session and the chat store. No Qt.
 
-Turns and answers know by what number they are kept (`kept_as`). Only the functions here that take a store set these numbers; they
-run one after the other, on the thread of `chat_keeper`.
+Turns and answers carry their store ids (`kept_as`). Only the functions here that take a store set these ids; they run one after
+the other on the thread of `chat_keeper`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ FINISH_OF_STATE: dict[KeptState, Finish] = {state: finish for finish, state in S
 
 @dataclass(slots=True, eq=False)
 class KeptChat:
-    """The conversation that is shown, as the store knows it.
+    """The state of the shown conversation in the store.
 
     Attributes:
-        number: None as long as it is not written down.
-        settings: what it is held under; None as long as it has no settings of its own.
-        written: what of these the store has.
-        folder: the one it is put into when it is written down.
+        number: its id; None before it is stored.
+        settings: its own settings; None if it has none.
+        written: the settings that the store has.
+        folder: the folder it is put into when it is first stored.
         lacks_model: its own target is not on this machine, so another one answers.
     """
 
@@ -45,14 +45,14 @@ class KeptChat:
         return self.number is not None or self.settings is not None
 
     def is_same(self, other: KeptChat) -> bool:
-        """Whether both are one conversation; those that are not begun yet are one."""
+        """Returns whether both are the same conversation; all those not stored yet count as one."""
         if self.number is not None:
             return self.number == other.number
         return self is other or not (self.begun or other.begun)
 
 
 def chat_settings(settings: Settings) -> ChatSettings:
-    """What of the window's settings a conversation is held under."""
+    """Returns the part of the window's settings that a conversation stores."""
     return ChatSettings(
         system=settings.system_prompt,
         target=settings.target,
@@ -65,7 +65,7 @@ def chat_settings(settings: Settings) -> ChatSettings:
 
 
 def kept_chat(conversation: Conversation) -> KeptChat:
-    """A conversation out of the store. One from another program brings only its system prompt along."""
+    """Returns the state of a conversation from the store. One from another program brings only its system prompt."""
     own = conversation.settings
     if replace(own, system="") == ChatSettings() and not own.system:
         return KeptChat(conversation.about.id)
@@ -74,7 +74,7 @@ def kept_chat(conversation: Conversation) -> KeptChat:
 
 
 def settings_of(chat: KeptChat) -> dict[str, Any]:
-    """The window's settings by which a conversation is held as it was. Of a model that is not there the others still hold."""
+    """Returns the window settings stored with a conversation. If its model is missing, the other settings still apply."""
     own = chat.settings
     if own is None:
         return {}
@@ -91,7 +91,7 @@ def settings_of(chat: KeptChat) -> dict[str, Any]:
 
 
 def making_of(answer: Answer, system: str = "") -> Making:
-    """How an answer was made, and its figures as far as there are any."""
+    """Returns how an answer was made, and its figures so far."""
     request, summary, result = answer.request, answer.tally.summary, answer.result
     settings = ChatSettings(system=system, drafter=answer.drafter, options=answer.options)
     if request is not None:
@@ -113,7 +113,7 @@ def making_of(answer: Answer, system: str = "") -> Making:
 
 
 def state_of(answer: Answer) -> KeptState:
-    """How an answer stands; one that still runs counts as stopped."""
+    """Returns the stored state of an answer; a running one counts as stopped."""
     if answer.state == "failed":
         return "failed"
     if answer.edited:
@@ -125,7 +125,7 @@ def state_of(answer: Answer) -> KeptState:
 
 
 def begin(chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, made: Making, path: str, store: ChatStore) -> KeptChat:
-    """Writes down that an answer is asked for, and whatever stands before it."""
+    """Stores the beginning of an answer, and anything before it that is not stored yet."""
     held = chat.settings or made.settings
     with store.together():
         number, prompt, parent = _place_for_answer(store, chat, held, before, turn)
@@ -141,8 +141,8 @@ def begin(chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, made:
 def _place_for_answer(
     store: ChatStore, chat: KeptChat, held: ChatSettings, before: Turn | None, turn: Turn
 ) -> tuple[int, int | None, int]:
-    """Numbers of the conversation, of the prompt if there is one, and of the message that an answer of a turn follows; what is
-    not there yet is made."""
+    """Returns the ids of the conversation, of the prompt if there is one, and of the message that the answer follows. Missing
+    ones are created."""
     number = chat.number if chat.number is not None else store.create(held, folder=chat.folder)
     store.hold(number)
     prompt = turn.kept_as
@@ -156,7 +156,7 @@ def _place_for_answer(
 def add_edited(
     chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, text: str, made: Making, store: ChatStore
 ) -> KeptChat:
-    """Writes down an answer that the user has written."""
+    """Stores an answer written by the user."""
     with store.together():
         number, prompt, parent = _place_for_answer(store, chat, chat.settings or made.settings, before, turn)
         kept_as = store.add_message(number, parent, "assistant", text, made=made)
@@ -165,27 +165,27 @@ def add_edited(
 
 
 def _number(turn: Turn | None) -> int | None:
-    """What a message behind a turn stands behind."""
+    """Returns the id of the message that the next one after a turn follows."""
     if turn is None:
         return None
     return turn.answer.kept_as if turn.answer.kept_as is not None else turn.kept_as
 
 
 def keep_settings(chat: KeptChat, settings: ChatSettings, store: ChatStore) -> None:
-    """Writes down what a conversation is held under."""
+    """Stores the settings of a conversation if they have changed."""
     if chat.number is not None and chat.written != settings:
         store.keep_settings(chat.number, settings)
         chat.written = settings
 
 
 def finish(store: ChatStore, answer: Answer, state: KeptState, text: str, made: Making, path: str | None) -> None:
-    """Writes down what became of an answer."""
+    """Stores the outcome of an answer."""
     if answer.kept_as is not None:
         store.finish_answer(answer.kept_as, state, text, made, path)
 
 
 def show(store: ChatStore, turns: tuple[Turn, ...]) -> None:
-    """Writes down which messages show."""
+    """Stores which messages are shown."""
     for turn in turns:
         number = _number(turn)
         if number is not None:
@@ -193,7 +193,7 @@ def show(store: ChatStore, turns: tuple[Turn, ...]) -> None:
 
 
 def delete(store: ChatStore, chat: KeptChat, number: int | None, empty: bool) -> None:
-    """Deletes a message with all behind it, and the conversation with its last one."""
+    """Deletes a message with all that follow, and the conversation with its last message."""
     if number is not None:
         store.delete_message(number)
     if empty and chat.number is not None:
@@ -201,7 +201,7 @@ def delete(store: ChatStore, chat: KeptChat, number: int | None, empty: bool) ->
 
 
 def undelete(store: ChatStore, chat: KeptChat, number: int | None) -> None:
-    """Brings back what `delete` took away."""
+    """Undoes `delete`."""
     if chat.number is not None:
         store.restore(chat.number)
     if number is not None:
@@ -209,11 +209,11 @@ def undelete(store: ChatStore, chat: KeptChat, number: int | None) -> None:
 
 
 def write_anew(chat: KeptChat, openings: Wordings, settings: ChatSettings, store: ChatStore) -> KeptChat:
-    """Writes the whole conversation down as a new one: what it was kept as is lost or deleted."""
+    """Stores the whole conversation as a new one, after the old one was lost or deleted."""
     new: list[tuple[Turn | Answer, int]] = []
 
     def write(wordings: Wordings, parent: int | None) -> None:
-        """Adds these turns with all that follows them below a message."""
+        """Adds these turns, with all that follow them, below a message."""
         for turn in wordings.turns:
             prompt = store.add_message(number, parent, "user", turn.prompt) if turn.prompt or parent is None else parent
             assert prompt is not None
@@ -237,15 +237,15 @@ def write_anew(chat: KeptChat, openings: Wordings, settings: ChatSettings, store
     return chat
 
 
-# Out of the store
+# Out of the store.
 
 _Place = tuple[Wordings, int | None, int | None]
-"""What is to be filled with the children of a message, the number of that message, and of the child that was chosen last."""
+"""The wordings to fill with the children of a message, the id of that message, and the id of the child chosen last."""
 
 
 def wordings_of(conversation: Conversation) -> Wordings:
-    """The conversation as a tree of turns. What its shape has no place for is kept: a prompt without an answer, an answer without
-    a prompt."""
+    """Returns the conversation as a tree of turns. A prompt without an answer and an answer without a prompt are kept, with
+    placeholders."""
     answers: dict[int, Answer] = {}
     openings = Wordings()
     waiting: list[_Place] = [(openings, None, conversation.shown)]
@@ -255,7 +255,7 @@ def wordings_of(conversation: Conversation) -> Wordings:
         behind_prompt = place is not None and conversation.by_id[place].role == "user"
         for message in conversation.children(place):
             if behind_prompt and message.role == "assistant":
-                continue  # it is an answer to that prompt
+                continue  # an answer to that prompt
             here.add(_turn(conversation, message, answers, waiting))
             shown = here.shown if message.id == chosen else shown
         here.shown = here.shown if shown is None else shown
@@ -299,7 +299,7 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
         trace_path=message.trace,
         kept_as=message.id,
         edited=made.edited,
-        foreign=made.settings == ChatSettings() and message.trace is None,  # an answer made here has a seed at least
+        foreign=made.settings == ChatSettings() and message.trace is None,  # an answer made here has at least a seed
         unread=message.trace is not None,
         dropped=made.dropped,
         shows_thought=False,

@@ -1,4 +1,4 @@
-"""Which token a place means, and which one comes next: the order in which a reader walks through a conversation."""
+"""Maps places to tokens, and steps from token to token in reading order through a conversation."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from engine.lens.pieces import NOWHERE, Kind, Spot, spot_of_emitted
 
 
 def place_of(turn: int, spot: Spot) -> Place:
-    """The place of a token in the answer of a turn."""
+    """Returns the place of a token in the answer of a turn."""
     return Place(turn, spot.round, emitted=spot.at) if spot.own else Place(turn, spot.round, proposal=spot.at)
 
 
 def spot_of(place: Place, answer: Answer) -> Spot | None:
-    """The token a place means; None for a whole round and for a round that the answer does not have."""
+    """Returns the token at a place; None for a whole round and for a round that the answer lacks."""
     if place.whole_round or not 0 <= place.round < len(answer.rounds):
         return None
     if place.proposal is not None:
@@ -26,12 +26,12 @@ def spot_of(place: Place, answer: Answer) -> Spot | None:
 
 
 def neighbour(turns: Sequence[Turn], place: Place, by: int, hidden: frozenset[Kind], rounds: bool = False) -> Place | None:
-    """The token before or behind a place, through all answers; None at either end.
+    """Returns the previous or next token from a place, through all answers; None at either end.
 
     Args:
         by: -1 or 1.
-        hidden: what is left out of the text and therefore walked past.
-        rounds: go to the first token of the round before or behind instead.
+        hidden: kinds of pieces left out of the text, which are skipped.
+        rounds: goes to the first token of the previous or next round instead.
     """
     for turn in range(place.turn, len(turns) if by > 0 else -1, by):
         answer = turns[turn].answer
@@ -50,7 +50,7 @@ def neighbour(turns: Sequence[Turn], place: Place, by: int, hidden: frozenset[Ki
 
 
 def _start(answer: Answer, place: Place, by: int) -> int:
-    """Index of the piece next to a place. A whole round is entered at its near end."""
+    """Returns the index of the piece next to a place. A whole round is entered at its near end."""
     spot = spot_of(place, answer)
     if spot is None:
         at_near_end = answer.text.first_of_round(place.round)
@@ -59,7 +59,7 @@ def _start(answer: Answer, place: Place, by: int) -> int:
     if at is None:
         return answer.text.first_of_round(place.round)
     while by > 0 and at + 1 < len(answer.text.pieces) and answer.text.pieces[at + 1].spot == spot:
-        at += 1  # a token may stand in two pieces, where a stop text was feared
+        at += 1  # a token can span two pieces if it might have begun a stop text
     return at + by
 
 

@@ -1,5 +1,4 @@
-"""What is written and not sent, chat by chat: in the store soon after it was written, so that closing, a crash or a kill loses
-at most what was typed last."""
+"""Stores unsent texts, chat by chat and shortly after each change: a crash or a kill loses only what was typed last."""
 
 from __future__ import annotations
 
@@ -17,20 +16,20 @@ from engine.chats import ChatsBusy, ChatsDamaged, ChatsNotSaved, ChatStore, Unse
 from engine.errors import DraftlightError
 
 PAUSE_MS = 700
-"""From a change until it is written; further changes do not put it off."""
+"""Milliseconds from a change to the write; further changes do not extend the delay."""
 RETRY_MS = 5000
-"""Until what could not be written is tried again."""
+"""Milliseconds before a failed write is retried."""
 
 
 @dataclass(slots=True, eq=False)
 class Written:
-    """A text for the next message of a chat, or in place of the prompt of a turn. Only `keep` sets the last three.
+    """A draft of a chat's next message, or of a new version of a turn's prompt. Only `keep` sets the last two fields.
 
     Attributes:
-        text: as it is now, with its files; empty for none.
-        prompt: number of the prompt in the store, where that alone is known of the turn.
-        number: of the text in the store, None if it is not there.
-        stored: what the store has: numbers of chat and prompt, and the text.
+        text: the current text with its files; empty for none.
+        prompt: id of the prompt in the store, used if the turn is not loaded.
+        number: id of the draft in the store, None if it is not there.
+        stored: the store's version: ids of chat and prompt, and the text.
     """
 
     chat: KeptChat
@@ -41,7 +40,7 @@ class Written:
     stored: tuple[int | None, int | None, str] | None = None
 
     def is_for(self, chat: KeptChat, turn: Turn | None) -> bool:
-        """Whether it belongs there; a chat that is opened again has new turns."""
+        """Returns whether the draft belongs to a chat and turn; a chat that is opened again has new turns."""
         if turn is None:
             return self.turn is None and self.prompt is None and self.chat.is_same(chat)
         return self.turn is turn or (turn.kept_as is not None and turn.kept_as == self._prompt)
@@ -54,30 +53,30 @@ class Written:
         return self.chat.number, self._prompt, text
 
     def differs(self, text: str) -> bool:
-        """Whether the store has something else than this text, and could have it: what it belongs to is there."""
+        """Returns whether the store's version differs from this text and can be updated: the chat and the prompt are stored."""
         if not text:
             return self.number is not None
         waits = (self.chat.begun and self.chat.number is None) or (self.turn is not None and self.turn.kept_as is None)
         return not waits and self.stored != self._wanted(text)
 
     def keep(self, text: str, store: ChatStore) -> None:
-        """Has the store have this text. On the thread of `chat_keeper`."""
+        """Writes this text to the store. Runs on the thread of `chat_keeper`."""
         wanted = self._wanted(text)
         try:
             self.number = store.keep_unsent(self.number, *wanted)
         except (ChatsBusy, ChatsDamaged, ChatsNotSaved):
             raise
-        except DraftlightError:  # its chat or prompt was deleted for good, elsewhere, and its text with it
+        except DraftlightError:  # its chat or prompt was deleted elsewhere, and the draft with it
             self.number = None
         self.stored = wanted
 
 
 class Unsent(QObject):
-    """All that is written and not sent. Call `touch` after the message field has changed.
+    """All drafts. Call `touch` after the message field has changed.
 
     Signals:
-        wanted: what stands in the message field is to be noted, as it is about to be kept.
-        refused: (message) nothing can be kept; said once until it can be again.
+        wanted: emitted before writing; the text in the message field must be put into its draft.
+        refused: (message) writing fails; emitted once until it succeeds again.
     """
 
     wanted = Signal()
@@ -85,7 +84,7 @@ class Unsent(QObject):
 
     def __init__(self, keeper: ChatKeeper | None, parent: QObject) -> None:
         """Args:
-        keeper: None keeps texts nowhere but here.
+        keeper: None keeps drafts only in memory.
         """
         super().__init__(parent)
         self._keeper = keeper
@@ -96,8 +95,8 @@ class Unsent(QObject):
         self._timer.timeout.connect(self._due)
 
     def of(self, chat: KeptChat, turn: Turn | None = None) -> Written:
-        """What is written for the next message of a chat, or in place of the prompt of a turn. Where two windows have left
-        something, both."""
+        """Returns the draft of a chat's next message, or of a new version of a turn's prompt. Drafts of two windows are
+        joined."""
         found = [each for each in self._written if each.is_for(chat, turn)]
         if not found:
             found = [Written(chat, turn)]
@@ -108,7 +107,7 @@ class Unsent(QObject):
         return first
 
     def join(self, one: Written, others: Iterable[Written]) -> None:
-        """Puts other texts behind one."""
+        """Appends other texts to one."""
         others = [each for each in others if each.text and each is not one]
         if others:
             one.text = put_together((one.text, *(each.text for each in others)))
@@ -116,15 +115,15 @@ class Unsent(QObject):
                 each.text = ""
 
     def is_rewritten(self, chat: KeptChat, turn: Turn) -> bool:
-        """Whether another text waits for the prompt of a turn."""
+        """Returns whether there is a draft for the prompt of a turn."""
         return any(each.text and each.is_for(chat, turn) for each in self._written)
 
     def rewritten(self, chat: KeptChat) -> list[Written]:
-        """What is written in place of prompts of a chat."""
+        """Returns the drafts for prompts of a chat."""
         return [each for each in self._written if each.turn is not None and each.chat.is_same(chat)]
 
     def take_in(self, chat: KeptChat, found: Sequence[UnsentText]) -> None:
-        """What the store has of a chat, as far as it is not known here."""
+        """Adds the drafts of a chat that were loaded from the store."""
         known = {each.number for each in self._written}
         self._written[:0] = [
             Written(chat, None, each.text, each.prompt, each.id, (chat.number, each.prompt, each.text))
@@ -133,25 +132,25 @@ class Unsent(QObject):
         ]
 
     def forget(self) -> None:
-        """Lets go of places for which nothing is written, and of the turns that these hold."""
+        """Drops empty drafts, and the turns that they reference."""
         if not self._under_way:
             self._written = [each for each in self._written if each.text or each.number is not None]
 
     @Slot()
     def touch(self) -> None:
-        """Keeps it soon."""
+        """Schedules a write."""
         if self._keeper is not None and not self._stopped and not self._timer.isActive():
             self._timer.start(PAUSE_MS)
 
     @Slot()
     def _due(self) -> None:
         if self._under_way:
-            self.touch()  # a slow disk is not given more to do
+            self.touch()  # a slow disk gets no more work
         else:
             self.keep()
 
     def keep(self) -> None:
-        """Keeps it now."""
+        """Writes the drafts now."""
         self.wanted.emit()
         if self._keeper is not None and (self._under_way or self._differs):
             self._under_way += 1
@@ -159,7 +158,7 @@ class Unsent(QObject):
             self._keeper.attempt(partial(self._keep_all, self._keeper, texts), self._kept, self._not_kept)
 
     def _keep_all(self, keeper: ChatKeeper, texts: Sequence[tuple[Written, str]], store: ChatStore) -> None:
-        """On the thread of the keeper. A text that was sent is removed only once the message is written."""
+        """Runs on the keeper's thread. The draft of a sent message is removed only once the message is stored."""
         if keeper.in_trouble and not self._stopped:
             return
         for each, text in texts:
@@ -171,7 +170,7 @@ class Unsent(QObject):
         return any(each.differs(each.text) for each in self._written)
 
     def stop(self) -> None:
-        """Keeps it for the last time."""
+        """Writes the drafts for the last time."""
         self._stopped = True
         self._timer.stop()
         self.keep()
