@@ -1,4 +1,4 @@
-"""About Draftlight: what it is, under which versions it runs, and where its data and its log are."""
+"""The About dialog: what Draftlight is, the versions in use, and where its data and its log are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = (
 
 
 def versions() -> str:
-    """Versions and machine, one to a line, as a report of a problem needs them."""
+    """Returns versions and machine, one per line, for a problem report."""
     hardware = provenance.hardware()
     found = {**provenance.versions(), "PySide6": pyside_version}
     machine = ", ".join(str(hardware[name]) for name in ("processor", "machine") if hardware[name])
@@ -32,7 +32,7 @@ def versions() -> str:
 
 
 class About(PassingDialog):
-    """Name, version, licence, versions of what it stands on, and the data folder."""
+    """Shows name, version, licence, the versions of dependencies, and the data folder."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, "about", "About Draftlight")

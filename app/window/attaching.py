@@ -1,4 +1,4 @@
-"""Files for a message: chosen in a dialog, dropped on the window, or pasted into the message field."""
+"""Attaches files to a message: chosen in a dialog, dropped on the window, or pasted into the message field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.errors import DraftlightError
 
 
 class Attaching(QObject):
-    """Reads files and hands them to the message field; says what could not be read, and what was changed."""
+    """Reads files and passes them to the message field. Reports which could not be read, and which were changed."""
 
     def __init__(self, composer: Composer, banner: Banner, window: QWidget) -> None:
         super().__init__(window)
@@ -29,12 +29,12 @@ class Attaching(QObject):
         self.take([Path(path) for path in chosen])
 
     def attach(self, texts: list[Attachment]) -> None:
-        """Attaches what was read already."""
+        """Attaches files that were already read."""
         self._composer.attach(texts)
 
     @Slot(list)
     def take(self, paths: list[Path]) -> None:
-        """Attaches what can be, and says why the rest cannot."""
+        """Attaches the files that can be read and explains why the others cannot."""
         problems: list[str] = []
         taken: list[Attachment] = []
         for path in paths:

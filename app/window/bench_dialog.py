@@ -1,4 +1,5 @@
-"""Finding the drafter and gamma that are fastest for the target in use: a benchmark, its answer, and a button to use it."""
+"""The dialog that finds the fastest drafter and gamma for the current target: a benchmark, its result, and a button to apply
+it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ STEPS = 1000
 
 
 class BenchDialog(PassingDialog):
-    """Measures on the engine thread. Closing it stops; the next time goes on with what was measured."""
+    """Runs the benchmark on the engine thread. Closing the dialog stops it; the next benchmark resumes from what was measured."""
 
     def __init__(self, chat: Chat, parent: QWidget) -> None:
         super().__init__(parent, "benchDialog", "Find the fastest drafter")
@@ -105,7 +106,7 @@ class BenchDialog(PassingDialog):
                     pass
 
     def _show(self) -> None:
-        """What is known, and what can be done."""
+        """Shows the results and updates the buttons."""
         request, decisions = self._results.request, () if self._running else self._results.decisions()
         self._advised = decisions[0].advised if decisions else None
         conditions = self._results.conditions(titles=True)
@@ -144,14 +145,14 @@ class BenchDialog(PassingDialog):
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))
 
     def done(self, result: int) -> None:
-        """Closes it; a benchmark under way is stopped."""
+        """Closes the dialog and stops a running benchmark."""
         if self._running:
             self._chat.link.stop_bench()
         super().done(result)
 
 
 def request_of(chat: Chat) -> BenchRequest:
-    """What is measured: the target with the settings in force, and besides the usual drafters the one in use."""
+    """Returns the benchmark request: the current target and settings, with the usual drafters and the current one."""
     settings = chat.settings
     usual = benched(settings.target)
     named = () if settings.drafter in (*usual, NO_DRAFTER) else (settings.drafter,)

@@ -1,4 +1,4 @@
-"""Chats to and from files: importing them by dialog or by dropping the file, and exporting one or all of them as text."""
+"""Imports and exports chats as files: import by dialog or drop, export of one chat or all of them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ MARKDOWN, JSON = "Markdown (*.md)", "JSON, can be imported again (*.json)"
 
 
 class ChatFiles(QObject):
-    """Between files and the store of chats; reading and writing happens on the thread of the chats.
+    """Moves chats between files and the store; reading and writing happens on the keeper's thread.
 
     Args:
-        open_chat: shows the chat of a number.
+        open_chat: shows the chat with an id.
     """
 
     def __init__(self, chat: Chat, banner: Banner, window: QWidget, open_chat: Callable[[int], None]) -> None:
@@ -39,7 +39,7 @@ class ChatFiles(QObject):
         self._chat, self._banner, self._window, self._open_chat = chat, banner, window, open_chat
         self._dragged: tuple[list[Path], bool] = ([], False)
 
-    # In
+    # Import.
 
     def ask_for_import(self) -> None:
         """Lets the user choose files."""
@@ -48,7 +48,7 @@ class ChatFiles(QObject):
             self.take_in([Path(path) for path in chosen])
 
     def ask_to_take_in(self, paths: list[Path]) -> None:
-        """Takes the chats of files in that were opened from elsewhere, if the user says so."""
+        """Imports the chats in files that were opened from outside, after asking the user."""
         names = listed([path.name for path in paths])
         question = Question(self._window, "importQuestion", f"Import the chats in {names}?", IMPORT_NOTE)
         question.setDefaultButton(question.addButton("Import", QMessageBox.ButtonRole.AcceptRole))
@@ -57,7 +57,7 @@ class ChatFiles(QObject):
         question.open()
 
     def take_in(self, paths: list[Path]) -> None:
-        """Takes the chats of files in, and says what came of each."""
+        """Imports the chats in files and reports the result for each."""
         if self._chat.keeper is not None and paths:
             self._banner.show_message("Importing chats…", "note")
             self._chat.keeper.read(partial(_taken_in, paths), self._say_taken_in, self._say)
@@ -79,21 +79,21 @@ class ChatFiles(QObject):
     def _say(self, message: str) -> None:
         self._banner.show_message(message)
 
-    # Out
+    # Export.
 
     def export_shown(self) -> None:
-        """Lets the user write the chat that is shown into a file."""
+        """Asks for a file and writes the shown chat to it."""
         if self._chat.kept.number is not None:
             self.export(self._chat.kept.number)
 
     @Slot(int)
     def export(self, number: int) -> None:
-        """Lets the user write a chat into a file."""
+        """Asks for a file and writes a chat to it."""
         if self._chat.keeper is not None:
             self._chat.keeper.read(lambda store: store.open(number).about.title, partial(self._ask, [number]), self._say)
 
     def export_all(self) -> None:
-        """Lets the user write all chats into a file."""
+        """Asks for a file and writes all chats to it."""
         if self._chat.keeper is not None:
             self._chat.keeper.read(lambda store: [about.id for about in store.conversations()], self._ask_for_all, self._say)
 
@@ -104,7 +104,7 @@ class ChatFiles(QObject):
             self._banner.show_message("There are no chats to export.", "note")
 
     def _ask(self, numbers: list[int], name: str) -> None:
-        """Asks where to, then writes these chats."""
+        """Asks for a file and writes these chats to it."""
         settings, keeper = self._chat.settings, self._chat.keeper
         start = Path(settings.export_folder) if settings.export_folder and Path(settings.export_folder).is_dir() else documents()
         kinds = f"{MARKDOWN};;{JSON}"
@@ -120,10 +120,10 @@ class ChatFiles(QObject):
         self._banner.show_message(f"{amount(many, 'chat')} exported to {path}.", "note")
         self._banner.offer("Show in folder", partial(show_folder, path.parent))
 
-    # Dropping
+    # Drag and drop.
 
     def dropped(self, data: QMimeData) -> list[Path]:
-        """The files that are dragged, if all of them may hold chats; looked into once, not with every move."""
+        """Returns the dragged files if all of them may contain chats. The check is cached, since every mouse move asks."""
         paths = [] if self._chat.keeper is None else local_files(data)
         if paths != self._dragged[0]:
             self._dragged = (paths, bool(paths) and all(map(may_hold_chats, paths)))
@@ -131,20 +131,20 @@ class ChatFiles(QObject):
 
 
 def chosen_path(name: str, kind: str) -> Path:
-    """The file that a name and a filter of the dialog mean. A name without the right ending gets it, and a number if that one is
-    taken: the dialog has asked about the name as it was."""
+    """Returns the path for a name and a filter of the dialog. A name without the right ending gets it, and a number if the result
+    exists: the dialog asked only about the name as entered."""
     path, ending = Path(name), ".json" if kind == JSON else ".md"
     return path if path.suffix.lower() in (ending, ".json") else free_name(named_as(path, ending))
 
 
 def file_name(title: str) -> str:
-    """A title as the name of a file that every system takes, without an ending."""
+    """Returns a title as a file name without ending that every system accepts."""
     kept = "".join(letter if letter.isalnum() or letter in " -_" else " " for letter in title)
     return " ".join(kept.split())[:60].strip() or "chat"
 
 
 def _taken_in(paths: list[Path], store: ChatStore) -> tuple[list[TakenIn], list[str]]:
-    """What came of each file, and what is to be said of those that could not be taken in."""
+    """Imports files; returns the results and the error messages."""
     files: list[TakenIn] = []
     problems: list[str] = []
     for path in paths:
@@ -156,7 +156,7 @@ def _taken_in(paths: list[Path], store: ChatStore) -> tuple[list[TakenIn], list[
 
 
 def _exported(numbers: list[int], path: Path, store: ChatStore) -> int:
-    """Writes the chats of these numbers; how many."""
+    """Writes the chats with these ids; returns how many."""
     chats = (store.open(number) for number in numbers)
     write_whole(path, to_json(chats) if path.suffix.lower() == ".json" else to_markdown(chats))
     return len(numbers)

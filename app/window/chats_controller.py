@@ -1,4 +1,4 @@
-"""The chats of the store in the window: brings back the last one, opens, copies and deletes them."""
+"""Connects the chat store to the window: restores the last chat, and opens, copies and deletes chats."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from engine.errors import DraftlightError
 from engine.wording import amount
 
 Opened = tuple[Conversation, tuple[UnsentText, ...], bool]
-"""A chat out of the store, what was written for it and not sent, and whether this window holds it."""
+"""A stored chat, its drafts, and whether this window holds its lock."""
 LOOK_MS = 2000
-"""How often it is looked whether the chat that is shown is held by another window."""
+"""Milliseconds between checks whether another window holds the lock of the shown chat."""
 COPY = "Continue in a copy"
 ELSEWHERE = (
     "This chat is open in another window, so it can only be read here. Close it there to write here, or continue in a copy."
@@ -30,15 +30,15 @@ ELSEWHERE = (
 
 
 class ChatsController(QObject):
-    """Between the store of chats and the conversation that is shown. Without a store it does nothing.
+    """Connects the chat store to the shown conversation. Without a store it does nothing.
 
     Attributes:
-        restoring: the last chat is being shown again; what was typed meanwhile is meant for it.
+        restoring: the last chat is being restored; text typed meanwhile is meant for it.
     """
 
     def __init__(self, chat: Chat, banner: Banner, lock: Banner, window: QWidget) -> None:
         """Args:
-        lock: shows that the chat is open in another window, for as long as it is.
+        lock: the banner shown while the chat is open in another window.
         """
         super().__init__(window)
         self._chat, self._banner, self._lock, self._window = chat, banner, lock, window
@@ -48,10 +48,10 @@ class ChatsController(QObject):
         self.restoring = False
 
     def restore(self, models: bool = True) -> None:
-        """Shows the chat that was shown last, loads the models in force then, and takes in the traces of earlier versions.
+        """Shows the last chat, loads its models, and imports the traces of earlier versions.
 
         Args:
-            models: whether those of the chat are; else those of the settings.
+            models: whether to load the models of the chat; else those of the settings are loaded.
         """
         keeper, number = self._chat.keeper, self._chat.settings.conversation
         if keeper is not None:
@@ -65,11 +65,11 @@ class ChatsController(QObject):
             return
         keeper.read(partial(_unsent, None), self._bring)
         keeper.write(ChatStore.import_traces, self._imported)
-        keeper.tidy(self._chat.tell_stored)  # traces may take less now
+        keeper.tidy(self._chat.tell_stored)  # traces may take less space now
 
     def open(self, number: int, message: int | None = None, then: Callable[[], object] | None = None) -> None:
-        """Shows a chat, on the way to one of its messages if one is named, and calls `then`; an answer that is under way is
-        stopped and kept as far as it has come."""
+        """Shows a chat, on the branch of a message if one is given, and then calls `then`. A running answer is stopped and
+        kept."""
         keeper = self._chat.keeper
         if keeper is not None and not self._chat.session.replaying:
             self._wanted = number
@@ -77,7 +77,7 @@ class ChatsController(QObject):
 
     @Slot()
     def look(self) -> None:
-        """Asks whether the chat that is shown is held by this window, and takes hold of it if no other has it."""
+        """Checks whether this window holds the lock of the shown chat, and takes the lock if it is free."""
         keeper, number = self._chat.keeper, self._chat.kept.number
         if keeper is not None and number is not None:
             keeper.read(lambda store: store.hold(number), partial(self._looked, number))
@@ -87,12 +87,12 @@ class ChatsController(QObject):
         if number != chat.kept.number or chat.session.replaying:
             return
         if held and chat.session.read_only:
-            self.open(number)  # it may have changed meanwhile
+            self.open(number)  # another window may have changed it
         elif not held and chat.idle:
             chat.set_read_only()
 
     def show_lock(self, locked: bool) -> None:
-        """Says that another window has the chat, or no longer."""
+        """Shows or hides the note that another window has the chat."""
         if locked:
             self._lock.show_message(ELSEWHERE, "lock")
             self._lock.offer(COPY, self.duplicate)
@@ -100,18 +100,18 @@ class ChatsController(QObject):
             self._lock.hide()
 
     def stop(self) -> None:
-        """Looks no more: the window is closing."""
+        """Stops the checks: the window is closing."""
         self._timer.stop()
 
     def duplicate(self, at: int | None = None) -> None:
-        """Makes a copy of the chat that is shown, or of the way to the answer of a turn, and shows it."""
+        """Copies the shown chat, or the path to the answer of a turn, and shows the copy."""
         keeper, kept, turns = self._chat.keeper, self._chat.kept, self._chat.session.turns
         if keeper is None:
             return
         turn = None if at is None else turns[at]
 
         def copied(store: ChatStore) -> int | None:
-            """The number of the copy; None where the chat is not kept."""
+            """Returns the id of the copy; None if the chat is not stored."""
             up_to = None if turn is None else turn.kept_as if turn.answer.kept_as is None else turn.answer.kept_as
             return None if kept.number is None else store.duplicate(kept.number, up_to)
 
@@ -119,7 +119,7 @@ class ChatsController(QObject):
 
     @Slot(int)
     def duplicate_other(self, number: int) -> None:
-        """Makes a copy of a chat and shows it."""
+        """Copies a chat and shows the copy."""
         if self._chat.keeper is not None:
             self._chat.keeper.write(lambda store: store.duplicate(number), self._copied)
 
@@ -131,14 +131,14 @@ class ChatsController(QObject):
             self._banner.show_message("This is a copy. The chat it was made from is still in the list.", "note")
 
     def delete(self, number: int) -> None:
-        """Deletes a chat, with a way to bring it back. One that another window has stays."""
+        """Deletes a chat and offers to undo it. A chat that is open in another window is not deleted."""
         keeper, chat = self._chat.keeper, self._chat
         if keeper is None:
             return
         shown = number == chat.kept.number and not chat.session.read_only
 
         def delete(store: ChatStore) -> bool:
-            """Whether it is deleted."""
+            """Returns whether it was deleted."""
             if not shown and store.is_held_elsewhere(number):
                 return False
             store.delete(number)
@@ -168,7 +168,7 @@ class ChatsController(QObject):
                 self.open(number)
 
     def show_deleted(self) -> None:
-        """Shows the chats that were deleted and can still be restored."""
+        """Shows the deleted chats that can still be restored."""
         if self._chat.keeper is not None:
             self._chat.keeper.read(lambda store: store.conversations(deleted=True), self._list_deleted, self._not_there)
 
@@ -200,7 +200,7 @@ class ChatsController(QObject):
 
     @Slot(str, tuple)
     def offer_folder(self, folder: str, numbers: tuple[int, ...]) -> None:
-        """Says that a folder is gone, with a way to bring it back."""
+        """Reports that a folder was removed and offers to undo it."""
         self._banner.show_message(f"The folder {folder} was removed. Its chats are still in the list.", "note")
         self._banner.offer("Undo", partial(self._fill_folder, folder, numbers))
 
@@ -208,7 +208,7 @@ class ChatsController(QObject):
         self._banner.hide()
 
         def fill(store: ChatStore) -> None:
-            """Puts the chats into the folder again, as far as they are still there."""
+            """Moves the chats back into the folder, if they still exist."""
             for number in numbers:
                 with contextlib.suppress(DraftlightError):
                     store.move(number, folder)
@@ -217,18 +217,18 @@ class ChatsController(QObject):
             self._chat.keeper.write(fill, self._chat.tell_stored)
 
     def show_traces(self) -> None:
-        """Shows what the traces take and lets the user say how long they are kept."""
+        """Shows the disk space that traces take and lets the user choose how long they are kept."""
         if self._chat.keeper is not None:
             TracesDialog(self._chat, self._window).open()
 
     def _bring(self, unsent: tuple[UnsentText, ...]) -> None:
-        """What was written for a new chat, before what the user has typed meanwhile."""
+        """Loads the draft of a new chat; it goes before anything the user has typed meanwhile."""
         self._chat.unsent.take_in(KeptChat(), unsent)
         if unsent and not self._chat.kept.begun:
             self._chat.opened.emit()
 
     def _show_first(self, models: bool, opened: Opened) -> None:
-        """Unless the user was quicker."""
+        """Shows the last chat, unless the user has already started or opened another."""
         conversation = self._take_in(opened)
         session, held = self._chat.session, opened[2]
         if not session.turns and not session.replaying and self._chat.kept.number is None and held:
@@ -254,7 +254,7 @@ class ChatsController(QObject):
             return
         chat.show(conversation, read_only=not opened[2])
         if chat.session.read_only:
-            pass  # nothing is to be loaded for it
+            pass  # a read-only chat needs no models
         elif chat.waits_for_models and chat.session.target != chat.settings.target and not chat.kept.lacks_model:
             model = target_title(chat.settings.target)
             self._banner.show_message(f"This chat uses {model}, which is loaded when you send a message.", "note")
@@ -283,14 +283,14 @@ def _restored(number: int, store: ChatStore) -> None:
 def _opened(number: int, message: int | None, store: ChatStore) -> Opened:
     held = store.hold(number)
     if held:
-        store.end_interrupted()  # whoever had it before may have been killed
+        store.end_interrupted()  # the process that had it before may have been killed
     if message is not None and held:
-        with contextlib.suppress(DraftlightError):  # it still opens where nothing can be written
+        with contextlib.suppress(DraftlightError):  # a chat opens even if the store is not writable
             store.choose(message)
     return store.open(number), _unsent(number, store) if held else (), held
 
 
 def _unsent(number: int | None, store: ChatStore) -> tuple[UnsentText, ...]:
-    with contextlib.suppress(DraftlightError):  # chats are shown without it, too
+    with contextlib.suppress(DraftlightError):  # chats are shown even without drafts
         return store.take_unsent(number)
     return ()

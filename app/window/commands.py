@@ -1,4 +1,4 @@
-"""Everything that can be asked of the window, as one list."""
+"""All commands of the window, in one list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from engine.lens.pieces import Ghosts
 
 
 class Commanded(Protocol):
-    """What menus and keys ask of the window and of its parts."""
+    """The parts and methods of the window that commands use."""
 
     chat: Chat
     composer: Composer
@@ -44,95 +44,95 @@ class Commanded(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """What is switched on now."""
+        """The current settings."""
 
     def new_chat(self) -> None:
-        """An empty conversation."""
+        """Starts an empty conversation."""
 
     def rename_chat(self) -> None:
-        """Asks for another title of the chat that is shown."""
+        """Asks for a new title of the shown chat."""
 
     def new_window(self) -> None:
-        """Another window on the same chats."""
+        """Opens another window on the same chats."""
 
     def stop(self) -> None:
-        """Stops the answer, or the comparison that is shown."""
+        """Stops the answer, or the shown comparison."""
 
     def escape(self) -> None:
-        """Closes, lets go of or stops what comes first."""
+        """Does the first applicable action of the Escape key."""
 
     def export(self) -> None:
-        """Writes what is shown where the user says."""
+        """Exports what is shown to a file that the user chooses."""
 
     def close(self) -> bool:
-        """Quits."""
+        """Closes the window."""
 
     def toggle_ghosts(self) -> None:
-        """The next step of showing the tokens that did not become text."""
+        """Switches to the next of the steps that show more or fewer ghosts."""
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
-        """Shows so many of them."""
+        """Sets which ghosts are shown."""
 
     def toggle_reading(self) -> None:
-        """Shows answers that are done in the reading view, or their tokens."""
+        """Toggles between the reading view of finished answers and their tokens."""
 
     def toggle_sidebar(self) -> None:
-        """Shows or hides the chats."""
+        """Shows or hides the list of chats."""
 
     def find_in_chat(self) -> None:
-        """Finds words in the chat that is shown."""
+        """Opens the search in the shown chat."""
 
     def search_chats(self) -> None:
-        """The keyboard goes to the search in all chats."""
+        """Focuses the search in all chats."""
 
     def toggle_panel(self) -> None:
         """Shows or hides the side panel."""
 
     def set_appearance(self, appearance: Appearance) -> None:
-        """Dark, light, or as the system is."""
+        """Sets the theme: dark, light, or that of the system."""
 
     def larger(self) -> None:
-        """Larger text."""
+        """Enlarges all text."""
 
     def smaller(self) -> None:
-        """Smaller text."""
+        """Reduces all text."""
 
     def normal(self) -> None:
-        """Text at its normal size."""
+        """Resets the text size."""
 
     def focus_transcript(self) -> None:
-        """The keyboard goes to the conversation."""
+        """Focuses the conversation."""
 
     def focus_rule(self) -> None:
-        """The keyboard goes to the rule in force."""
+        """Focuses the current rule."""
 
     def open_page(self, page: PanelPage) -> None:
-        """A page of the panel, with the keyboard on it."""
+        """Shows a page of the panel and focuses it."""
 
     def open_settings(self) -> None:
-        """Every setting."""
+        """Opens the settings window."""
 
     def open_palette(self) -> None:
-        """Every command, found by its name."""
+        """Opens the command palette."""
 
     def open_options(self) -> None:
-        """The sampling options."""
+        """Opens the sampling options."""
 
     def show_tour(self) -> None:
-        """What the parts of the window are for, one after the other."""
+        """Starts the tour of the window."""
 
     def open_documentation(self) -> None:
-        """The documentation on this computer."""
+        """Opens the documentation on this computer."""
 
     def show_about(self) -> None:
-        """Versions, licence and data folder."""
+        """Shows versions, licence and data folder."""
 
     def show_shortcuts(self) -> None:
-        """Every key, in a dialog."""
+        """Opens a dialog with every keyboard shortcut."""
 
 
 def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
-    """The commands, in the order of the menus. `menu_bar`: also those that only a menu bar has."""
+    """Returns the commands, in the order of the menus. `menu_bar` adds those that only a menu bar has."""
     settings, messages = window.settings, window.messages
     appearances = [
         Command(
@@ -237,12 +237,12 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
 
 
 def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_delete: bool) -> dict[str, str]:
-    """For every command that is not always there, why it cannot be used now, with what to do; empty where it can.
+    """Returns, for every command that can be unavailable, why it is now and what to do; empty if it is available.
 
     Args:
-        comparing: the comparison, if it is what is shown.
-        at: index of the turn that the views beside the conversation show.
-        may_undo_delete: whether something was deleted that can come back.
+        comparing: the comparison, if it is shown.
+        at: index of the turn that the side views show.
+        may_undo_delete: whether a deletion can be undone.
     """
     elsewhere = f"Go back to the chat first ({native_keys('F4')})." if comparing is not None else ""
     none_yet = "" if session.turns else "There is no answer yet."
@@ -265,7 +265,7 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
     none_deleted = "" if may_undo_delete else "No message of this chat was deleted since it was opened."
     reasons["undoDeleteAction"] = elsewhere or busy or replay or locked or none_deleted
     if comparing is None:
-        alone = f"Open the comparison first ({native_keys('F4')})."  # elsewhere the keys of these two are other keys
+        alone = f"Open the comparison first ({native_keys('F4')})."  # on other pages their keys have other uses
         export = "" if session.trace_paths else "There is no answer to export yet."
         stop = "" if busy else "No answer is being generated."
     else:
@@ -274,7 +274,7 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
         stop = "" if comparing.running else "No comparison is running."
     untitled = "" if session.turns else "A chat has a title once its first message is sent."
     reasons["renameAction"] = elsewhere or replay or locked or untitled
-    # Elsewhere Space belongs to what has the keyboard. Text fields keep it in a replay, too: Qt asks them first.
+    # Without a replay, Space goes to the focused widget. Text fields keep it even in a replay: Qt asks them first.
     reasons["playAction"] = elsewhere or ("" if session.replaying else "Open a trace first.")
     reasons["duplicateAction"] = shown
     reasons["exportChatAction"] = elsewhere or none_yet

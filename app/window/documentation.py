@@ -1,4 +1,4 @@
-"""Where the documentation is on this computer, and opening it: built pages in the browser, else their Markdown in a window."""
+"""Finds and opens the documentation on this computer: built pages in the browser, else their Markdown in a window."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from app.window.manual import FIRST, SOURCES, ManualWindow
 
 _ROOT = Path(__file__).resolve().parents[2]
 PLACES = (_ROOT / "dist" / "docs", _ROOT / "assets" / "manual")
-"""Where `make docs` leaves it in a checkout, and where `make wheel` puts that into a package."""
+"""Where `make docs` writes the pages in a checkout, and where `make wheel` puts them in a package."""
 NONE_HERE = "This copy has no documentation. In a checkout, “make docs” builds it."
 
 
 def has_documentation() -> bool:
-    """Whether there are pages to show, built or not."""
+    """Returns whether there is documentation, built or not."""
     return documentation() is not None or (SOURCES / FIRST).is_file()
 
 
 @cache
 def documentation() -> Path | None:
-    """Its first page; None where it was not built."""
+    """Returns the first built page; None if the documentation was not built."""
     return next((place / "index.html" for place in PLACES if (place / "index.html").is_file()), None)
 
 
 def open_documentation(window: QWidget) -> None:
-    """Shows its first page, in the browser if it was built."""
+    """Opens the first page, in the browser if it was built."""
     if (page := documentation()) is not None:
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(page)))
     elif has_documentation():

@@ -1,4 +1,4 @@
-"""Folders that are dropped on the window, and files that nothing else there takes: used or explained."""
+"""Handles folders dropped on the window, and files that no other handler takes: uses them or explains why not."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from engine.trace import ENDING
 from engine.wording import amount, listed
 
 MOST_TEXTS = 20
-"""Text files of a folder that are attached together: each has a chip, and all of them have to fit the context."""
+"""Maximum text files attached from one folder: each has a chip, and all of them have to fit the context."""
 MOST_LOOKED_AT = 2000
-"""Files of a folder that are looked at. Nobody means more than that by one drag."""
+"""Maximum files inspected in a folder; a drag of more is probably a mistake."""
 WHAT_CAN_BE_DROPPED = (
     "You can drop the folder or .gguf file of a model, the folder of an adapter or a drafter, text and code files, a trace "
     f"({ENDING}), and exported chats."
@@ -35,12 +35,12 @@ WHAT_CAN_BE_DROPPED = (
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is in a dropped folder.
+    """The contents of a dropped folder.
 
     Attributes:
-        models: places of models, adapters and drafters. chats: files with exported chats. traces: of answers.
-        texts: files that can be attached, named by their way from the folder. others: how many files are none of this.
-        problem: why it could not be looked into.
+        models: paths of models, adapters and drafters. chats: files with exported chats. traces: trace files.
+        texts: files that can be attached, named by their path relative to the folder. others: number of other files.
+        problem: why the folder could not be read.
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class Contents:
 
 
 class DroppedFolders(QObject):
-    """Looks into folders beside the window's thread, then hands what it found to whoever takes such files.
+    """Inspects folders on a background thread and passes their contents to the matching handler.
 
     Args:
         open_trace: shows a trace.
@@ -73,7 +73,7 @@ class DroppedFolders(QObject):
         self._open_trace = open_trace
 
     def take(self, paths: Sequence[Path]) -> None:
-        """Does what the user can mean by these files and folders, or says what can be dropped."""
+        """Uses these files and folders in the way that fits their contents, or explains what can be dropped."""
         self._models.background.do(
             lambda: [contents_of(path) for path in paths],
             self._use,
@@ -121,7 +121,7 @@ class DroppedFolders(QObject):
 
 
 def dropped_anything(data: QMimeData) -> list[Path]:
-    """The files and folders that are dragged, if all of them are on this machine."""
+    """Returns the dragged files and folders if all of them are on this machine."""
     paths = local_files(data)
     return paths if len(paths) == len(data.urls()) and all(map(os.path.exists, paths)) else []
 
@@ -153,7 +153,7 @@ def contents_of(path: Path) -> Contents:
 
 
 def _of_file(path: Path) -> Contents:
-    """What a file is that was dropped together with others, or that is no text."""
+    """Classifies a file that was dropped together with others, or that is not text."""
     if path.suffix.lower() == ".gguf":
         return Contents(path, models=(path,))
     if path.suffix.lower() == ".safetensors":
@@ -165,8 +165,9 @@ def _of_file(path: Path) -> Contents:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """Files that a user sees in a folder and below it, up to `MOST_LOOKED_AT`. Raises OSError where the folder cannot be read."""
-    os.scandir(folder).close()  # `os.walk` passes over what it cannot read
+    """Yields the visible files in a folder and its subfolders, up to `MOST_LOOKED_AT`. Raises OSError if the folder cannot be
+    read."""
+    os.scandir(folder).close()  # `os.walk` ignores errors
     many = 0
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

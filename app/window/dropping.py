@@ -1,4 +1,4 @@
-"""Files that are dropped on the window: the first who knows what they are takes them."""
+"""Passes dropped files to the first handler that recognises them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QWidget
 
 Taker = tuple[Callable[[QMimeData], Any], Callable[[Any], object]]
-"""Finds among what is dragged what it knows, nothing if there is none; and takes what it found."""
+"""A pair of functions: one returns the part of the dragged data that it recognises, falsy for none; the other uses it."""
 
 
 class Dropping(QObject):
-    """Asks one after the other. Whoever takes any file has to stand last."""
+    """Tries the handlers in order. A handler that takes any file has to be last."""
 
     def __init__(self, parent: QWidget, *takers: Taker) -> None:
         super().__init__(parent)
@@ -22,7 +22,7 @@ class Dropping(QObject):
         parent.setAcceptDrops(True)
 
     def watch(self, *targets: QWidget) -> None:
-        """From now on files can be dropped on these."""
+        """Accepts drops on these widgets."""
         for target in targets:
             target.installEventFilter(self)
 
@@ -33,7 +33,7 @@ class Dropping(QObject):
         return True
 
     def take(self, data: QMimeData) -> bool:
-        """Has what was dropped elsewhere, on the program's icon, taken as if it had been dropped here; False if nobody does."""
+        """Handles data that was dropped elsewhere, such as on the program's icon. Returns False if no handler takes it."""
         return self._offer(data, dropped=True)
 
     def _offer(self, data: QMimeData, dropped: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Which prompt is being edited in the message field, and what waits there meanwhile."""
+"""Switches the message field between a new message and the prompts being edited, and keeps the drafts of the others."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from app.session.unsent import Written
 
 
 class Editing:
-    """What is written for a chat and not sent waits for that chat to be shown again; a prompt that was rewritten and neither sent
-    nor cancelled, for its turn to be shown or edited again.
+    """Shows the draft that belongs to the shown chat. The draft of a new message is kept until its chat is shown again; an edited
+    prompt that was neither sent nor cancelled, until its turn is shown or edited again.
 
     Attributes:
-        at: index of the turn whose prompt is being edited; None if a new message is being written.
+        at: index of the turn whose prompt is being edited; None for a new message.
     """
 
     def __init__(self, composer: Composer, chat: Chat) -> None:
@@ -30,43 +30,43 @@ class Editing:
         self._unsent.wanted.connect(self._note)
 
     def begin(self, at: int) -> None:
-        """Takes the prompt of a turn into the message field, rewritten as far as it is. What is being written there waits."""
+        """Starts editing the prompt of a turn, with its draft if there is one. The text in the message field is kept."""
         self.leave()
         self._note()
         self.show(at)
         prompt, rewritten = self._session.turns[at].prompt, self._here.text
         self._composer.set_text(rewritten or prompt)
-        self._prompt = prompt if rewritten else self._composer.text  # the field has no blanks that do not break, for one
+        self._prompt = prompt if rewritten else self._composer.text  # the field may alter it, such as non-breaking spaces
 
     def show(self, at: int | None) -> None:
-        """What is in the message field is to stand in place of a turn, or behind all."""
+        """Makes the message field edit the prompt of a turn, or with None, a new message."""
         self.at = at
         self._here = self._unsent.of(self._shown, None if at is None else self._session.turns[at])
         last = at == len(self._session.turns) - 1
         self._composer.set_editing("" if at is None else "the last prompt" if last else "an earlier prompt")
 
     def give_back(self, text: str, at: int | None) -> None:
-        """Puts a text that could not be sent into the empty message field again, in place of a turn if it was meant to be."""
+        """Puts a text that could not be sent back into the empty message field, as an edit of a turn if it was one."""
         self._note()
         self.show(at)
         self._prompt = "" if at is None else self._session.turns[at].prompt
         self._composer.set_text(text)
 
     def end(self) -> None:
-        """Back to the message that was being written when editing began. What is in the field is sent, or not wanted."""
+        """Ends editing and shows the draft of the new message. The text in the field was sent or is discarded."""
         self._here.text = ""
         self.show(None)
         self._composer.set_text(self._here.text)
 
     def leave(self) -> None:
-        """The same, if a prompt is being edited; what was rewritten waits."""
+        """Ends editing, if a prompt is being edited, and keeps its draft."""
         if self.at is not None:
             self._note()
             self.show(None)
             self._composer.set_text(self._here.text)
 
     def cancel(self) -> Callable[[], None] | None:
-        """The same, but nothing waits; what is returned brings back what was rewritten, if anything was."""
+        """Ends editing and discards the draft. Returns a function that restores the draft, or None if there was none."""
         self._note()
         turn, text = self._here.turn, self._here.text
         self.end()
@@ -75,18 +75,18 @@ class Editing:
     def _bring_back(self, chat: KeptChat, turn: Turn | None, text: str) -> None:
         self._note()
         written = self._unsent.of(chat, turn)
-        self._unsent.join(written, [Written(chat, turn, text)])  # it may have been begun again
+        self._unsent.join(written, [Written(chat, turn, text)])  # a new draft may exist
         if written is self._here:
             self._composer.set_text(written.text)
         self.take_up()
 
     def _note(self) -> None:
-        """Takes down what is in the message field. A prompt that is as it was is nothing."""
+        """Stores the text of the message field as its draft. An unchanged prompt is no draft."""
         text = self._composer.text
         self._here.text = "" if text.strip() in ("", "" if self.at is None else self._prompt.strip()) else text
 
     def follow(self) -> None:
-        """Other turns may be shown, and the one that is being edited not among them."""
+        """Ends or updates editing after the turns have changed; the edited turn may be gone."""
         if self._session.replaying or self._chat.kept is not self._shown:
             return
         self._empty = not self._session.turns
@@ -98,18 +98,18 @@ class Editing:
             self.leave()
 
     def take_up(self) -> None:
-        """Goes on with a prompt that waits, if its turn is shown and no other is being edited."""
+        """Resumes editing a prompt that has a draft, if its turn is shown and no other is being edited."""
         turns = [] if self.at is not None else self._session.turns
         at = next((at for at, turn in enumerate(turns) if self._unsent.is_rewritten(self._shown, turn)), None)
         if at is not None:
             self.begin(at)
 
     def move(self, *, along: bool) -> None:
-        """Another conversation is shown, with what is written for it. Where the one before is not kept, or is empty, what was
-        written for that is taken along or waits for a new one.
+        """Switches to the drafts of the conversation that is now shown. If the previous one was not stored or was empty, its
+        draft moves along or is kept for the next new chat.
 
         Args:
-            along: whether it is taken along in any case.
+            along: moves the draft along in any case.
         """
         self._note()
         message, rewritten = self._unsent.of(self._shown), self._unsent.rewritten(self._shown)
@@ -123,7 +123,7 @@ class Editing:
         if taken:
             self._unsent.join(self._here, [message, *rewritten])
         if self._composer.text != self._here.text or not (taken or self._here is message):
-            self._composer.show_text(self._here.text)  # an equal one, too: undo is not to bring what was typed for another chat
+            self._composer.show_text(self._here.text)  # even if equal: undo must not restore text typed for another chat
         self._unsent.keep()
-        if not goes_on:  # who is typing goes on in the same text
+        if not goes_on:  # while typing, the user stays in the same text
             self.take_up()

@@ -1,9 +1,9 @@
-"""When Python may look for garbage: between two events of the window's thread, and thoroughly only while nothing is under way.
+"""Schedules garbage collection: young objects between two events of the window's thread, full collections only while idle.
 
-Left to itself, Python collects wherever an object happens to be made: in the engine's thread, or in the middle of a call from Qt
-into Python. Objects of Qt that are found there die in the wrong thread, or leave Qt's bindings with the address of an object that
-is gone, which crashes the program much later. And a full collection walks over every object there is and stops every thread
-meanwhile: with the ten thousand rounds of a long answer for a tenth of a second and more.
+By default, Python collects wherever an object happens to be allocated: on the engine's thread, or in the middle of a call from Qt
+into Python. Qt objects found there are destroyed on the wrong thread, or leave Qt's bindings with a dangling address, which
+crashes the program much later. Also, a full collection traverses every object and blocks every thread: with ten thousand rounds
+of a long answer, for a tenth of a second and more.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ IDLE_MS = 1500
 
 
 class GcScheduler(QObject):
-    """Collects young objects when the window's thread has nothing to do, and all once nothing has been under way for a while.
+    """Collects young objects when the window's thread is idle, and all objects after a longer idle time.
 
-    What has stayed until an answer begins, or through a full collection, is set aside: the next one does not walk over it.
+    Objects that exist when an answer begins, or that survive a full collection, are frozen: the next collection skips them.
     """
 
     def __init__(self, parent: QObject) -> None:
@@ -35,7 +35,7 @@ class GcScheduler(QObject):
         self._dispatcher.aboutToBlock.connect(self.collect_young)
 
     def show_state(self, busy: bool, empty: bool) -> None:
-        """Whether something is under way, and whether the conversation is empty: what was set aside may be garbage then."""
+        """Updates whether something is running, and whether the conversation is empty: frozen objects may then be garbage."""
         emptied = empty and not self._empty
         self._empty = empty
         if busy != self._busy or emptied:
@@ -47,28 +47,28 @@ class GcScheduler(QObject):
                 self._timer.start()
 
     def take_in(self) -> None:
-        """What was set aside may be garbage: another conversation is shown. The next full collection walks over it, too."""
+        """Unfreezes all objects after another conversation was shown, so that the next full collection includes them."""
         gc.unfreeze()
         if not self._busy:
             self._timer.start()
 
     @Slot()
     def collect_young(self) -> None:
-        """The young objects, if Python itself would have done so by now."""
+        """Collects young objects if Python itself would have done so by now."""
         (young, middle, _), (most_young, most_middle, _) = gc.get_count(), gc.get_threshold()
         if young > most_young and not garbage.held_off():
             gc.collect(1 if middle > most_middle else 0)
 
     @Slot()
     def collect(self) -> None:
-        """A full collection."""
-        if self._empty:  # little is left to walk over
+        """Runs a full collection."""
+        if self._empty:  # little is left to traverse
             gc.unfreeze()
         gc.collect()
         gc.freeze()
 
     def stop(self) -> None:
-        """Leaves everything as it was found."""
+        """Restores the state found at the start."""
         self._timer.stop()
         self._dispatcher.aboutToBlock.disconnect(self.collect_young)
         gc.unfreeze()

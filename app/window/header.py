@@ -1,4 +1,4 @@
-"""The strip at the top: which models, which rule, how many drafts, how random; and in words what the rule does."""
+"""The header: controls for models, rule, gamma and temperature, and a note on what the rule does."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from engine.drafter_kinds import BY_PATH, DRAFTERS, may_fit
 from engine.types import RANGES
 
 LONG_NOTES = (*RULE_NOTES.values(), coincidence(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
-"""What may stand below the controls; the longest has its place even while another shows, so that nothing moves."""
+"""All notes that may appear below the controls. Space for the longest is always reserved, so that nothing moves."""
 OPEN_LIBRARY, OPEN_FOLDER, OPEN_FILE = "\0library", "\0folder", "\0file"
 
 
 class Header(QWidget):
-    """Shows settings and asks for other ones.
+    """Shows the settings and emits the user's changes.
 
     Signals:
         changed: (name of the setting, its new value).
-        open_model: ("target" or "drafter", "library", "folder" or "file"): the user wants to pick one.
+        open_model: ("target" or "drafter", then "library", "folder" or "file") the user wants to choose one.
     """
 
     changed = Signal(str, object)
@@ -84,7 +84,7 @@ class Header(QWidget):
             LabelledControl("Temp.", self.temperature),
             LabelledControl("Seed", self.seed, self.pin),
             right,
-            corner=True,  # where there is little width, the controls have all of it
+            corner=True,  # in a narrow window, the controls get the full width
             expands=True,
         )
         self.note_row = QHBoxLayout()
@@ -121,10 +121,10 @@ class Header(QWidget):
         self.pin.setObjectName("pinButton")
         self.pin.setCheckable(True)
 
-    # From the settings
+    # Updates from the settings.
 
     def show_settings(self, settings: Settings) -> None:
-        """Brings every control to the settings, without reporting a change."""
+        """Updates every control to the settings, without emitting changes."""
         blockers = [QSignalBlocker(box) for box in (self.target, self.drafter)]
         self._fill(self.target, ("builtin", *settings.recent_models), settings.target, "target", settings.target)
         self._fill(self.drafter, tuple(DRAFTERS), settings.drafter, "drafter", settings.target)
@@ -137,13 +137,13 @@ class Header(QWidget):
         del blockers
 
     def show_note(self, given: Conditions, has_distribution: bool, instead: str = "") -> None:
-        """Says below the controls what the rule does, or why no rule makes a difference; or other words instead."""
+        """Shows what the rule does, or why no rule makes a difference; `instead` replaces either."""
         state = (given.temperature, given.drafter, has_distribution)
         self.note.setText(instead or rule_note(given.rule, *state))
         restyle(self.note, "coincide", not instead and bool(coincidence(*state)))
 
     def show_drawn_seed(self, seed: int | None) -> None:
-        """The empty field says which seed the engine drew last; the pin keeps it."""
+        """Shows in the empty field which seed the engine drew last; the pin button keeps it."""
         self._drawn = seed
         self.seed.show_last(seed)
         self.pin.setToolTip("Keep this seed" if seed is None else f"Keep the seed {seed} for the next answers")
@@ -205,8 +205,8 @@ class Header(QWidget):
         self.strip.set_look(theme, scale)
 
     def set_room(self, width: int, height: int, scale: float) -> None:
-        """Leaves out the program's name, then what the lists are called, where the controls need their place; and what the rule
-        does, where the conversation needs it."""
+        """Hides the program's name first, then the labels of the lists, if the controls need the width; and the note on the rule,
+        if the conversation needs the height."""
         self.strip.set_room(width, height, scale)
         target, drafter = self.model_chips
         more = 0 if self.sidebar.isHidden() else 46 * scale
@@ -223,5 +223,5 @@ class Header(QWidget):
 
 
 def model_path(chosen: str) -> str:
-    """A picked file or folder as the engine names it."""
+    """Returns the engine's name for a chosen file or folder."""
     return str(Path(chosen).resolve())

@@ -1,4 +1,4 @@
-"""Opens the window."""
+"""Starts the window."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The window, until it is closed; returns the exit status. `arguments` as in `make_window`."""
+    """Runs the window until it is closed; returns the exit status. `arguments` are those of `make_window`."""
     application = make_application()
     opened = OpenedFiles(application)
     window = make_window(arguments)
@@ -54,11 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def make_window(arguments: argparse.Namespace) -> Window:
-    """The window with its stored settings, not shown yet; on the first start it begins with the tour.
+    """Returns the window with its stored settings, not shown yet; on the first start it begins with the tour.
 
     Args:
-        arguments: `target` and `drafter` override the settings. With a `trace` that is shown, and no engine is started before the
-            user leaves it.
+        arguments: `target` and `drafter` override the settings. A `trace` is replayed, and no engine starts until the user leaves
+            the replay.
     """
     path = stored.settings_path()
     is_new = not path.exists()
@@ -87,33 +87,33 @@ def engine_for(settings: Settings, after: threading.Event | None = None) -> Engi
 
 
 SWITCH_SECONDS = 0.0003
-"""How long the window's thread may keep Python's lock from the engine's. With Python's own 5 ms a round, which needs the lock
-often, waited through many a paint: with every view open answers came 7 to 13 % slower."""
+"""Python's thread switch interval in seconds. With the default of 5 ms, a round, which needs the GIL often, waited through many
+paints: with every view open, answers were 7 to 13 % slower."""
 
 
 def make_application() -> QApplication:
-    """The one QApplication, with our style and icon."""
+    """Returns the only QApplication, with Draftlight's style and icon."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    # Numbers are read as they are written everywhere in the window: where a comma parts decimals, a typed 0.7 would become 0.
+    # Numbers use a decimal point everywhere: in a locale with decimal commas, a typed 0.7 would become 0.
     QLocale.setDefault(QLocale.c())
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     existing = QApplication.instance()
     application = existing if isinstance(existing, QApplication) else _new_application()
-    # By default a Mac's Tab goes to fields and lists only and passes over buttons and the tabs of the panel.
+    # By default, Tab on a Mac skips buttons and the tabs of the panel.
     application.styleHints().setTabFocusBehavior(Qt.TabFocusBehavior.TabFocusAllControls)
     return application
 
 
 def _new_application() -> QApplication:
     if is_python():
-        name_program("Draftlight")  # a Mac's menu bar would have that of the interpreter
-    application = QApplication(sys.argv)  # macOS wants them opened as files as well, which Qt leaves out if it knows them
+        name_program("Draftlight")  # else a Mac's menu bar shows the name of the interpreter
+    application = QApplication(sys.argv)  # macOS also sends file arguments as open events, which Qt drops if it has argv
     application.setApplicationName("draftlight")
     application.setApplicationDisplayName("Draftlight")
     application.setDesktopFileName("draftlight")
     application.setStyle("Fusion")
-    if is_python():  # the Dock would show it in place of the icon that the application for macOS has
+    if is_python():  # else it would replace the application's own icon in the Dock
         application.setWindowIcon(themes.app_icon())
     screen_reader.install()
     column_text.install()

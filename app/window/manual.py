@@ -1,4 +1,4 @@
-"""The documentation as it stands in a checkout where it was not built: its Markdown pages, in a window."""
+"""Shows the unbuilt documentation of a checkout: its Markdown pages, in a window."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ManualWindow(PassingDialog):
         self.browser.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def open_page(self, name: str, heading: str = "") -> None:
-        """Shows a page, from a heading on if one is named as links name it."""
+        """Shows a page, scrolled to a heading if a link anchor is given."""
         if not self.pages or self.pages[-1] != name:
             self.pages.append(name)
             features = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
@@ -56,7 +56,7 @@ class ManualWindow(PassingDialog):
         block = self.browser.document().begin()
         while heading and block.isValid():
             if block.blockFormat().headingLevel() and slug(block.text()) == heading:
-                self.browser.moveCursor(QTextCursor.MoveOperation.End)  # so that the heading comes to stand at the top
+                self.browser.moveCursor(QTextCursor.MoveOperation.End)  # so that the heading ends up at the top
                 self.browser.setTextCursor(QTextCursor(block))
                 break
             block = block.next()
@@ -79,17 +79,17 @@ class ManualWindow(PassingDialog):
 
 
 def slug(heading: str) -> str:
-    """What a link to a heading calls it, as GitHub and Sphinx do: "Block drafters (DFlash)" is block-drafters-dflash."""
+    """Returns the link anchor of a heading, as GitHub and Sphinx do: "Block drafters (DFlash)" is block-drafters-dflash."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
 def readable(page: str) -> str:
-    """The Markdown of a page without what only Sphinx understands; in place of its lists of pages stand links to them."""
+    """Returns the Markdown of a page without Sphinx syntax; its lists of pages become links."""
     page = re.sub(r"^\*This is the source of the page.*?\*\n", "", page, flags=re.MULTILINE | re.DOTALL)
     page = re.sub(r"^```\{toctree\}\n(.*?)^```$", _links, page, flags=re.MULTILINE | re.DOTALL)
     page = re.sub(r"^:{3,}\{(?:image|figure)\}.*?^:{3,}$\n?", "", page, flags=re.MULTILINE | re.DOTALL)
     page = re.sub(r"^:{3,}.*\n|^:(?:alt|class|name|width):.*\n", "", page, flags=re.MULTILINE)
-    page = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", page)  # pictures are made with the pages
+    page = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", page)  # pictures exist only in the built pages
     page = re.sub(r"^<<.*>>$", FILLED_IN, page, flags=re.MULTILINE)
     return re.sub(r"<<\w+>>", "…", page)
 

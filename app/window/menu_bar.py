@@ -1,4 +1,4 @@
-"""What a menu bar has beside the commands of the window: Edit and Window, which users of a Mac look for."""
+"""The menus that only a menu bar has: Edit and Window, as expected on a Mac."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from app.look.command import EDIT_MENU, Command
 
 
 def has_menu_bar() -> bool:
-    """Whether the platform's programs have one; elsewhere all menus are below the button at the right."""
+    """Returns whether the platform has menu bars; elsewhere all menus are below the button at the right."""
     return sys.platform == "darwin"
 
 
 def edit_commands() -> list[Command]:
-    """They press their keys for whatever has the keyboard, which knows what is selected there."""
+    """Returns the editing commands. They send their keys to the focused widget, which knows its selection."""
     titles = {"undo": "Undo", "redo": "Redo", "cut": "Cut", "copy": "Copy", "paste": "Paste", "selectAll": "Select All"}
     keys = ("Ctrl+Z", "Ctrl+Shift+Z", "Ctrl+X", "Ctrl+C", "Ctrl+V", "Ctrl+A")
     return [
@@ -28,7 +28,7 @@ def edit_commands() -> list[Command]:
 
 
 def window_menu() -> list[Command]:
-    """They act on the window that is in front, be it the settings."""
+    """Returns the window commands, which act on the active window, the settings window included."""
     return [
         Command("minimizeAction", "Minimize", "Window", _in_front(QWidget.showMinimized), ("Ctrl+M",), in_every_window=True),
         Command("zoomAction", "Zoom", "Window", _in_front(_zoom)),
@@ -38,7 +38,7 @@ def window_menu() -> list[Command]:
 
 
 class GreyedReasons(QObject):
-    """Says at the end of a menu why entries are grey: a Mac's own menus show no tooltips, which say it elsewhere."""
+    """Lists at the end of a menu why entries are disabled: native Mac menus show no tooltips, which explain it elsewhere."""
 
     def __init__(self, menu: QMenu) -> None:
         super().__init__(menu)
@@ -66,7 +66,7 @@ class GreyedReasons(QObject):
 
 class _OwnKeys(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Qt asks whoever gets a key whether it is to be taken for a command; here it is not."""
+        """Accepts Qt's ShortcutOverride event, so that the key goes to the widget rather than to a shortcut."""
         if event.type() != QEvent.Type.ShortcutOverride:
             return False
         event.accept()
@@ -75,9 +75,9 @@ class _OwnKeys(QObject):
 
 def _pressing(keys: str) -> Callable[[], None]:
     def press() -> None:
-        """Straight to the widget: taken for the command, the key would come back here without end."""
+        """Sends the key directly to the widget: as a shortcut, it would trigger this command again, endlessly."""
         if (widget := QApplication.focusWidget()) is not None:
-            pressed: QKeyCombination = QKeySequence(keys)[0]  # type: ignore[index]  # the stubs do not know it
+            pressed: QKeyCombination = QKeySequence(keys)[0]  # type: ignore[index]  # missing in the stubs
             event = QKeyEvent(QEvent.Type.KeyPress, pressed.key(), pressed.keyboardModifiers())
             own_keys = _OwnKeys()
             widget.installEventFilter(own_keys)
@@ -89,7 +89,7 @@ def _pressing(keys: str) -> Callable[[], None]:
 
 def _in_front(act: Callable[[QWidget], object]) -> Callable[[], None]:
     def run() -> None:
-        """Nothing without such a window."""
+        """Acts on the active window; does nothing if there is none."""
         if (window := QApplication.activeWindow()) is not None:
             act(window)
 

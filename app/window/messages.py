@@ -1,5 +1,5 @@
-"""What is done with messages: they are answered again, edited, gone on with, deleted, compared, copied; and what is done where an
-answer did not come or came to an early end."""
+"""The actions on messages: regenerate, edit, continue, delete, compare, copy; and what to do after an answer failed or ended
+early."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEAVE_OUT = "Leave out the oldest turns"
 
 
 class MessageHost(Protocol):
-    """The window, as far as messages need it."""
+    """The parts of the window that messages use."""
 
     chat: Chat
     banner: Banner
@@ -44,20 +44,20 @@ class MessageHost(Protocol):
     replay_controller: ReplayController
 
     def say(self, message: str) -> None:
-        """Says that something went wrong."""
+        """Shows an error message."""
 
     def announce(self, words: str) -> None:
-        """Says it to a screen reader."""
+        """Announces words to a screen reader."""
 
     def take_back(self, undo: Callable[[], None]) -> None:
         """Undoes a deletion that the banner offered to undo."""
 
 
 class Messages(QObject):
-    """Between what menus, keys and messages themselves ask for, and the chat.
+    """Carries out the actions that menus, shortcuts and messages trigger, through the chat.
 
     Attributes:
-        editing: which prompt is in the message field.
+        editing: tracks which prompt is in the message field.
     """
 
     def __init__(self, host: MessageHost, parent: QWidget) -> None:
@@ -87,38 +87,38 @@ class Messages(QObject):
 
     @Slot()
     def edit_last(self) -> None:
-        """Takes the last prompt back into the message field; sending replaces its turn."""
+        """Takes the last prompt back into the message field; the next message becomes another version of it."""
         if self._session.turns:
             self.edit(len(self._session.turns) - 1)
 
     def edit(self, at: int) -> None:
-        """Takes the prompt of a turn into the message field; what is sent then stands beside it."""
+        """Takes the prompt of a turn into the message field; the next message becomes another version of it."""
         if self._session.idle:
             self.editing.begin(at)
 
     def cancel_editing(self) -> None:
-        """Back to the message that was being written, with a way back to what was rewritten."""
+        """Ends editing and offers to undo the discarded changes."""
         undo = self.editing.cancel()
         if undo is not None:
             self._banner.show_message("The changes to your prompt are discarded.", "note")
             self._banner.offer("Undo", partial(self._host.take_back, undo))
 
     def edit_answer(self, at: int) -> None:
-        """Lets the user write another version of an answer."""
+        """Opens an editor for another version of an answer."""
         answer = self._session.turns[at].answer
         editor = AnswerEditor(answer.text.text, themes.reading_font(self._chat.settings.text_scale), self._parent)
         editor.kept.connect(partial(self._keep_edited, answer))
         editor.open()
 
     def _keep_edited(self, answer: Answer, text: str) -> None:
-        """The chat may be another one by now."""
+        """Adds the edited text, if the answer's chat is still shown."""
         at = next((at for at, turn in enumerate(self._session.turns) if turn.answer is answer), None)
         if at is not None:
             self._chat.edit_answer(at, text)
 
     @Slot(int, int, bool)
     def show_sibling(self, at: int, by: int, prompts: bool = False) -> None:
-        """Shows the answer, or the wording of a prompt, before or behind the one that shows in a turn."""
+        """Shows the previous (-1) or next (1) answer of a turn, or version of its prompt."""
         self._chat.show_sibling(by, at, prompts)
         self.editing.take_up()
         if (place := self._session.turns[at : at + 1]) and self._session.running is None:
@@ -127,11 +127,11 @@ class Messages(QObject):
             self._host.announce(f"{'Prompt' if prompts else 'Answer'} {index + 1} of {many}")
 
     def step_sibling(self, by: int, prompts: bool = False) -> None:
-        """The same in the turn that is pinned, or the last."""
+        """Does `show_sibling` in the turn that is pinned, or the last."""
         self.show_sibling(self._panel.shown.turn, by, prompts)
 
     def go_on(self) -> None:
-        """Goes on with the answer that is pinned, or the last."""
+        """Continues the answer that is pinned, or the last."""
         self.do("continue", self._panel.shown.turn, False)
 
     def delete_last(self) -> None:
@@ -142,7 +142,7 @@ class Messages(QObject):
 
     @Slot(str, int, bool)
     def do(self, wish: Wish, at: int, prompt: bool) -> None:
-        """Does what was chosen in the menu of a message."""
+        """Carries out an entry of a message's menu."""
         chat, turn = self._chat, self._session.turns[at]
         if wish == "copy":
             text = turn.answer.text
@@ -167,14 +167,14 @@ class Messages(QObject):
             chat.regenerate(at=at) if wish == "regenerate" else self._continue(at)
 
     def _continue(self, at: int) -> None:
-        """Goes on with an answer. One that filled the context goes on without the oldest turns, which the user is told."""
+        """Continues an answer. If it filled the context, the oldest turns are left out from then on, and the user is informed."""
         if self._session.turns[at].answer.finish == "context" and self._chat.settings.overflow != "drop":
             self._chat.change("overflow", "drop")
             self._banner.show_message("The context was full, so the oldest turns are left out from now on.", "note")
         self._chat.go_on(at)
 
     def undo_delete(self) -> None:
-        """Brings back what was deleted last, also when the message that offered it has gone."""
+        """Undoes the last deletion, even after the banner that offered it has gone."""
         if self._chat.deletions and self._chat.idle:
             self._take_back(self._chat.deletions[-1])
 
@@ -184,18 +184,18 @@ class Messages(QObject):
 
     @Slot()
     def help_strip(self) -> None:
-        """Does what the button beside the rules offers: answers again where settings wait for the next answer, else shows the
-        rules apart."""
+        """Carries out what the button beside the rules offers: regenerates the answer if changed settings wait for it, else shows
+        the rules apart."""
         if waiting_words(self._session, self._chat.settings):
-            self._composer.edit.setFocus()  # the button that was pressed goes away
+            self._composer.edit.setFocus()  # the pressed button disappears
             self._answer_again(same_seed=True)
         else:
             self.show_rules_apart()
 
     def show_rules_apart(self) -> None:
-        """Sets a temperature at which the rules differ and answers the last prompt again with it and the same seed. An answer
-        that is under way is stopped first and stays beside the new one."""
-        self._composer.edit.setFocus()  # the button that was pressed goes away
+        """Sets a temperature at which the rules differ, and answers the last prompt again with the same seed. A running answer is
+        stopped first and stays as a sibling."""
+        self._composer.edit.setFocus()  # the pressed button disappears
         self._chat.change("temperature", WARM)
         self._again = self._session.running is not None
         if self._again:
@@ -205,7 +205,8 @@ class Messages(QObject):
 
     @Slot(str)
     def unanswered(self, message: str) -> None:
-        """Nothing is lost: without any answer the prompt goes back to the message field, and a turn it replaced comes back."""
+        """Reports the failure. Without any answer, the prompt goes back to the message field, and a turn it replaced is shown
+        again."""
         self._host.say(message)
         newest, before = self._session.turns[-1], self._chat.replaced
         if newest.answer.tally.rounds:
@@ -220,21 +221,21 @@ class Messages(QObject):
             self._banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, again))
 
     def _leave_out_oldest(self, then: Callable[[], object]) -> None:
-        """From now on the oldest turns are left out where the context is full."""
+        """Leaves out the oldest turns from now on when the context is full."""
         self._chat.change("overflow", "drop")
         then()
 
     def offer_more_room(self) -> None:
-        """The newest answer ended because the context is full."""
+        """Offers to leave out old turns, after the newest answer ended because the context is full."""
         self._banner.show_message("The context is full, so the answer ends here. It can go on without the oldest turns.", "note")
         self._banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, self.go_on))
 
     def proceed(self) -> None:
-        """The answer that was stopped for another one has come to its end."""
+        """Starts the pending regeneration once the stopped answer has ended."""
         if self._again and self._session.running is None:
             self._again = False
             self._answer_again(same_seed=True)
 
     def forget(self) -> None:
-        """A new conversation: nothing is to be answered again in it."""
+        """Cancels a pending regeneration: a new conversation has begun."""
         self._again = False

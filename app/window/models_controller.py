@@ -1,4 +1,4 @@
-"""The models in the window: opens their dialog, puts in force what is chosen there or dropped, and minds the downloads."""
+"""Manages the models in the window: opens their dialog, uses those chosen there or dropped, and handles downloads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 
 
 class ModelsController(QObject):
-    """Between the dialog of models and the chat. The dialog is made when it is first opened."""
+    """Connects the models dialog to the chat. The dialog is created when it is first opened."""
 
     def __init__(self, chat: Chat, banner: Banner, parent: QWidget) -> None:
         super().__init__(parent)
@@ -61,18 +61,18 @@ class ModelsController(QObject):
 
     @property
     def banners(self) -> tuple[Banner, ...]:
-        """Where messages are shown: in the window, and in the dialog too while that is before it."""
+        """The banners that show messages: that of the window, and that of the dialog if it is in front."""
         before = self.dialog is not None and self.dialog.isVisible() and not self._parent.isActiveWindow()
         return (self._banner, self.dialog.banner) if before and self.dialog is not None else (self._banner,)
 
     def hide_messages(self) -> None:
-        """What was said of the model before no longer matters."""
+        """Hides messages about the previous model."""
         self._banner.hide()
         if self.dialog is not None:
             self.dialog.banner.hide()
 
     def open_for(self, kind: str) -> None:
-        """Shows the dialog, where models are greyed that cannot be used as "target" or "drafter"."""
+        """Shows the dialog with models disabled that cannot be used as "target" or "drafter"."""
         self.open()
         if self.dialog is not None:
             self.dialog.machine.ask_for(kind)
@@ -95,7 +95,7 @@ class ModelsController(QObject):
 
     @Slot()
     def find_drafter(self) -> None:
-        """Opens the dialog that measures which drafter is the fastest; the window waits behind it."""
+        """Opens the dialog that finds the fastest drafter; it is modal."""
         BenchDialog(self._chat, self._parent).open()
 
     @Slot(str, str)
@@ -139,7 +139,7 @@ class ModelsController(QObject):
             self.dialog.hosts.refresh()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles the dialog, now or when it is made."""
+        """Restyles the dialog, now or when it is created."""
         self._look = (theme, scale)
         if self.dialog is not None:
             self.dialog.set_look(theme, scale)
@@ -154,7 +154,7 @@ class ModelsController(QObject):
         self.background.close()
 
     def list_folders(self, folders: Sequence[Path]) -> None:
-        """Shows the dialog with the models of these folders, too."""
+        """Shows the dialog with the models of these folders added."""
         self.open()
         if self.dialog is not None:
             self.dialog.tabs.setCurrentIndex(0)
@@ -163,12 +163,12 @@ class ModelsController(QObject):
                     self.dialog.machine.add_folder(str(folder.resolve()))
 
     def use_dropped(self, path: Path) -> None:
-        """Answers with a model that was dropped, or drafts with it."""
+        """Uses a dropped model as target, or as drafter if it can only draft."""
         self._use("drafter" if only_drafts(path) else "target", str(path.resolve()))
 
 
 def dropped_model(data: QMimeData) -> Path | None:
-    """The model among what is dragged; None unless it is one local folder of a model or an adapter, or one GGUF file."""
+    """Returns the dragged model; None unless it is one local folder of a model or an adapter, or one GGUF file."""
     paths = local_files(data)
     if len(paths) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Another window: another process on the same data folder, so that models and a crash of one leave the other alone."""
+"""Opens another window: another process on the same data folder, so that models and crashes stay separate."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _COMMAND = "app.cli.entry"
 
 
 def own_command() -> tuple[str, ...]:
-    """What starts Draftlight once more, with this very code: from a checkout, a package, or as the application on a Mac."""
+    """Returns the command that starts this same copy of Draftlight: from a checkout, a package, or as the Mac application."""
     return own_python(_COMMAND) if is_python() else (sys.executable,)
 
 
 def start_another() -> bool:
-    """Starts a window that lives on when this one is closed; whether it could be started."""
+    """Starts a window that outlives this one; returns whether it could be started."""
     program, *arguments = own_command()
     started = QProcess.startDetached(program, arguments)
     return bool(started[0] if isinstance(started, tuple) else started)
 
 
 def beside_others(geometry: tuple[int, ...]) -> tuple[int, ...]:
-    """Where a window goes that would cover those of other processes exactly: lower and to the right by a title bar for each."""
+    """Shifts a window down and to the right by one title bar per open window, so that it covers no other exactly."""
     if not geometry:
         return geometry
     step = FRAME.top() * how_many_open()

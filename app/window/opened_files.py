@@ -1,4 +1,4 @@
-"""Files that the system asks to be opened: by a double-click in Finder, `open -a`, or a drop on the icon in the Dock."""
+"""Handles files that the system asks to open: by a double-click in Finder, `open -a`, or a drop on the Dock icon."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from app.window.window import Window
 
 
 class OpenedFiles(QObject):
-    """Keeps what macOS asks for until there is a window to show it, then hands it on.
+    """Queues the files until the window is painted, then passes them to it.
 
-    A Mac sends one event for each file, at a start by a double-click before the window has been painted.
+    macOS sends one event per file. After a double-click that starts the program, they arrive before the window is painted.
     """
 
     def __init__(self, application: QApplication) -> None:
         super().__init__(application)
         self._window: Window | None = None
         self._paths: list[Path] = []
-        self._soon = QTimer(self, singleShot=True, interval=0)  # files that are opened together come one after the other
+        self._soon = QTimer(self, singleShot=True, interval=0)  # collects files that are opened together
         self._soon.timeout.connect(self._hand_on)
         application.installEventFilter(self)
 
     def serve(self, window: Window) -> None:
-        """Hands files to this window from the moment on at which it is painted."""
+        """Passes files to this window once it has been painted."""
         window.first_painted.connect(lambda: self._begin(window))
 
     def _begin(self, window: Window) -> None:

@@ -1,4 +1,4 @@
-"""The comparison as a page of the window, in place of the conversation. It is made when it is first opened."""
+"""The pages of the window: the conversation, and the comparison, which is created when it is first opened."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from engine.lens.pieces import Ghosts
 
 
 class Pages(QStackedWidget):
-    """The conversation, and the comparison once it has been opened.
+    """Switches between the conversation and the comparison.
 
     Args:
         conversation: the first page.
         link, settings: as in `CompareView`.
-        prompt: the newest prompt of the conversation, which the first comparison takes over.
+        prompt: returns the newest prompt of the conversation, which the first comparison starts with.
 
     Signals:
-        turned: another page is shown. changed: a comparison has begun or ended.
-        exported: (folder, kind) where and as what a comparison was exported.
+        turned: another page is shown. changed: a comparison has started or ended.
+        exported: (folder, kind) folder and format of an exported comparison.
     """
 
     turned = Signal()
@@ -46,11 +46,11 @@ class Pages(QStackedWidget):
 
     @property
     def comparing(self) -> CompareView | None:
-        """The comparison, if it is what is shown."""
+        """The comparison, if it is shown."""
         return self.compare if self.compare is not None and self.currentWidget() is self.compare else None
 
     def open_compare(self, preset: str = "") -> None:
-        """Shows the comparison, with a preset if one is named."""
+        """Shows the comparison, with a preset if one is given."""
         view = self.compare if self.compare is not None else self._make()
         self.setCurrentWidget(view)
         if preset:
@@ -59,7 +59,7 @@ class Pages(QStackedWidget):
         self.turned.emit()
 
     def compare_answer(self, turn: Turn) -> None:
-        """Shows the comparison with the prompt and settings of an answer, unless one is under way."""
+        """Shows the comparison with the prompt and settings of an answer, unless a comparison is running."""
         self.open_compare()
         if self.compare is not None and not self.compare.running:
             self.compare.show_setup(setup_of(turn, self._settings()), ANSWER_WORDS)
@@ -79,52 +79,52 @@ class Pages(QStackedWidget):
 
     @Slot()
     def open_conversation(self) -> None:
-        """Shows the conversation again and emits `turned`; a comparison goes on out of sight."""
+        """Shows the conversation; a comparison continues in the background."""
         self.setCurrentIndex(0)
         self.turned.emit()
 
     def leave_comparison(self) -> None:
-        """Shows the conversation, if it is not what is shown."""
+        """Shows the conversation if the comparison is shown."""
         if self.comparing is not None:
             self.open_conversation()
 
     @Slot()
     def toggle(self) -> None:
-        """To the comparison, or back to the conversation."""
+        """Toggles between the comparison and the conversation."""
         self.open_compare() if self.comparing is None else self.open_conversation()
 
     def start_compare(self) -> None:
-        """Starts the comparison that is shown, unless it runs."""
+        """Starts the shown comparison, unless it is running."""
         if self.comparing is not None:
             self.comparing.start()
 
     def go_to_divergence(self) -> None:
-        """Shows the first difference of the comparison that is shown."""
+        """Shows the first difference of the shown comparison."""
         if self.comparing is not None:
             self.comparing.go_to_divergence()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles the comparison, or keeps the look for when it is first opened."""
+        """Restyles the comparison, or stores the style until it is first opened."""
         self._look = (theme, scale)
         if self.compare is not None:
             self.compare.set_look(theme, scale)
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
-        """Shows more or less of what was proposed and not accepted; a comparison not yet opened reads the settings."""
+        """Sets which ghosts the comparison shows; an unopened comparison reads the settings."""
         if self.compare is not None:
             self.compare.set_ghosts(ghosts)
 
     def close_down(self) -> None:
-        """Nothing repaints any more: the window is closing."""
+        """Stops repainting: the window is closing."""
         if self.compare is not None:
             self.compare.close_down()
 
 
 def compare_commands(pages: Pages) -> list[Command]:
-    """The comparison and its presets, for the menus."""
+    """Returns the commands of the comparison and its presets, for the menus."""
 
     def name(preset: str) -> str:
-        """The id of the command for a preset: "random-number" gives "compareRandomNumberAction"."""
+        """Returns the command id of a preset: "compareRandomNumberAction" for "random-number"."""
         return "compare" + "".join(part.capitalize() for part in preset.split("-")) + "Action"
 
     return [

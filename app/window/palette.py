@@ -1,4 +1,4 @@
-"""The command palette: everything that can be asked of the window, found by what it is called; chats and models too."""
+"""The command palette: finds all commands by their titles, and chats, models and presets as well."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from app.look.widgets import in_column, named, plain_tip
 
 Index = QModelIndex | QPersistentModelIndex
 WIDTH, ROWS = 560, 10
-"""Pixels at text scale 1, and how many rows show at once."""
+"""Width in pixels at text scale 1, and number of visible rows."""
 MOST = 60
-"""More are not listed: whoever looks for something types one letter more."""
+"""Maximum number of matches listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that can be chosen.
+    """An entry of the palette.
 
     Attributes:
-        note: what stands at its right end: the keys of a command, else what kind of thing it is.
-        reason: why it cannot be chosen now; empty if it can.
+        note: text at the right end: the shortcut of a command, else the kind of the entry.
+        reason: why it is unavailable now; empty if it is available.
         command: whether it is listed before anything is typed.
     """
 
@@ -41,7 +41,7 @@ class Entry:
 
 
 def command_entries(commands: Iterable[Command], actions: dict[str, QAction]) -> list[Entry]:
-    """The commands that stand in menus, as they are now."""
+    """Returns entries for the commands in menus, with their current state."""
     entries = []
     for command in commands:
         if not command.menu or command.id == "paletteAction":
@@ -55,8 +55,8 @@ def command_entries(commands: Iterable[Command], actions: dict[str, QAction]) ->
 
 
 def rank(query: str, title: str) -> int | None:
-    """How well a title fits what is typed, 0 best: it begins with that, its words begin with the typed ones, it contains them, or
-    it has the typed letters in this order. None where it does not."""
+    """Returns how well a title matches a query, 0 best: it starts with the query; each query word starts a word of it; it
+    contains each query word; it contains the letters in order. None if nothing matches."""
     words, said = query.casefold().split(), title.casefold()
     if said.startswith(query.strip().casefold()):
         return 0
@@ -68,7 +68,7 @@ def rank(query: str, title: str) -> int | None:
 
 
 def found(entries: Sequence[Entry], query: str) -> list[Entry]:
-    """The entries that fit, best first; of those alike, what can be chosen first, and then as they stand."""
+    """Returns the matching entries, best first; among equals, available ones first, then in their given order."""
     if not query.strip():
         return [entry for entry in entries if entry.command]
     ranks = ((rank(query, entry.title), bool(entry.reason), place) for place, entry in enumerate(entries))
@@ -77,14 +77,14 @@ def found(entries: Sequence[Entry], query: str) -> list[Entry]:
 
 
 class EntriesModel(QAbstractListModel):
-    """What was found, for the list and for screen readers."""
+    """The matches, for the list and for screen readers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.entries: list[Entry] = []
 
     def show(self, entries: list[Entry]) -> None:
-        """Other entries."""
+        """Replaces the entries."""
         self.beginResetModel()
         self.entries = entries
         self.endResetModel()
@@ -93,7 +93,7 @@ class EntriesModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self.entries)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """A title; for a screen reader with its keys or kind and why it cannot be used; the reason as tooltip."""
+        """Returns the title; for a screen reader with shortcut or kind and why it is unavailable; that reason as tooltip."""
         entry = self.entries[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
             return entry.title
@@ -104,7 +104,7 @@ class EntriesModel(QAbstractListModel):
 
 
 class EntryDelegate(QStyledItemDelegate):
-    """Paints a title, behind it why it cannot be used, and its keys or kind at the right end."""
+    """Paints a title, then why it is unavailable, and the shortcut or kind at the right end."""
 
     theme: Theme
     scale: float
@@ -113,7 +113,7 @@ class EntryDelegate(QStyledItemDelegate):
         return QSize(80, QFontMetrics(sized(option.font, 13 * self.scale)).height() + round(14 * self.scale))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """One row; the chosen one on a ground of its own."""
+        """Paints one row; the selected one has a background."""
         model = index.model()
         if not isinstance(model, EntriesModel):
             return
@@ -150,7 +150,7 @@ class EntryDelegate(QStyledItemDelegate):
 
 
 class Palette(QFrame):
-    """A field, and below it what is found; the keyboard stays in the field. Enter or a click chooses, Escape closes."""
+    """A search field with a list of matches; the focus stays in the field. Enter or a click runs an entry, Escape closes."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
@@ -183,7 +183,7 @@ class Palette(QFrame):
         self.delegate.theme, self.delegate.scale, self._scale = theme, scale, scale
 
     def open_over(self, window: QWidget, entries: list[Entry]) -> int:
-        """Shows these entries below the upper edge of a window, with nothing typed. Returns which opening this is, for `add`."""
+        """Shows these entries near the top of a window, with an empty query. Returns a number of this opening, for `add`."""
         self._opened += 1
         self._entries = entries
         self.field.clear()
@@ -210,7 +210,7 @@ class Palette(QFrame):
         return option
 
     def add(self, opened: int, entries: Sequence[Entry]) -> None:
-        """More to be found in an opening, as soon as it is known; without effect once that is over."""
+        """Adds entries to an opening of the palette; does nothing once that is closed."""
         if self.isVisible() and opened == self._opened:
             self._entries = [*self._entries, *entries]
             if self.field.text().strip():
@@ -228,7 +228,7 @@ class Palette(QFrame):
 
     @Slot(QModelIndex)
     def _choose(self, index: QModelIndex) -> None:
-        """Does what is chosen once the palette is gone. What cannot be used stays where it is, with the reason."""
+        """Closes the palette and runs an entry. An unavailable entry stays listed with its reason."""
         if index.isValid() and not (entry := self.model.entries[index.row()]).reason:
             self.close()
             entry.run()

@@ -1,4 +1,4 @@
-"""How the conversation and the panel beside it share the width of the window."""
+"""Divides the window's width between the conversation and the side panel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QSplitter, QWidget
 
 
 class PanelSplitter(QSplitter):
-    """The panel gets about a third of the width, until the user has said otherwise."""
+    """Gives the panel about a third of the width until the user moves the divider."""
 
     def __init__(self, conversation: QWidget, panel: QWidget) -> None:
         super().__init__(Qt.Orientation.Horizontal)
@@ -23,7 +23,7 @@ class PanelSplitter(QSplitter):
         self._divided_by_hand = True
 
     def divide(self, width: int, scale: float) -> None:
-        """Divides a window of so many pixels at a text scale anew; leaves it as the user has divided it."""
+        """Divides a window of `width` pixels at a text scale, unless the user has moved the divider."""
         if not self._divided_by_hand:
             panel = round(max(340 * scale, min(560 * scale, width * 0.37)))
             self.setSizes([width - panel, panel])

@@ -1,4 +1,4 @@
-"""The row of presets above the sampling options: which is in force, and a menu to keep, delete and tie them to the model."""
+"""The row of presets above the sampling options: the current preset, and a menu to save, delete and tie presets to the model."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class NameField(QLineEdit):
 
 
 class PresetRow(QWidget):
-    """Shows the presets of the settings and asks for what is to become of them.
+    """Shows the presets of the settings and emits the user's choices.
 
     Signals:
-        used: (name) its system prompt and sampling are wanted.
-        saved: (name) what is set now is to be kept under this name, in place of one that has it.
-        deleted: (name) it is not wanted any longer.
-        tied: (name or empty) it, or none, is to be used whenever the target that is chosen now is chosen again.
-        grown: it has another height.
+        used: (name) apply its system prompt and sampling.
+        saved: (name) save the current values under this name, replacing any preset that has it.
+        deleted: (name) delete it.
+        tied: (name or empty) apply it, or none, whenever the current target is chosen.
+        grown: its height has changed.
     """
 
     used = Signal(str)
@@ -74,7 +74,7 @@ class PresetRow(QWidget):
         self.naming.hide()
 
     def show_settings(self, settings: Settings) -> None:
-        """Lists the presets; the one that is in force is chosen."""
+        """Lists the presets and selects the active one."""
         self._settings = settings
         blocker = QSignalBlocker(self.box)
         self.box.clear()
@@ -111,7 +111,7 @@ class PresetRow(QWidget):
             self.menu.addAction(f"Stop using “{tied.name}” for {target_title(settings.target)}", partial(self.tied.emit, ""))
 
     def ask_for_name(self) -> None:
-        """Opens the field for the name."""
+        """Opens the field for a name."""
         self.naming.show()
         self.grown.emit()
         self.name.clear()
@@ -119,7 +119,7 @@ class PresetRow(QWidget):
 
     @Slot(str)
     def _show_save(self, name: str) -> None:
-        """Says beforehand that another preset would be lost."""
+        """Labels the button "Replace" if a preset of this name exists."""
         taken = any(preset.name == name.strip() for preset in self._settings.presets)
         self.save.setText("Replace" if taken else "Save")
 

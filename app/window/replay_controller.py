@@ -1,4 +1,4 @@
-"""Opening a trace in the window, from the menu, by dropping its file or from the command line, and running its replay."""
+"""Opens traces (from the menu, by drop, or from the command line) and runs their replay."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REPLAY_NOTE = "Replay: its own settings are shown above its text. The settings h
 
 
 class Host(Protocol):
-    """What of the window a replay needs."""
+    """The parts of the window that a replay uses."""
 
     chat: Chat
     session: Session
@@ -46,18 +46,18 @@ class Host(Protocol):
     pages: Pages
 
     def show_replayed(self) -> None:
-        """Brings every view to the session: the replay has moved, begun or ended."""
+        """Updates every view after the replay has moved, started or ended."""
 
 
 class ReplayController(QObject):
-    """Shows traces in a window's own views, and the conversation again afterwards.
+    """Shows traces in the window's own views, and restores the conversation afterwards.
 
-    A trace opens before its first round, paused, and says so. Nothing moves until Play is asked for.
+    A trace opens paused before its first round, with a note that says so. Nothing moves until the user presses Play.
 
     Attributes:
-        bar: the controls, shown in place of the message field while a replay is.
-        player, replay: of the trace that is shown, None without one.
-        clock: seconds from anywhere; other in tests.
+        bar: the controls, shown in place of the message field during a replay.
+        player, replay: of the shown trace, None without one.
+        clock: monotonic clock in seconds; replaced in tests.
     """
 
     def __init__(self, window: Host, parent: QWidget) -> None:
@@ -79,15 +79,15 @@ class ReplayController(QObject):
         self.bar.left.connect(self.leave)
 
     def watch(self) -> None:
-        """From now on the window and its views hand over the keys of a replay."""
+        """Installs the event filter that receives the replay keys from the window and its views."""
         window = self._window
         for target in (self._parent, window.composer.edit.viewport(), window.transcript):
             target.installEventFilter(self)
 
-    # Opening
+    # Opening.
 
     def ask(self) -> None:
-        """Lets the user choose a trace."""
+        """Asks the user for a trace."""
         folder = traces_folder()
         start = str(folder) if folder.is_dir() else ""
         chosen, _ = QFileDialog.getOpenFileName(self._parent, "Open a trace", start, TRACE_KINDS)
@@ -95,7 +95,7 @@ class ReplayController(QObject):
             self.open(Path(chosen))
 
     def open(self, path: Path) -> None:
-        """Shows a trace, or says why that cannot be."""
+        """Shows a trace, or reports why it cannot be shown."""
         if self._window.session.running is not None:
             answering = self._window.session
             self._window.banner.show_message(
@@ -136,7 +136,7 @@ class ReplayController(QObject):
 
     @Slot()
     def leave(self) -> None:
-        """Back to the conversation as it was; a window that was opened for a trace loads its models now."""
+        """Returns to the conversation as it was. A window opened for a trace loads its models now."""
         if self.replay is None:
             return
         window = self._window
@@ -144,7 +144,7 @@ class ReplayController(QObject):
         self.player = self.replay = None
         window.cursor_place.forget()
         window.session.leave_replay()
-        window.show_replayed()  # before anything is laid out anew: no view may hold turns that the session has not
+        window.show_replayed()  # before any new layout: no view may hold turns that the session lacks
         self.bar.hide()
         window.banner.hide()
         window.composer.show()
@@ -154,11 +154,11 @@ class ReplayController(QObject):
             window.chat.load_models()
             window.show_replayed()
 
-    # Playing
+    # Playing.
 
     @Slot()
     def toggle(self) -> None:
-        """Plays, or pauses."""
+        """Toggles between playing and paused."""
         if self.player is None:
             return
         if self.player.playing:
@@ -175,7 +175,7 @@ class ReplayController(QObject):
 
     @Slot(int)
     def step(self, rounds: int) -> None:
-        """Shows so many rounds more or fewer, and stays there."""
+        """Moves by a number of rounds, possibly negative, and pauses."""
         if self.player is not None:
             self._pause()
             self.player.step(rounds)
@@ -184,14 +184,14 @@ class ReplayController(QObject):
 
     @Slot(int)
     def go(self, shown: int) -> None:
-        """Shows so many rounds; a replay that plays goes on from there."""
+        """Moves to a number of shown rounds; a playing replay continues from there."""
         if self.player is not None:
             self.player.go(shown)
             self._show()
 
     @Slot()
     def tick(self) -> None:
-        """Shows what is due by now."""
+        """Shows the rounds that are due."""
         if self.player is None:
             return
         now = self.clock()
@@ -203,7 +203,7 @@ class ReplayController(QObject):
             self._show()
 
     def stop(self) -> None:
-        """No more ticks: the window is closing."""
+        """Stops the timer: the window is closing."""
         self._timer.stop()
         gc.unfreeze()
 
@@ -224,7 +224,7 @@ class ReplayController(QObject):
             self.bar.show_player(self.player)
 
     def _show(self) -> None:
-        """Every view to the player's place."""
+        """Updates every view to the player's position."""
         if self.player is None or self.replay is None:
             return
         with without_collecting():
@@ -234,11 +234,11 @@ class ReplayController(QObject):
             self._window.show_replayed()
 
     def _announce(self, words: str) -> None:
-        """Says it to a screen reader."""
+        """Announces words to a screen reader."""
         if QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.bar, words))
 
-    # Qt
+    # Qt events.
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent) and self.replay is not None:
@@ -248,6 +248,6 @@ class ReplayController(QObject):
 
 
 def dropped_trace(data: QMimeData) -> Path | None:
-    """The trace among what is dragged; None unless it is one local file that is called like a trace."""
+    """Returns the dragged trace; None unless it is one local file named like a trace."""
     paths = local_files(data)
     return paths[0] if len(paths) == 1 and paths[0].name.lower().endswith((ENDING, ENDING + PACKED)) else None

@@ -1,4 +1,4 @@
-"""What each rule was to accept at the same positions, in sight while rules are switched: a bar for each, and what they say."""
+"""Bars in the header that compare how much each rule is expected to accept at the same positions, with their explanation."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ MARKS = (
 )
 WHISKERS = "Whiskers: 95% intervals."
 SHOWN_RULES: tuple[Rule, ...] = (*EXPECTED_RULES, "block")
-"""The rules that have a row, in order."""
+"""The rules that have a bar, in order."""
 REGENERATE = "Regenerate"
 AGAIN = "Answers the prompt again with the settings above and the same seed. The answer that is there stays beside the new one."
 EXPECTED_OF = "Share of proposals that each rule is expected to accept"
 
 LOW = 520
-"""Height of a window below which the rule is explained by the tooltips of its buttons alone."""
+"""Window height in pixels below which only the tooltips of the buttons explain the rule."""
 LOWEST = 480, 28
-"""Height of a window in pixels, and in lines of text, below which the bars take one row: conversation and message field need
-theirs."""
+"""Window height in pixels, and in lines of text, below which the bars take one row, so that the conversation and the message
+field have room."""
 ROW = 900
-"""Width of a window at normal text scale from which there is room for words behind bars in one row, and for longer bars."""
+"""Window width in pixels at text scale 1, from which bars in one row are longer and have words beside them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleBar:
-    """One rule's bar; shares from 0 to 1.
+    """The bar of one rule; shares are from 0 to 1.
 
     Attributes:
-        expected: None before there is anything to show, and for block.
-        happened: what was accepted, of the rule in force; None for the others.
-        gap: the difference from the rule in force, with its interval; None for that rule itself.
-        in_force: whether the shown answer is under this rule.
+        expected: the expected share; None before there is data, and for block.
+        happened: the accepted share, for the rule in use; None for the others.
+        gap: the difference from the rule in use, with its interval; None for that rule itself.
+        in_force: whether the shown answer uses this rule.
     """
 
     rule: Rule
@@ -73,11 +73,11 @@ class RuleBar:
 
 @dataclass(frozen=True, slots=True)
 class RuleBars:
-    """The bars and their words.
+    """The bars and their texts.
 
     Attributes:
-        about: what they count. told: what they say, or why there is nothing to see. words: all of it in full.
-        remedy: what a button offers, "" without one; `REGENERATE` where settings wait for the next answer.
+        about: what is counted. told: the finding, or why there is no data. words: the full text.
+        remedy: label of a button, "" for none; `REGENERATE` if changed settings apply only to the next answer.
     """
 
     bars: tuple[RuleBar, ...] = field(default_factory=lambda: tuple(RuleBar(rule) for rule in SHOWN_RULES))
@@ -89,7 +89,7 @@ class RuleBars:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The settings of the header under which an answer is given."""
+    """The settings of the header that an answer was given under."""
 
     rule: Rule
     drafter: str
@@ -98,9 +98,9 @@ class Conditions:
 
 
 def conditions(session: Session, settings: Settings) -> Conditions:
-    """The conditions that the strip describes: those of the newest answer, or before there is one the settings.
+    """Returns the conditions that the bars describe: those of the newest answer, or of the settings before there is one.
 
-    An answer under way follows rule, drafter and gamma, but keeps its temperature. One that is done keeps all of them.
+    A running answer follows changes of rule, drafter and gamma, but keeps its temperature. A finished one keeps them all.
     """
     answer = session.answer
     temperature = settings.temperature if answer is None else answer.options.temperature
@@ -119,7 +119,7 @@ def _next_conditions(settings: Settings) -> Conditions:
 
 
 def waiting_words(session: Session, settings: Settings) -> str:
-    """Which settings of the header apply to the next answer only, since the newest one was given under others; "" for none."""
+    """Returns which settings of the header apply only to the next answer, since the newest one used others; "" for none."""
     given, wanted = conditions(session, settings), _next_conditions(settings)
     if session.running is not None or session.read_only or given == wanted:
         return ""
@@ -135,7 +135,7 @@ def waiting_words(session: Session, settings: Settings) -> str:
 
 
 def rule_bars(session: Session, settings: Settings) -> RuleBars:
-    """What the newest answer says of the rules; before there is one, what will be seen here."""
+    """Returns what the newest answer shows about the rules; before there is one, what will be shown here."""
     shown, waiting = _rule_bars(session, settings), waiting_words(session, settings)
     if not waiting:
         return shown
@@ -193,11 +193,11 @@ def _nothing_yet(session: Session, settings: Settings) -> RuleBars:
 
 
 class RuleBarsView(QWidget):
-    """Paints the bars on scales from 0 to 1, below each other or, `flat`, side by side in one row; as large with nothing to show
-    as with everything.
+    """Paints the bars on scales from 0 to 1: one below the other or, if `flat`, side by side in one row. Its size does not depend
+    on the data.
 
     Attributes:
-        flat: whether they stand in one row. tight: whether that row has the width of the narrowest windows only.
+        flat: whether the bars are in one row. tight: whether that row must fit the narrowest windows.
     """
 
     def __init__(self) -> None:
@@ -210,20 +210,20 @@ class RuleBarsView(QWidget):
         self._measure()
 
     def show_bars(self, bars: tuple[RuleBar, ...]) -> None:
-        """Repaints if anything has changed."""
+        """Shows the bars and repaints if they have changed."""
         if bars != self.bars:
             self.bars = bars
             self.update()
 
     def set_flat(self, flat: bool, tight: bool) -> None:
-        """Puts the bars in one row, or below each other."""
+        """Arranges the bars in one row, or one below the other."""
         if (flat, tight) != (self.flat, self.tight):
             self.flat, self.tight = flat, tight
             self.setFixedSize(self.sizeHint())
             self.update()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Takes the theme's colours, and the size that the text scale asks for."""
+        """Applies the theme and resizes to the text scale."""
         self._theme, self._scale = theme, scale
         self.setFont(themes.body_font(scale, 12))
         self._measure()
@@ -243,7 +243,7 @@ class RuleBarsView(QWidget):
         return round(self._line + (6 if self.flat else 3) * self._scale)
 
     def track(self, index: int) -> QRectF:
-        """Where the bar at this index lies, from 0 at the left end to 1 at the right, in pixels."""
+        """Returns the rectangle in pixels of the bar at an index; its left edge is 0 and its right edge 1."""
         gap = 9 * self._scale
         if not self.flat:
             return QRectF(max(self._names) + gap, index * self._row, round(170 * self._scale), self._row)
@@ -253,7 +253,7 @@ class RuleBarsView(QWidget):
 
     @property
     def _value(self) -> float:
-        """Pixels that a value takes, the gap before it included."""
+        """Width of a value in pixels, including the gap before it."""
         return 8 * self._scale + self._digits + 2
 
     def sizeHint(self) -> QSize:
@@ -306,7 +306,7 @@ class RuleBarsView(QWidget):
     def _paint_happened(self, painter: QPainter, room: QRectF, happened: float) -> None:
         x, middle = room.left() + happened * room.width(), room.center().y()
         high, half = room.height() / 2 - self._scale, 3.5 * self._scale
-        for colour, width in ((self._theme.panel, 4), (self._theme.text, 2)):  # stands out against the bar
+        for colour, width in ((self._theme.panel, 4), (self._theme.text, 2)):  # the outline separates it from the bar
             painter.setPen(QPen(QColor(colour), width * self._scale, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
             painter.drawLine(QPointF(x, middle - high), QPointF(x, middle + high))
         painter.setPen(Qt.PenStyle.NoPen)
@@ -316,16 +316,18 @@ class RuleBarsView(QWidget):
 
 
 class RuleStrip(QWidget):
-    """The bars, and beside them (below them in a narrow window) what the rule does and what the bars say.
+    """The bars, and beside them (below in a narrow window) the note on the rule and the explanation of the bars.
 
     Signals:
-        remedy_wanted: the button was pressed that offers to show the rules apart, or to answer again.
+        remedy_wanted: the button was pressed that offers to show the rules apart, or to regenerate.
     """
 
     remedy_wanted = Signal()
 
     def __init__(self, note: QWidget) -> None:
-        """`note`: what the rule in force does, a widget that the caller fills."""
+        """Args:
+        note: the widget, filled by the caller, that explains the current rule.
+        """
         super().__init__()
         self._note = note
         self._has_room = True
@@ -346,7 +348,7 @@ class RuleStrip(QWidget):
         self.row.addLayout(column, 1)
 
     def show_rules(self, shown: RuleBars) -> None:
-        """Brings bars and words to a state."""
+        """Updates bars and texts."""
         self.bars.show_bars(shown.bars)
         if self.about.text() != shown.about:
             self.about.setText(shown.about)
@@ -364,22 +366,22 @@ class RuleStrip(QWidget):
         self.remedy.setVisible(self._has_room and bool(shown.remedy))
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Sizes bars and words to the text scale."""
+        """Sizes bars and texts to the text scale."""
         self.bars.set_look(theme, scale)
         self.row.setSpacing(round(18 * scale))
         height = round(QFontMetricsF(themes.body_font(scale, 12)).height())
         self.about.setFixedHeight(height)
-        self.told.setFixedHeight(height + round(6 * scale))  # as tall as the button that may stand beside it
+        self.told.setFixedHeight(height + round(6 * scale))  # as tall as the button beside it
         self.remedy.setFixedHeight(height + round(6 * scale))
 
     def beside_bars(self, width: int) -> int:
-        """What a strip of this width leaves for its words."""
+        """Returns the width that a strip of a given width leaves for text."""
         beside = self.row.direction() == QBoxLayout.Direction.LeftToRight
         return width - self.bars.width() - self.row.spacing() if beside else width
 
     def set_room(self, width: int, height: int, scale: float) -> None:
-        """In a narrow window the words stand below the bars; in the lowest ones the bars stand in one row. What then has no place
-        is in the tooltip."""
+        """Places the text below the bars in a narrow window, and the bars in one row in a very low one. Text without room is in
+        the tooltip."""
         flat = height < max(LOWEST[0], LOWEST[1] * QFontMetrics(themes.body_font(scale)).lineSpacing())
         beside = width >= (ROW if flat else 560) * scale
         self.row.setDirection(QBoxLayout.Direction.LeftToRight if beside or flat else QBoxLayout.Direction.TopToBottom)

@@ -1,4 +1,4 @@
-"""The popover with what is set once and then left alone: filters, limits, stop sequences, system prompt."""
+"""The popover with the settings that are rarely changed: filters, limits, stop sequences, system prompt."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NO_SWITCH = "The chat template of this model has no switch for thinking."
 
 
 class SamplingPopover(QFrame):
-    """Floats below its button; everything in it takes effect with the next answer.
+    """Floats below its button; all changes apply from the next answer on.
 
     Signals:
         changed: (name of the setting, its new value).
-        reset: (new value of each setting by name) all go back to their defaults.
-        closed: it went away.
+        reset: (new value of each setting by name) all are reset to their defaults.
+        closed: the popover was closed.
     """
 
     changed = Signal(str, object)
@@ -62,7 +62,7 @@ class SamplingPopover(QFrame):
         in_column(self.area, foot, spacing=14, margins=(18, 16, 18, 14), parent=self)
 
     def show_settings(self, settings: Settings) -> None:
-        """Brings the fields to the settings, without reporting a change."""
+        """Updates the fields to the settings, without emitting changes."""
         self._settings = settings
         self.presets.show_settings(settings)
         self._show_recommended()
@@ -70,7 +70,7 @@ class SamplingPopover(QFrame):
             field.show(getattr(settings, name))
 
     def show_model(self, model: ModelInfo | None) -> None:
-        """Leaves out what the loaded model has no use for, and says so."""
+        """Disables the settings that the loaded model does not support, and explains it."""
         box, words = self.fields["thinking"].widget, BY_NAME["thinking"].words
         self._sampling = () if model is None or model.sampling is None else model.sampling
         self._knows_model = model is not None
@@ -81,7 +81,7 @@ class SamplingPopover(QFrame):
         box.setAccessibleDescription(words if switches else NO_SWITCH)
 
     def _show_recommended(self) -> None:
-        """What the publisher of the model recommends, on the button that sets it."""
+        """Shows the publisher's recommended sampling on the button that applies it."""
         told = [
             f"{BY_NAME[name].title.lower()}{f' {value:g}' if isinstance(value, (int, float)) else ''}"
             for name, value in self._sampling
@@ -125,14 +125,14 @@ class SamplingPopover(QFrame):
         self._fit(self.screen().availableGeometry().height() - 16)
 
     def _fit(self, most: int) -> None:
-        """As high as all fields, but no higher than that; then they scroll."""
+        """Sets the height to that of all fields, up to a maximum; beyond it they scroll."""
         for child in self.body.findChildren(QWidget):
             child.ensurePolished()
         _measure_anew(self.presets)
-        _measure_anew(self.body)  # it has measured the fields before they had their heights
+        _measure_anew(self.body)  # its cached size is from before the fields had their heights
         whole = self.body.sizeHint()
         self.area.setFixedHeight(whole.height())
-        _measure_anew(self)  # and keeps the popover as large as it was with larger text
+        _measure_anew(self)  # else the popover keeps the size that it had with larger text
         over = self.sizeHint().height() - most
         if over > 0:
             self.area.setFixedHeight(max(1, whole.height() - over))

@@ -1,4 +1,4 @@
-"""The fields in which settings are set, made from the table of settings: the same in the settings window and the popover."""
+"""Creates the controls for settings from the table of settings, for the settings window and the popover."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from app.session.setting_table import Choice, Described, GammaNumber, Number, Se
 
 Changed = Callable[[str, object], object]
 SHORTEST = 22
-"""Letters of a choice that are always shown; where there is room, all are."""
+"""Minimum width of a choice in letters; it grows if there is room."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingField:
-    """A control for one setting. `show` brings it to a value without reporting a change."""
+    """A control for one setting. `show` sets its value without emitting a change."""
 
     widget: QWidget
     show: Callable[[Any], None]
 
 
 def make_field(setting: Described, changed: Changed) -> SettingField:
-    """The control for a setting, with its name and help for everybody. `changed` gets the setting's name and its new value."""
+    """Returns the control for a setting, with its title, description and tooltip. `changed` gets the setting's name and its new
+    value."""
     field = _made(setting, changed)
     field.widget.setAccessibleName(setting.title)
     field.widget.setAccessibleDescription(setting.about)
@@ -56,7 +57,7 @@ def _made(setting: Described, changed: Changed) -> SettingField:
 
 def _silently(widget: QWidget, show: Callable[[Any], None]) -> Callable[[Any], None]:
     def shown(value: Any) -> None:
-        """Shows a value; whoever listens to changes of the widget hears nothing."""
+        """Shows a value without emitting the widget's signals."""
         blocker = QSignalBlocker(widget)
         show(value)
         del blocker
@@ -75,12 +76,12 @@ def _switch(changed: Callable[[bool], object]) -> SettingField:
     switch.setCheckable(True)
 
     def show(on: bool) -> None:
-        """Checked or not, and the same in words."""
+        """Sets the checked state and its label."""
         switch.setChecked(on)
         switch.setText("On" if on else "Off")
 
     def clicked(on: bool) -> None:
-        """The user has turned it."""
+        """Handles a click."""
         show(on)
         changed(on)
 
@@ -101,12 +102,12 @@ def _text(form: Text, words: str, changed: Callable[[Any], object]) -> SettingFi
     edit.setProperty("lines", form.lines)
 
     def value() -> object:
-        """What is written, as the setting has it: line ends within an entry of a list are written as \\n."""
+        """Returns the text as a setting value: in a list, \\n stands for a line break within an entry."""
         text = edit.toPlainText()
         return tuple(line.replace("\\n", "\n") for line in text.split("\n") if line) if form.listed else text
 
     def show(wanted: Any) -> None:
-        """Leaves the field alone while it says the same: the text cursor stays."""
+        """Sets the text only if it differs, to keep the text cursor."""
         if value() != wanted:
             edit.setPlainText("\n".join(text.replace("\n", "\\n") for text in wanted) if form.listed else wanted)
 
@@ -115,6 +116,6 @@ def _text(form: Text, words: str, changed: Callable[[Any], object]) -> SettingFi
 
 
 def fit_lines(edit: QPlainTextEdit) -> None:
-    """Gives a text as much height as its setting has lines."""
+    """Sets the height of a text field to the number of lines of its setting."""
     edit.ensurePolished()
     edit.setFixedHeight(edit.fontMetrics().lineSpacing() * int(edit.property("lines")) + 16)

@@ -1,4 +1,4 @@
-"""The settings window: every setting of the table with its help, found by words, set back one by one or all together."""
+"""The settings window: every setting of the table with its description, a search, and resets of one or all."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from engine.files.paths import data_folder
 
 SIZE, LEAST = QSize(680, 640), QSize(320, 240)
 LETTERS = 76
-"""Width in letters below which controls stand below their words."""
+"""Width in letters below which controls are placed below their descriptions."""
 
 
 class SettingRow(QWidget):
-    """One setting: title and help at the left, its control and the button that sets it back at the right."""
+    """One setting: title and description at the left, its control and the reset button at the right."""
 
     def __init__(self, setting: Described, changed: Callable[[str, object], object], reset: Callable[[str], object]) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class SettingRow(QWidget):
         self.stack(False)
 
     def stack(self, stacked: bool) -> None:
-        """Has the control below the words, for want of room beside them; a text always is."""
+        """Places the control below the description in a narrow window; a text field always is."""
         if stacked == self._stacked:
             return
         self._stacked = stacked
@@ -68,7 +68,7 @@ class SettingRow(QWidget):
             grid.addWidget(self.reset, 0, 2, 2, 1, middle)
 
     def show_value(self, value: object, usual: object, undoes: bool) -> None:
-        """Brings the control to a value; one that is not the usual can be set back to it, and that can be undone if `undoes`."""
+        """Shows a value. The button resets a value that differs from the default or, if `undoes`, undoes that reset."""
         self.field.show(value)
         self.reset.setVisible(undoes or value != usual)
         self.reset.setText("Undo" if undoes else "Reset")
@@ -78,10 +78,10 @@ class SettingRow(QWidget):
 
 
 class SettingsWindow(QDialog):
-    """Shows every setting and asks for other ones, which apply at once.
+    """Shows every setting and emits changes, which apply at once.
 
     Args:
-        settings: those in force.
+        settings: returns the current settings.
 
     Signals:
         changed: (name of the setting, its new value).
@@ -96,7 +96,7 @@ class SettingsWindow(QDialog):
         self._settings = settings
         self._before: dict[str, object] = {}
         self._texts: dict[str, object] = {}
-        """Those that were set back one by one, as long as nothing else is written in their place."""
+        """The old values of texts that were reset one by one, until another text is entered."""
         self.search = named(
             QLineEdit(placeholderText="Search settings", clearButtonEnabled=True),
             "settingsSearch",
@@ -130,7 +130,7 @@ class SettingsWindow(QDialog):
         return wrapping(8, self.data, self.logs, self.all, self.leave)
 
     def show_settings(self) -> None:
-        """Brings every control to the settings in force, without reporting a change."""
+        """Updates every control to the current settings, without emitting changes."""
         settings = self._settings()
         for name, row in self.rows.items():
             value, usual = getattr(settings, name), settings.default(name)
@@ -146,7 +146,7 @@ class SettingsWindow(QDialog):
         self.changed.emit(name, value)
 
     def reset(self, name: str) -> None:
-        """Sets one setting back, or a text to what it was before that."""
+        """Resets one setting to its default, or undoes the reset of a text."""
         row, settings = self.rows[name], self._settings()
         wanted = self._texts.pop(name, settings.default(name))
         if isinstance(row.setting.form, Text) and wanted == settings.default(name):
@@ -155,7 +155,7 @@ class SettingsWindow(QDialog):
         (row.field.widget if row.reset.isHidden() else row.reset).setFocus()
 
     def _reset_all(self) -> None:
-        """Sets all back, or what they were before that."""
+        """Resets all settings, or undoes that."""
         settings = self._settings()
         wanted = self._before or {name: settings.default(name) for name in self.rows}
         self._before = {} if self._before else {name: getattr(settings, name) for name in self.rows}
@@ -200,7 +200,7 @@ class SettingsWindow(QDialog):
 
 
 def _open(folder: Callable[[], Path]) -> None:
-    """Shows a folder in the desktop's file manager; it is made if it is not there yet."""
+    """Opens a folder in the desktop's file manager, creating it if needed."""
     place = folder()
     place.mkdir(parents=True, exist_ok=True)
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(place)))

@@ -1,4 +1,4 @@
-"""The line at the bottom: what is going on, and how many ghosts the text shows."""
+"""The status bar: the current activity, and the button that selects which ghosts the text shows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.wording import amount, seconds
 
 
 class StatusStrip(QWidget):
-    """Words about the session; `show_session` brings them up to date."""
+    """Shows the state of the session; `show_session` updates it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class StatusStrip(QWidget):
         in_row((self.line, 1), self.ghosts, spacing=18, margins=(16, 3, 12, 3), parent=self)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles the button that shows ghosts."""
+        """Restyles the ghosts button."""
         self._theme = theme
         self.ghosts.setIconSize(QSize(round(16 * scale), round(16 * scale)))
         self.show_ghosts(self._shown)
@@ -41,7 +41,7 @@ class StatusStrip(QWidget):
         self.ghosts.setMinimumWidth(widest + round(40 * scale))  # so that a press moves nothing
 
     def show_ghosts(self, shown: Ghosts) -> None:
-        """Brings the ghosts button to the setting; its label says the state, its tooltip what that means and what comes next."""
+        """Updates the ghosts button: the label gives the state, the tooltip explains it and names the next state."""
         self._shown = shown
         after = GHOST_STEPS[(GHOST_STEPS.index(shown) + 1) % len(GHOST_STEPS)]
         self.ghosts.setText(_ghosts_label(shown))
@@ -51,7 +51,7 @@ class StatusStrip(QWidget):
         self.ghosts.setIcon(themes.icon("ghosts-hidden" if shown == "none" else "ghosts", self._theme.dim))
 
     def show_session(self, session: Session, instead: str = "") -> None:
-        """The state of the session, or of what is shown instead of it."""
+        """Shows the state of the session, or `instead`."""
         text = instead or phase_text(session)
         if text != self.line.text():
             self.line.setText(text)
@@ -63,7 +63,7 @@ def _ghosts_label(shown: Ghosts) -> str:
 
 
 def phase_text(session: Session) -> str:
-    """Which phase the session is in, with its progress."""
+    """Returns the phase of the session, with its progress."""
     if session.replaying:
         return session.replay_words
     if session.read_only:
@@ -99,7 +99,7 @@ def phase_text(session: Session) -> str:
 
 
 def _machines(session: Session) -> str:
-    """On how many machines the target is, where that is more than one; behind other words."""
+    """Returns a suffix with the number of machines of the target, if there are several."""
     return f", target on {session.machines} machines" if session.machines > 1 else ""
 
 
@@ -114,7 +114,7 @@ def _loading_text(session: Session) -> str:
     elif drafter_kind(session.loading).fits == "builtin":
         name = f"the {name.lower()}"
     share = f", {100 * session.load_fraction:.0f}%" if session.load_fraction is not None else ""
-    if session.load_step.startswith("downloading"):  # it says what
+    if session.load_step.startswith("downloading"):  # it names the file
         return f"D{session.load_step[1:]}{share}"
     step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
     return f"Loading {name}{step}{share}"

@@ -1,4 +1,4 @@
-"""A short tour: a card that goes from one part of the window to the next and says what it is for. It can be left at any time."""
+"""A short tour: a card that moves from one part of the window to the next and explains it. It can be left at any time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ WIDTH, GAP, EDGE = 380, 14, 10
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One part of the window.
+    """One stop of the tour.
 
     Attributes:
-        place: the widget it is about; None while it is not shown, then the stop is left out.
-        marks: whether the marks of tokens are shown in the card.
+        place: returns the widget it explains; None if it is not shown, then the stop is skipped.
+        marks: whether the card shows the legend of token marks.
     """
 
     title: str
@@ -39,7 +39,7 @@ class Stop:
 
 
 class Host(Protocol):
-    """What of the window there is to point at."""
+    """The parts of the window that the tour points at."""
 
     composer: Composer
     header: Header
@@ -49,7 +49,7 @@ class Host(Protocol):
 
 
 def stops_of(window: Host) -> tuple[Stop, ...]:
-    """The lens early: it is what Draftlight has and others have not."""
+    """Returns the stops. The lens comes early: it is what sets Draftlight apart."""
     return (
         Stop(
             "Ask something",
@@ -95,7 +95,7 @@ def _if_shown(widget: QWidget) -> QWidget | None:
 
 
 class Outline(QWidget):
-    """Frames what a stop is about; the mouse goes through it."""
+    """Draws a frame around the explained widget; transparent to the mouse."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -112,7 +112,7 @@ class Outline(QWidget):
 
 class Tour(QFrame):
     """Signals:
-    ended: the tour is over, or was left.
+    ended: the tour was finished or left.
     """
 
     ended = Signal()
@@ -140,13 +140,13 @@ class Tour(QFrame):
             margins=(18, 14, 18, 14),
             parent=self,
         )
-        self._resized = QTimer(self, singleShot=True, interval=0)  # once the window has laid itself out
+        self._resized = QTimer(self, singleShot=True, interval=0)  # after the window's layout
         self._resized.timeout.connect(self._show_again)
         window.installEventFilter(self)
         self.hide()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Takes colours and the text scale."""
+        """Applies colours and text scale."""
         self.outline.colour = QColor(theme.accent)
         self.legend.set_look(theme, scale)
         self.setFixedWidth(round(WIDTH * scale))
@@ -162,19 +162,19 @@ class Tour(QFrame):
 
     @Slot()
     def go_on(self) -> None:
-        """The next stop; behind the last one the tour ends."""
+        """Shows the next stop; ends the tour after the last."""
         self._at += 1
         self.end() if self._at >= len(self._shown) else self._show()
 
     @Slot()
     def go_back(self) -> None:
-        """The stop before."""
+        """Shows the previous stop."""
         self._at = max(0, self._at - 1)
         self._show()
 
     @Slot()
     def end(self) -> None:
-        """Leaves the tour."""
+        """Ends the tour."""
         self.hide()
         self.outline.hide()
         self.ended.emit()
@@ -196,7 +196,7 @@ class Tour(QFrame):
         layout.activate()
         self.resize(self.width(), layout.totalHeightForWidth(self.width()))
         area = self._window.rect()
-        there = place is not None and place.isVisible()  # it may be gone since: a narrower window, another page
+        there = place is not None and place.isVisible()  # the window may have become narrower or show another page
         if place is not None and there:
             area = QRect(place.mapTo(self._window, QPoint(0, 0)), place.size()).intersected(area)
             self.outline.setGeometry(area.adjusted(-3, -3, 3, 3).intersected(self._window.rect()))
@@ -213,7 +213,8 @@ class Tour(QFrame):
             self._show()
 
     def _corner(self, area: QRect) -> QPoint:
-        """Beside what the stop is about where there is room: below, above, to the left, to the right; else low inside it."""
+        """Returns the card's corner: below, above, left or right of the widget, whichever first has room; else inside it at the
+        bottom."""
         room = self._window.rect().adjusted(EDGE, EDGE, -EDGE, -EDGE)
         size = self.size()
         x = max(room.left(), min(area.center().x() - size.width() // 2, room.right() - size.width()))

@@ -1,4 +1,4 @@
-"""Answers out of the store are read from their traces when they come into view: then the lens works on them as on new ones."""
+"""Reads the traces of stored answers when they come into view, so that the lens works on them as on new answers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from engine.types import Message, Request
 
 
 class TraceReader(QObject):
-    """Reads one trace after the other, on the thread of the chats.
+    """Reads one trace after the other on the keeper's thread.
 
     Signals:
-        taken_in: (answer) its rounds are known now.
+        taken_in: (answer) its rounds are loaded.
         unreadable: (message) its trace cannot be read; the text stays.
     """
 
@@ -30,14 +30,14 @@ class TraceReader(QObject):
 
     def __init__(self, keeper: ChatKeeper, session: Session, wanted: Callable[[], Iterable[Answer]], parent: QObject) -> None:
         """Args:
-        wanted: the answers that are in use, most urgent first.
+        wanted: returns the answers in use, most urgent first.
         """
         super().__init__(parent)
         self._keeper, self._session, self._wanted = keeper, session, wanted
         self._reading: Answer | None = None
 
     def look(self) -> None:
-        """Begins to read the first answer in use whose rounds are not known yet, unless one is being read."""
+        """Starts reading the trace of the first answer in use that needs it, unless one is being read."""
         if self._reading is not None or self._session.replaying:
             return
         answer = next((answer for answer in self._wanted() if answer.unread and answer.trace_path is not None), None)
@@ -71,7 +71,7 @@ class TraceReader(QObject):
 
 
 def _answer_of(_: ChatStore, path: Path) -> tuple[Answer, Request]:
-    """The answer that a trace holds, and what was asked for."""
+    """Returns the answer in a trace, and its request."""
     trace = read(path)
     session = Session()
     replay = Replay(session, trace)

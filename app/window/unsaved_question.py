@@ -1,4 +1,4 @@
-"""Closing the window while something could not be saved is asked about, since it would be lost."""
+"""Asks before the window closes while something could not be saved and would be lost."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from app.look.widgets import Question
 from app.session.chat_keeper import ChatKeeper
 
 SETTLE_SECONDS = 2.0
-"""How long closing waits for what is being saved before it asks."""
+"""Seconds that closing waits for pending writes before it asks."""
 
 
 class UnsavedGuard(QObject):
-    """Keeps a window open while something would be lost, until the user says otherwise."""
+    """Keeps the window open while something would be lost, until the user decides otherwise."""
 
     def __init__(self, keeper: ChatKeeper | None, window: QWidget) -> None:
         super().__init__(window)
@@ -21,7 +21,7 @@ class UnsavedGuard(QObject):
         self._given_up = False
 
     def asks(self) -> bool:
-        """Whether something would be lost; then the user is asked, and the window has to stay."""
+        """Returns whether something would be lost. It then asks the user, and the window has to stay open."""
         keeper = self._keeper
         if keeper is None or self._given_up:
             return False
@@ -46,12 +46,12 @@ class UnsavedGuard(QObject):
         self._close()
 
     def _close(self) -> None:
-        QTimer.singleShot(0, self._window, self._window.close)  # the question is gone by then
+        QTimer.singleShot(0, self._window, self._window.close)  # after the dialog has closed
 
 
 class UnsavedQuestion(Question):
     """Signals:
-    again: the user has made room and wants it tried again. given_up: it is to be closed in any case.
+    again: the user wants a retry. given_up: the user wants to close in any case.
     """
 
     again = Signal()

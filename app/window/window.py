@@ -1,4 +1,4 @@
-"""The window: puts the parts together and brings them to the state of the chat."""
+"""The main window: creates the parts and keeps them in sync with the chat."""
 
 from __future__ import annotations
 
@@ -82,28 +82,28 @@ from engine.types import Event, RoundFinished, RunFailed, RunFinished
 from engine.wording import listed
 
 NARROW = 900
-"""Below this width the panel makes room for the conversation."""
+"""Width at text scale 1 below which the panel is hidden in favour of the conversation."""
 SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
-"""Below these widths the list of chats stands over the conversation when it is opened, without and with the panel."""
+"""Widths at text scale 1 below which the list of chats opens as a drawer over the conversation, without and with the panel."""
 TEXT_PACE = 0.02, 0.033, 0.2
 REST_PACE = 0.015, 0.08, 0.8
-"""While an answer grows: the share of a processor that frames may take, and the least and the most seconds between two; those of
-the text, and those of all that is told about it. Where an answer is computed on every core, they take its time."""
+"""Throttles (share of one core, minimum and maximum seconds between frames) for the text of a growing answer, and for all other
+views of it. If the engine uses every core, painting takes time from it."""
 REPLAY_BAR = 720
-"""Width of the replay bar in pixels at text scale 1, where there is room: its slider needs more than a line of text."""
+"""Width of the replay bar in pixels at text scale 1, if there is room: its slider needs more than a line of text."""
 
 
 class Window(QMainWindow):
-    """Draftlight's window.
+    """The main window.
 
     Args:
-        engine: what loads and decodes; the window closes it.
-        settings: what to start with; `settings_path` is where changes are kept, None keeps them nowhere.
-        note: something to tell the user at once.
-        store: opens the store of chats; None keeps chats nowhere.
+        engine: loads and decodes; the window closes it.
+        settings: the initial settings; `settings_path` is where changes are saved, None saves them nowhere.
+        note: a message to show at once.
+        store: opens the chat store; None stores no chats.
 
     Attributes:
-        cursor_place: what is pointed at, shared by every view.
+        cursor_place: the cursor shared by every view.
         ended_in_time: whether the engine had ended when the window closed.
 
     Signals:
@@ -120,7 +120,7 @@ class Window(QMainWindow):
         note: str = "",
         store: Callable[[], ChatStore] | None = None,
     ) -> None:
-        QApplication.setFont(themes.body_font(settings.text_scale))  # first: a window keeps the face that it began with
+        QApplication.setFont(themes.body_font(settings.text_scale))  # first: a window keeps the font that it started with
         super().__init__()
         self.setObjectName("window")
         self.setWindowTitle("Draftlight")
@@ -141,7 +141,7 @@ class Window(QMainWindow):
         self._build()
         self.commands = window_commands(self, has_menu_bar())
         self.actions_by_id = make_actions(self.commands, self)
-        self.actions_by_id["playAction"].setAutoRepeat(False)  # a key that is held would play and pause in turn
+        self.actions_by_id["playAction"].setAutoRepeat(False)  # else a held key would toggle repeatedly
         self._build_menus()
         self._connect()
         self._apply_look()
@@ -155,15 +155,15 @@ class Window(QMainWindow):
 
     @property
     def settings(self) -> Settings:
-        """What is in force from the next answer on, kept by the chat."""
+        """The settings from the next answer on, which the chat owns."""
         return self.chat.settings
 
     @property
     def ghosts(self) -> Ghosts:
-        """How many ghosts the page that is shown has."""
+        """Which ghosts the shown page shows."""
         return self.settings.ghosts if self.pages.comparing is None else self.settings.compare_ghosts
 
-    # Parts
+    # Parts.
 
     def _build(self) -> None:
         self.header = Header()
@@ -198,7 +198,7 @@ class Window(QMainWindow):
         self.stack = QStackedWidget()
         self.stack.addWidget(self.welcome)
         self.stack.addWidget(self.transcript)
-        self.stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)  # in a low window it gives way first
+        self.stack.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)  # in a low window it shrinks first
         self.column = named(QWidget(), "chatColumn")
         self.column.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.column.installEventFilter(self)
@@ -325,13 +325,13 @@ class Window(QMainWindow):
         for signal, hears in joined:
             signal.connect(hears)
 
-    # Conversation
+    # Conversation.
 
     @Slot(str)
     def send(self, text: str) -> None:
-        """Sends a message, in place of the last prompt if that is being edited."""
+        """Sends a message, as a new version of the prompt that is being edited, if any."""
         edited = self.messages.editing.at
-        if edited is not None or text.strip() == self.composer.text.strip():  # an example leaves what is being written
+        if edited is not None or text.strip() == self.composer.text.strip():  # an example keeps the draft
             self.messages.editing.end()
         self.banner.hide()
         self.transcript.follow()
@@ -347,7 +347,7 @@ class Window(QMainWindow):
 
     @Slot()
     def demonstrate(self) -> None:
-        """Shows the rules side by side, and starts."""
+        """Shows and starts a comparison of two rules."""
         self.pages.open_compare("rejection-gumbel")
         self.pages.start_compare()
 
@@ -357,9 +357,9 @@ class Window(QMainWindow):
             self.banner.show_message("Another window could not be started. Start Draftlight once more instead.")
 
     def open_files(self, paths: Sequence[Path]) -> None:
-        """Takes files that the system wants opened here as if they were dropped on the window; chats are asked about first.
+        """Handles files that the system asks to open, as if they were dropped on the window; importing chats is confirmed first.
 
-        After the chat that is shown at the start, which is still being read then.
+        They are queued behind the last chat, which is still being read at the start.
         """
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.raise_()
@@ -380,22 +380,22 @@ class Window(QMainWindow):
             self.banner.show_message(f"{listed([path.name for path in paths])} cannot be found.")
 
     def take_back(self, undo: Callable[[], None]) -> None:
-        """Undoes what the banner offered to undo."""
+        """Runs the undo function that the banner offered."""
         self.banner.hide()
         undo()
         self._refresh()
 
     @Slot()
     def _opened(self) -> None:
-        """Another conversation: it begins at its end, and nothing of the one before is pinned."""
+        """Shows another conversation, scrolled to its end with nothing pinned."""
         self.messages.editing.move(along=self.chats.restoring)
         self.cursor_place.forget()
-        self._collector.take_in()  # the chat before may be garbage now
+        self._collector.take_in()  # the previous chat may be garbage now
         self.find_bar.hide()
         self.transcript.follow()
 
     def _answers_in_use(self) -> list[Answer]:
-        """Those whose rounds are wanted, most urgent first."""
+        """Returns the answers whose rounds are needed, most urgent first."""
         if self.session.replaying:
             return []
         shown = self.panel.shown.answer
@@ -412,7 +412,7 @@ class Window(QMainWindow):
 
     @Slot(str)
     def _not_kept(self, message: str) -> None:
-        """What could not be written stays in this window, and is tried again and again."""
+        """Reports a failed write. The data stays in this window, and the write is retried."""
         keeper = self.chat.keeper
         if keeper is not None:
             self.banner.show_message(
@@ -426,12 +426,12 @@ class Window(QMainWindow):
 
     @Slot(str)
     def _unsent_not_kept(self, message: str) -> None:
-        """Said quietly; what is written stays in the window."""
+        """Reports discreetly that drafts are not stored; they stay in the window."""
         if self.chat.keeper is not None and not self.chat.keeper.in_trouble:
             self.banner.show_message(f"What you have not sent yet is not saved. {message}", "note")
 
     def new_chat(self) -> None:
-        """An empty conversation. What is written for the one before waits there."""
+        """Starts an empty conversation. The draft of the previous one stays with it."""
         self._close_drawer()
         self.messages.forget()
         self.banner.hide()
@@ -442,8 +442,8 @@ class Window(QMainWindow):
 
     @Slot(str, str)
     def say(self, message: str, tone: str = "error") -> None:
-        """A message, beside it the way to have a model loaded for which there may not be memory enough, to do without other
-        machines, or without a model that cannot be loaded."""
+        """Shows a message, with a button for its remedy: load a model despite too little memory, use this machine alone, or use a
+        model that can be loaded."""
         for banner in self.models.banners:
             banner.show_message(message, tone)
             if self.chat.may_load_anyway(message):
@@ -451,7 +451,7 @@ class Window(QMainWindow):
             elif self.chat.may_leave_machines(message):
                 banner.offer("Use this machine alone", partial(self._change_instead, "split", False))
             elif self.chat.left_without_model(message):
-                built_in = self.settings.target == "builtin"  # chosen again, it is tried again
+                built_in = self.settings.target == "builtin"  # choosing it again retries the load
                 words = "Try again" if built_in else "Use the built-in model"
                 banner.offer(words, partial(self._change_instead, "target", "builtin"))
 
@@ -465,11 +465,11 @@ class Window(QMainWindow):
 
     @Slot(str, object)
     def _wish(self, name: str, value: object) -> None:
-        """Another model or drafter: what was said of the one before no longer matters."""
+        """Hides messages about the previous model or drafter."""
         if name in ("target", "drafter"):
             self.models.hide_messages()
 
-    # From the chat to the views
+    # From the chat to the views.
 
     @Slot(list)
     def _received(self, events: list[Event]) -> None:
@@ -481,12 +481,12 @@ class Window(QMainWindow):
                 self._rest.touch()
                 return
             if self.session.measuring:
-                return  # of the plain run its speed alone is shown, once it is known
+                return  # only the speed of the plain run is shown, once it is known
         self.transcript.viewport().update()
         self._show_note()
         self._refresh()
         if any(isinstance(event, (RunFinished, RunFailed)) for event in events):
-            self.panel.catch_up()  # nothing else comes
+            self.panel.catch_up()  # no further event comes
         self.messages.proceed()
 
     @Slot()
@@ -497,27 +497,28 @@ class Window(QMainWindow):
 
     @Slot()
     def _page_turned(self) -> None:
-        """The conversation and the comparison take turns; each has the keyboard while it is shown."""
+        """Focuses the page that is shown: the conversation or the comparison."""
         if self.pages.comparing is not None and self.tour.isVisible():
-            self.tour.end()  # it speaks of the conversation
+            self.tour.end()  # the tour explains the conversation
         if self.pages.comparing is None:
-            self.sidebar.read()  # comparisons have left traces, whose size stands there
+            self.sidebar.read()  # comparisons write traces, and it shows their size
         if self.pages.comparing is None and self.pages.isVisible():
             (self.replay_controller.bar if self.session.replaying else self.composer.edit).setFocus()
         self._show_settings()
         self._refresh()
 
     def rename_chat(self) -> None:
-        """Asks for another title of the chat that is shown."""
+        """Asks for a new title of the shown chat."""
         self.sidebar.rename_shown()
 
     @Slot()
     def stop(self) -> None:
-        """Stops what is shown: the answer, or the comparison."""
+        """Stops the answer, or the comparison if that is shown."""
         self.chat.stop() if self.pages.comparing is None else self.pages.comparing.stop()
 
     def escape(self) -> None:
-        """Does the first of what `ESCAPE` says; menus, lists and dialogs are windows of their own and close by themselves."""
+        """Does the first applicable action in `ESCAPE`. Menus, lists and dialogs are windows of their own and close by
+        themselves."""
         comparing, chat = self.pages.comparing, self.chat
         if self.tour.isVisible():
             self.tour.end()
@@ -539,19 +540,19 @@ class Window(QMainWindow):
             self.banner.hide()
 
     def _let_go(self) -> bool:
-        """Lets go of a token or round that is pinned, or that keys have gone to; False if there is none."""
+        """Unpins a token or round, or leaves the one that the arrow keys reached; returns False if there is none."""
         cursor, focused = self.cursor_place, QApplication.focusWidget()
         in_panel = focused is not None and self.panel.isAncestorOf(focused)
         if not (self.transcript.pointing.holds or (in_panel and cursor.place is not None)):
             return False
         if self.verdicts.has_focus:
-            self.verdicts.close()  # the keyboard goes back to the token
+            self.verdicts.close()  # the focus returns to the token
         else:
             self.transcript.pointing.let_go()
         return True
 
     def show_replayed(self) -> None:
-        """A replay has moved, begun or ended."""
+        """Updates every view after the replay has moved, started or ended."""
         self.transcript.viewport().update()
         self._show_note()
         self._refresh()
@@ -564,7 +565,7 @@ class Window(QMainWindow):
         self.transcript.sync(only_rounds=True)
 
     def _show_growth(self) -> None:
-        """What changes with every round beside the text."""
+        """Updates what changes with every round, apart from the text."""
         self.panel.touch()
         self.panel.catch_up()
         self.context.look()
@@ -572,7 +573,7 @@ class Window(QMainWindow):
         self.header.strip.show_rules(rule_bars(self.session, self.settings))
 
     def _refresh(self) -> None:
-        """Every view to the session's state."""
+        """Updates every view to the state of the session."""
         session, answer = self.session, self.session.running
         self._text.stop()
         self._rest.stop()
@@ -598,7 +599,7 @@ class Window(QMainWindow):
         may_undo_delete = bool(self.chat.deletions)
         for name, reason in why_not(session, self.pages.comparing, self.panel.shown.turn, may_undo_delete).items():
             show_use(self.actions_by_id[name], reason)
-        self.actions_by_id["undoDeleteAction"].setVisible(may_undo_delete)  # the menu is long enough without
+        self.actions_by_id["undoDeleteAction"].setVisible(may_undo_delete)  # to keep the menu short
         self.banner.check()
         if self.chat.keeper is not None:
             self.reader.look()
@@ -610,7 +611,7 @@ class Window(QMainWindow):
         self._collector.show_state(busy, not session.turns)
 
     def _show_lock(self) -> None:
-        """In place of the message field: that another window has the chat. The keyboard goes along."""
+        """Shows, in place of the message field, that another window has the chat, and moves the focus accordingly."""
         locked = self.session.read_only and not self.session.replaying
         if locked != self.lock.isHidden():
             return
@@ -641,7 +642,7 @@ class Window(QMainWindow):
 
     @Slot(str)
     def announce(self, words: str) -> None:
-        """Says it to a screen reader."""
+        """Announces words to a screen reader."""
         if QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
 
@@ -667,10 +668,10 @@ class Window(QMainWindow):
         instead = REPLAY_NOTE if self.session.replaying else ""
         self.header.show_note(given, self.session.has_distribution(given.drafter), instead)
 
-    # Look
+    # Look.
 
     def set_appearance(self, appearance: Appearance) -> None:
-        """Keeps the choice of theme and applies it at once; "system" follows the desktop."""
+        """Saves the theme and applies it at once; "system" follows the desktop."""
         self.chat.keep(appearance=appearance)
         self._apply_look()
 
@@ -680,7 +681,7 @@ class Window(QMainWindow):
             self._apply_look()
 
     def _apply_look(self) -> None:
-        """Palette first, then the style sheet, then whatever paints itself."""
+        """Applies the palette, then the style sheet, then the look of widgets that paint themselves."""
         themes.tell_platform(self.settings.appearance)
         self._theme = themes.resolve(self.settings.appearance)
         theme, scale = self._theme, self.settings.text_scale
@@ -706,41 +707,41 @@ class Window(QMainWindow):
         ):
             part.set_look(theme, scale)
         self.picture_menu.set_look(theme)
-        lines = QFontMetrics(themes.body_font(scale)).lineSpacing()  # one face's are a fifth taller than another's at one size
+        lines = QFontMetrics(themes.body_font(scale)).lineSpacing()  # line heights of fonts of the same size differ by a fifth
         self.setMinimumSize(at_most_the_screen(self, QSize(max(560, round(440 * scale)), max(460, 25 * lines))))
         self._divide()
         self._make_room()
 
     @Slot()
     def toggle_ghosts(self) -> None:
-        """The next step of showing ghosts: none, rejected, all, and none again."""
+        """Switches to the next step of ghosts: none, rejected, all, and none again."""
         self.set_ghosts(GHOST_STEPS[(GHOST_STEPS.index(self.ghosts) + 1) % len(GHOST_STEPS)])
         self.announce(GHOST_TITLES[self.ghosts])
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
-        """Shows so much of what was proposed and not accepted in the page that is shown, and keeps the choice for it."""
+        """Sets and saves which ghosts the shown page shows."""
         self.set_setting("ghosts" if self.pages.comparing is None else "compare_ghosts", ghosts)
 
     @Slot()
     def toggle_reading(self) -> None:
-        """Shows answers that are done as they read, or token by token, and keeps the choice."""
+        """Toggles and saves the reading view of finished answers."""
         self.chat.keep(reading=not self.settings.reading)
         self.transcript.set_reading(self.settings.reading)
         self.announce("Reading view" if self.settings.reading else "Token view")
 
     @Slot(str)
     def ask_to_open(self, address: str) -> None:
-        """Opens a link of an answer in the browser, if the user says so."""
+        """Opens a link of an answer in the browser, after asking the user."""
         LinkQuestion(address, self).open()
 
     @Slot()
     def toggle_panel(self) -> None:
-        """Keeps the other choice for the side panel, which the window follows as far as its width allows."""
+        """Toggles and saves the side panel, which is shown if the window is wide enough."""
         self.chat.keep(side_panel=not self.settings.side_panel)
 
     @Slot()
     def toggle_sidebar(self) -> None:
-        """Keeps the other choice for the list of chats. In a narrow window, opens or closes it over the conversation instead."""
+        """Toggles and saves the list of chats. In a narrow window it opens or closes as a drawer instead."""
         if self._has_room_for_chats():
             self.chat.keep(sidebar=not self.settings.sidebar)
         elif self.drawer.is_open:
@@ -749,7 +750,7 @@ class Window(QMainWindow):
             self._open_drawer()
 
     def search_chats(self) -> None:
-        """The keyboard goes to the search in all chats."""
+        """Focuses the search in all chats."""
         self.pages.leave_comparison()
         if self._has_room_for_chats():
             self.chat.keep(sidebar=True)
@@ -772,13 +773,13 @@ class Window(QMainWindow):
             self.composer.edit.setFocus()
 
     def find_in_chat(self) -> None:
-        """Opens the bar that finds words in the chat that is shown."""
+        """Opens the search bar for the shown chat."""
         self.pages.leave_comparison()
         self.find_bar.open()
 
     @Slot(int, object)
     def _open_chat(self, number: int, message: int | None) -> None:
-        """Shows a chat, at a message if one is named; an answer that is under way is stopped and kept."""
+        """Shows a chat, scrolled to a message if one is given; a running answer is stopped and kept."""
         self._close_drawer()
         if self.session.replaying:
             self.replay_controller.leave()
@@ -790,13 +791,12 @@ class Window(QMainWindow):
 
     @Slot()
     def _chat_clicked(self) -> None:
-        """Who clicks on a chat goes on writing in it; left in the list, the keyboard would pin it with P and delete it with
-        Backspace."""
+        """Focuses the message field after a click on a chat. In the list, P would pin the chat and Backspace would delete it."""
         if self.sidebar.list.number() is not None:
             self.composer.edit.setFocus(Qt.FocusReason.MouseFocusReason)
 
     def _show_message(self, message: int | None) -> None:
-        """Scrolls to a message of the chat that is shown."""
+        """Scrolls to a message of the shown chat."""
         if message is not None:
             turns = self.session.turns
             at = next((at for at, turn in enumerate(turns) if message in (turn.kept_as, turn.answer.kept_as)), None)
@@ -804,7 +804,7 @@ class Window(QMainWindow):
                 self.transcript.go_to(at, prompt=turns[at].kept_as == message)
 
     def open_page(self, page: PanelPage) -> None:
-        """A page of the panel, with the keyboard on it."""
+        """Shows a page of the panel and focuses it."""
         self.chat.keep(side_panel=True)
         self.panel.go_to(page)
         if self.panel.isHidden():
@@ -838,7 +838,7 @@ class Window(QMainWindow):
         self._apply_look()
 
     def _make_room(self) -> None:
-        """Leaves out what a narrow window has no place for."""
+        """Hides what has no room in a narrow window."""
         width, scale = self.width(), self.settings.text_scale
         self.panel.setVisible(self.settings.side_panel and width >= NARROW * scale)
         has_room = self._has_room_for_chats()
@@ -862,7 +862,7 @@ class Window(QMainWindow):
         wide = self.transcript.column_in(whole, least=REPLAY_BAR)
         self.replay_controller.bar.set_column(wide.left(), wide.width(), whole)
 
-    # Asked for by menus and keys
+    # Requested by menus and shortcuts.
 
     @Slot(str)
     def _delete_preset(self, name: str) -> None:
@@ -872,7 +872,7 @@ class Window(QMainWindow):
 
     @Slot(str, object, object)
     def _offer_settings_back(self, words: str, names: Sequence[str], undo: Callable[[], None]) -> None:
-        """For as long as none of these settings was changed again."""
+        """Offers to undo, as long as none of these settings has changed again."""
         after = {name: getattr(self.settings, name) for name in names}
         self.banner.show_message(
             words, "note", lambda: all(getattr(self.settings, name) == value for name, value in after.items())
@@ -881,7 +881,7 @@ class Window(QMainWindow):
 
     @Slot(str)
     def _open_active(self, kind: str) -> None:
-        """Opens what is to be changed where it is changed."""
+        """Opens the control where an active setting can be changed."""
         if kind == "adapter":
             self.models.choose("target", "library")
         else:
@@ -890,7 +890,7 @@ class Window(QMainWindow):
             at.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def open_palette(self) -> None:
-        """Opens the command palette, with models and chats as soon as they are known."""
+        """Opens the command palette, and adds the chats once they are read."""
         settings = self.settings
         models = dict.fromkeys(("builtin", *settings.recent_models, settings.target))
         entries = [Entry(target_title(name), partial(self.chat.change, "target", name), "Model") for name in models]
@@ -903,7 +903,7 @@ class Window(QMainWindow):
         self.palette_popup.add(opened, [Entry(each.title, partial(self._open_chat, each.id, None), "Chat") for each in chats])
 
     def open_settings(self) -> None:
-        """Opens the window with every setting; it stays open beside this one."""
+        """Opens the settings window; both windows stay usable."""
         if self.settings_window is None:
             self.settings_window = SettingsWindow(lambda: self.chat.usual, self)
             self.settings_window.changed.connect(self.set_setting)
@@ -911,7 +911,7 @@ class Window(QMainWindow):
 
     @Slot(str, object)
     def set_setting(self, name: str, value: Any) -> None:
-        """Puts a setting in force at once, whatever it concerns."""
+        """Applies a setting at once, whatever it concerns."""
         match name:
             case "appearance":
                 self.set_appearance(value)
@@ -936,7 +936,7 @@ class Window(QMainWindow):
 
     @Slot()
     def show_tour(self) -> None:
-        """Goes from one part of the window to the next and says what it is for."""
+        """Starts the tour of the window."""
         self.pages.leave_comparison()
         self.tour.begin()
 
@@ -953,18 +953,18 @@ class Window(QMainWindow):
         ShortcutSheet(self.commands, self).open()
 
     def focus_transcript(self) -> None:
-        """Puts the keyboard on the conversation, where arrow keys go from token to token."""
+        """Focuses the conversation, where arrow keys move from token to token."""
         self.transcript.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def focus_rule(self) -> None:
-        """Puts the keyboard on the button of the rule in force."""
+        """Focuses the button of the current rule."""
         self.header.rule.buttons[self.settings.rule].setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def export(self) -> None:
-        """Writes the conversation where the user says, as data or as a report."""
+        """Exports the conversation as data or as a report to a file that the user chooses."""
         export_answers(self, self.chat, self.banner) if self.pages.comparing is None else self.pages.comparing.export()
 
-    # Qt
+    # Qt events.
 
     def _divide(self) -> None:
         beside = 0 if self.sidebar.isHidden() or self.drawer.is_open else self.sidebar.width()
@@ -979,7 +979,7 @@ class Window(QMainWindow):
         return False
 
     def changeEvent(self, event: QEvent) -> None:
-        """Shows the changes of other windows when the user comes back."""
+        """Loads the changes of other windows when this one becomes active."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow() and self._painted and not self._closed:
             self.chats.look()
@@ -999,15 +999,15 @@ class Window(QMainWindow):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.palette_popup.close()
-        self.options.close()  # a popover that floats would stay where its button was
+        self.options.close()  # else a floating popover would stay where its button was
         self.explainer.popover.close()
         if event.oldSize().width() != event.size().width():
             self._divide()
         self._make_room()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """What nothing else takes: letters begin a message, wherever the keyboard was, and keys of a command that cannot be used
-        now say why."""
+        """Handles keys that no other widget takes: letters start a message, and the shortcut of an unavailable command shows
+        why."""
         command = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier
         letters, edit, comparing = event.text(), self.composer.edit, self.pages.comparing
         keys = QKeySequence(event.keyCombination())
@@ -1023,8 +1023,8 @@ class Window(QMainWindow):
             super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """In stages: remember the place, go quiet, then stop the engine and wait for it, at most a few seconds. What could not
-        be saved is asked about first."""
+        """Saves the geometry, stops all activity, then stops the engine and waits a few seconds at most. Asks first if something
+        could not be saved."""
         if not self._closed and self.unsaved.asks():
             event.ignore()
             return
