@@ -1,5 +1,5 @@
-"""Two to four answers side by side, and many samples of each. `comparison` and `sample_tally` know no Qt.
+"""Comparisons: two to four answers side by side, and many samples of each. `comparison` and `sample_tally` use no Qt.
 
-Does not live here: turns, which the engine takes (`engine.serving.time_sharing`), and opening the page, which is
-`app.window.pages`. A comparison to start from is an entry in `presets.PRESETS`; the menu and the page itself read it there.
+The engine schedules the alternating rounds (`engine.serving.time_sharing`); `app.window.pages` opens the page. Each ready-made
+comparison is an entry in `presets.PRESETS`, which the menu and the page read.
 """

@@ -1,4 +1,4 @@
-"""One column of a comparison: its settings, figures, how its text compares, the text itself and its rounds."""
+"""One column of a comparison: its settings, figures, relation to another text, the text itself and its rounds."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class CompareColumn(QFrame):
     """Shows one column; call `sync` after the comparison has grown.
 
     Attributes:
-        cursor_place: what is pointed at in this column.
+        cursor_place: the cursor of this column.
 
     Signals:
-        removed: the user wants the column gone. edited: a setting was changed.
+        removed: the user removes the column. edited: a setting was changed.
     """
 
     removed = Signal()
@@ -84,7 +84,7 @@ class CompareColumn(QFrame):
         self.verdict = named(
             QLabel(POINT, wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop), "verdictLine", f"Token verdict in column {letter}"
         )
-        self.verdict.setIndent(0)  # else it would begin lower, by which its last line is cut
+        self.verdict.setIndent(0)  # the default indent would cut off the last line
         self.cursor_place.moved.connect(self._show_verdict)
         self.strip = RoundStrip(self.cursor_place)
         self.body = QStackedWidget()
@@ -105,35 +105,35 @@ class CompareColumn(QFrame):
         )
         in_column(top, (self.body, 1), self.verdict, self.strip, parent=self)
 
-    # What is shown
+    # Content.
 
     def show_setup(self, setup: ColumnSetup, own_prompt: bool, names: tuple[str, ...], target: str) -> None:
-        """Brings controls and title to a setup; for `own_prompt`, `names` and `target` see `ColumnControls.show_setup`."""
+        """Sets controls and title to a setup; for `own_prompt`, `names` and `target` see `ColumnControls.show_setup`."""
         self.controls.show_setup(setup, own_prompt, names, target)
         self.show_title(setup.title(target))
 
     @Slot()
     def _show_controls(self) -> None:
-        """Beside an answer the settings fold away, since the title says most of them; a column's own prompt stays in view."""
+        """Folds the settings away beside an answer, since the title repeats most of them. A column's own prompt stays visible."""
         folds = self.run is not None and not self.controls.has_own_prompt
         self.unfold.setVisible(folds)
         self.controls.setVisible(not folds or self.unfold.isChecked())
 
     def show_title(self, words: str) -> None:
-        """Shows the title, whole also in the tooltip and for screen readers."""
+        """Shows the title; tooltip and screen reader get it in full."""
         self.title.setToolTip(plain_tip(words))
         self.title.setAccessibleName(words)
         self.title.setText(words)
 
     def _show_page(self, page: QWidget) -> None:
-        """The text or the samples; only what is shown takes room."""
+        """Shows the text or the samples; the hidden page takes no space."""
         for other in (self.text, self.chart):
             kind = QSizePolicy.Policy.Expanding if other is page else QSizePolicy.Policy.Ignored
             other.setSizePolicy(kind, kind)
         self.body.setCurrentWidget(page)
 
     def show_run(self, run: Column | None) -> None:
-        """The answer of another comparison; None shows that there is none yet."""
+        """Shows the answer of another comparison; None clears the column."""
         self.run = run
         self.unfold.setChecked(False)
         self._show_controls()
@@ -150,7 +150,7 @@ class CompareColumn(QFrame):
         self._show_relation(None, "")
 
     def show_samples(self, tally: SampleTally, wanted: int) -> None:
-        """Samples instead of one answer."""
+        """Shows samples instead of one answer."""
         self.show_run(None)
         self._show_page(self.chart)
         self.strip.hide()
@@ -159,7 +159,7 @@ class CompareColumn(QFrame):
         self.chart.show_tally(tally, wanted)
 
     def sync(self, comparison: Comparison, seconds: float, cells: int) -> None:
-        """Brings everything up to date; `seconds` and `cells` are the range of the strips of all columns."""
+        """Updates everything; `seconds` and `cells` are the common range of the strips of all columns."""
         if self.run is None:
             return
         answer = self.run.answer
@@ -170,7 +170,7 @@ class CompareColumn(QFrame):
         self.strip.set_range(seconds, cells)
         self.strip.touch()
         self._show_figures(figures_of(answer, comparison.speed_up(self.index)))
-        if by_rule:  # the band above the columns says it
+        if by_rule:  # the band above the columns shows it
             return
         relation = comparison.relation(self.index)
         others = comparison.held_against(self.index) if relation is None and answer.tally.rounds else ""
@@ -180,7 +180,7 @@ class CompareColumn(QFrame):
             self._show_relation(*related)
 
     def _kind(self, comparison: Comparison) -> Kind:
-        """How the difference is to be judged that the text shows: the gravest of those this column takes part in."""
+        """Returns the kind of the marked difference: the most serious of those that involve this column."""
         kinds = {
             relation.kind
             for index in range(len(comparison.columns))
@@ -190,7 +190,7 @@ class CompareColumn(QFrame):
         return next((kind for kind in order if kind in kinds), "expected")
 
     def sync_samples(self, largest: int) -> None:
-        """Takes in samples that came; `largest` is the height of the tallest bar of all columns."""
+        """Updates the samples; `largest` is the height of the tallest bar in all columns."""
         self.chart.touch(largest)
         tally = self.chart.tally
         if tally is not None:
@@ -200,7 +200,7 @@ class CompareColumn(QFrame):
 
     @Slot(object)
     def _show_verdict(self, place: Place | None) -> None:
-        """What became of the token that is pointed at in any column, where it stands in this one."""
+        """Shows the verdict on this column's token at the position that the cursor highlights in any column."""
         found = self._verdict_on(place)
         if found is None:
             self.verdict.setText(POINT)
@@ -225,12 +225,12 @@ class CompareColumn(QFrame):
         return max(40, self.verdict.width() - 24)
 
     def _fitting(self, token: str, words: str) -> str:
-        """As many of the words as have room behind the token, to the last one that is whole; the tooltip has all of them."""
+        """Returns the words that fit after the token, cut at a word boundary; the tooltip has all of them."""
         room, bold = QRect(0, 0, self._verdict_width, 10_000), self._bold
         most = self.verdict.fontMetrics().lineSpacing() * self._lines
 
         def fits(words: str) -> bool:
-            """Whether token and words have room; measured a little too wide, as if all were bold."""
+            """Returns whether token and words fit, measured a little too wide, in bold."""
             return bold.boundingRect(room, Qt.TextFlag.TextWordWrap, f"{token} {words}").height() <= most
 
         if fits(words):
@@ -246,13 +246,13 @@ class CompareColumn(QFrame):
 
     @Slot()
     def _announce(self) -> None:
-        """Says the token that was walked to, and what became of it, to a screen reader."""
+        """Announces the token reached by arrow keys, and its verdict, to a screen reader."""
         found = self._verdict_on(self.cursor_place.place)
         if found is not None and QAccessible.isActive():
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.text, found.brief))
 
     def _show_figures(self, figures: list[tuple[str, str]]) -> None:
-        """Pairs of a number and what it is."""
+        """Shows the figures, given as (value, name) pairs."""
         theme = self.theme
         parts = [
             f'<span style="color:{theme.text}; font-weight:600">{value}</span>&nbsp;'
@@ -280,7 +280,7 @@ class CompareColumn(QFrame):
             self.mark.setPixmap(themes.pixmap(drawing, colour, round(15 * self._scale), self.devicePixelRatioF()))
 
     def set_state(self, running: bool, may_remove: bool) -> None:
-        """Locks the settings while an answer is running; `may_remove` is False where so few columns are left that none may go."""
+        """Locks the settings while an answer runs; `may_remove` is False if the minimum of columns is reached."""
         self.controls.set_running(running)
         self.remove.setVisible(may_remove)
         self.remove.setEnabled(not running)
@@ -291,17 +291,17 @@ class CompareColumn(QFrame):
 
     @property
     def _lines(self) -> int:
-        """How many lines of a verdict have room."""
+        """Number of lines for a verdict."""
         return VERDICT_LINES + (self.width() < NARROW * self._scale)
 
     def _make_room(self) -> None:
-        """A narrow column needs more lines for a verdict, a tall one has more room for its rounds."""
+        """Adapts to the size: a narrow column has more lines for a verdict, a tall one a taller round strip."""
         self.verdict.setFixedHeight(QFontMetrics(self.verdict.font()).lineSpacing() * self._lines + 12)
         self._show_verdict(self.cursor_place.place)
         self.strip.set_room(self.height())
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles the parts and writes figures, difference and verdict anew, whose mark-up holds colours."""
+        """Restyles the parts and rewrites figures, relation and verdict, whose mark-up contains colours."""
         self.theme, self._scale = theme, scale
         for button in (self.remove, self.unfold):
             tint(button, theme, scale)
@@ -316,7 +316,7 @@ class CompareColumn(QFrame):
 
 
 def waiting_words(answer: Answer) -> str:
-    """What stands where no text is yet."""
+    """Returns the placeholder while there is no text."""
     if answer.state == "failed":
         return answer.message
     if answer.state == "reading":
@@ -326,7 +326,7 @@ def waiting_words(answer: Answer) -> str:
 
 
 def figures_of(answer: Answer, speed_up: float | None) -> list[tuple[str, str]]:
-    """The figures of an answer as (number, what it is), none before the first round."""
+    """Returns the figures of an answer as (value, name) pairs; none before the first round."""
     summary = answer.tally.summary
     if not summary.rounds:
         return []
@@ -342,7 +342,7 @@ def figures_of(answer: Answer, speed_up: float | None) -> list[tuple[str, str]]:
 
 
 def relation_words(relation: Relation) -> str:
-    """Where two texts part and why, or how far they agree."""
+    """Describes where two texts diverge and why, or how far they agree."""
     if relation.first is None:
         return relation.words
     return f"Differs from {LETTERS[relation.other]} from token {relation.first + 1:,} on. {relation.words}"

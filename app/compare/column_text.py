@@ -1,4 +1,4 @@
-"""The text of one column of a comparison: tokens with their fates, the place where it parts from another, linked scrolling."""
+"""The text of one column of a comparison: tokens with their marks, the position where it diverges, and linked scrolling."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from engine.lens.pieces import Ghosts, Kind
 
 
 class CompareTextInterface(QAccessibleWidget):
-    """A document whose value is the answer in words, without ghosts."""
+    """Exposes the text as a document whose value is the answer without ghosts."""
 
     def __init__(self, text: CompareText) -> None:
         super().__init__(text, QAccessible.Role.Document, text.accessibleName())
 
     def text(self, kind: QAccessible.Text) -> str:
-        """Gives the whole answer as the value; name and description stay those of the widget."""
+        """Returns the whole answer as the value; name and description are those of the widget."""
         thing = self.object()
         if kind == QAccessible.Text.Value and isinstance(thing, CompareText):
             return thing.plain_text()
@@ -52,13 +52,13 @@ class CompareTextInterface(QAccessibleWidget):
 def _factory(_: str, thing: QObject) -> QAccessibleInterface | None:
     if not isinstance(thing, CompareText):
         return None
-    # Qt keeps the interface as long as the widget, but not its Python half: the widget does.
+    # Qt keeps the C++ interface as long as the widget, but not its Python half: the widget holds it.
     thing.accessible = CompareTextInterface(thing)
     return thing.accessible
 
 
 def install() -> None:
-    """Makes the columns readable; once per process."""
+    """Makes the columns accessible to screen readers; call once per process."""
     QAccessible.installFactory(_factory)
 
 
@@ -67,25 +67,25 @@ GUTTER = 12.0
 BELOW = 10.0
 """Pixels below the last line."""
 SHOWN_AT = 0.35
-"""Where in the view a place is put that is brought into sight, as a share of its height."""
+"""Vertical position of a place scrolled into view, as a share of the view's height."""
 
 
 class TextBlock(AnswerBlock):
-    """An answer without the lines above and below it: the column says what they would.
+    """An answer without the lines above and below it, whose content the column shows elsewhere.
 
-    Columns are compared token by token, so their lines are set alike and not as Markdown says.
+    Columns are compared token by token, so the text is not laid out as Markdown.
     """
 
     markdown = False
 
     @property
     def fold(self) -> float:
-        """Height of the line that says how long the model has thought; 0 where it has not."""
+        """Height of the line that says how long the model thought; 0 if it did not."""
         return QFontMetricsF(self.small).height() + 12 if self.answer.has_thought else 0.0
 
     @property
     def line(self) -> float:
-        """Height of the footer line, in pixels: none here."""
+        """Height of the footer line in pixels: none here."""
         return 0.0
 
     @property
@@ -94,7 +94,7 @@ class TextBlock(AnswerBlock):
         return 0.0
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
-        """Paints only the text; `clip` is relative to the block, `selection` the (start, end) offsets that are selected."""
+        """Paints only the text. `clip` is relative to the block; `selection` is the selected (start, end) offsets."""
         if self.shown:
             self._paint_flow(painter, clip, selection)
 
@@ -103,10 +103,10 @@ class CompareText(AnswerView):
     """Shows the answer of one column. Call `sync` after it has grown.
 
     Attributes:
-        following: whether new text keeps the end in view.
+        following: whether the view scrolls along with new text.
 
     Signals:
-        scrolled: the user has scrolled it.
+        scrolled: the user has scrolled.
     """
 
     scrolled = Signal()
@@ -127,10 +127,10 @@ class CompareText(AnswerView):
         )
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
 
-    # What is shown
+    # Content.
 
     def show_run(self, run: Column | None) -> None:
-        """Another column of a comparison, or none yet."""
+        """Shows another column of a comparison; None for none yet."""
         self.run = run
         self.session = Session() if run is None else run.session
         if run is not None:
@@ -139,25 +139,25 @@ class CompareText(AnswerView):
         self.rebuild()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Sets colours and fonts and lays the whole text out again, a little smaller than in the conversation."""
+        """Applies colours and fonts and lays out the text again, a little smaller than in the conversation."""
         self.theme, self.scale = theme, scale
         self._style = Style(theme, themes.reading_font(scale * 14 / 15), themes.mono_font(scale, 12.5), lit=self.lit)
         self.thought.set_look(theme, scale)
         self.rebuild()
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
-        """Shows more or less of what was proposed and not accepted."""
+        """Sets which ghosts are shown."""
         self.ghosts = ghosts
         self.rebuild()
 
     def light(self, kind: Kind | None) -> None:
-        """Lights up the tokens of one kind, shown then in any case, and dims the rest; None ends that."""
+        """Highlights the tokens of one kind, even if they are usually hidden, and dims the rest; None ends that."""
         self.lit = kind
         self._style = replace(self._style, lit=kind)
         self.rebuild()
 
     def set_mark(self, position: int | None, kind: Difference) -> None:
-        """Where the text parts from that of another column, and how that is to be judged."""
+        """Marks the position where the text diverges from another column, with the kind of the difference."""
         mark = None if position is None else (position, kind)
         if mark != self._mark:
             self._mark = mark
@@ -166,13 +166,13 @@ class CompareText(AnswerView):
             self.viewport().update()
 
     def rebuild(self) -> None:
-        """Lays out everything anew, for another width or look."""
+        """Lays out everything again, for another width or style."""
         self._block = None if self.run is None else TextBlock(self._style, self.column.width(), self.run.answer, self.ghosts)
         self.sync()
-        self.viewport().update()  # all of it: `sync` paints what is new, and to a block just made nothing is
+        self.viewport().update()  # repaints all: `sync` repaints only what is new
 
     def sync(self) -> None:
-        """Takes in the rounds that came since the last time."""
+        """Lays out the rounds that were added since the last call."""
         bar, unchanged = self.verticalScrollBar(), 0.0
         scrolled, shown = bar.value(), self._block is not None and self._block.shown > 0
         if self._block is not None:
@@ -189,14 +189,14 @@ class CompareText(AnswerView):
         self._moving = False
         area = self.viewport().rect()
         if shown and bar.value() == scrolled:
-            area.setTop(round(unchanged) - scrolled - 6)  # what stands above has not changed
+            area.setTop(round(unchanged) - scrolled - 6)  # the text above has not changed
         self._place_thought()
         self.viewport().update(area)
 
-    # Thoughts
+    # Thoughts.
 
     def show_thought(self, shown: bool) -> None:
-        """Shows what the model thought before the answer, or folds it away."""
+        """Shows or folds away the model's thought before the answer."""
         if self.run is not None:
             self.run.answer.shows_thought = shown
             value, self.following = self.verticalScrollBar().value(), False
@@ -210,7 +210,7 @@ class CompareText(AnswerView):
             self.show_thought(not self.run.answer.shows_thought)
 
     def _place_thought(self) -> None:
-        """A line above the answer says how long the model thought first."""
+        """Places the button above the answer that shows how long the model thought."""
         block = self._block
         self.thought.setVisible(block is not None and block.fold > 0)
         if block is not None and block.fold:
@@ -218,7 +218,7 @@ class CompareText(AnswerView):
             self.thought.place(self.column, round(block.top) - self.verticalScrollBar().value(), block.fold, self.scale)
 
     def _is_folded(self, position: int) -> bool:
-        """Whether an answer position is in a thought that is folded away."""
+        """Returns whether an answer position is in a folded thought."""
         if self.run is None or position >= len(self.run.spots):
             return False
         answer = self.run.answer
@@ -229,29 +229,30 @@ class CompareText(AnswerView):
         return QSize(240, round(110 * self.scale))
 
     def plain_text(self) -> str:
-        """The answer in words, as a screen reader gets it."""
+        """Returns the answer as plain text, for screen readers."""
         return "" if self.run is None else self.run.answer.text.text
 
-    # What pointing must know
+    # For the token pointer.
 
     @property
     def column(self) -> QRect:
-        """Where the text stands in the viewport."""
+        """Rectangle of the text in the viewport."""
         return QRect(LEFT, 0, max(60, self.viewport().width() - LEFT - RIGHT), self.viewport().height())
 
     def answer_block(self, turn: int) -> AnswerBlock | None:
-        """The block of the answer, for turn 0, the only one a column has; None for any other or before there is a run."""
+        """Returns the block of the answer for turn 0, the only one in a column; None for any other, or before there is a run."""
         return self._block if turn == 0 else None
 
     def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
-        """(0, block) at any height, because a column shows one answer; None before there is a run."""
+        """Returns (0, block) at any height, since a column shows one answer; None before there is a run."""
         return None if self._block is None else (0, self._block)
 
-    # Linked scrolling
+    # Linked scrolling.
 
     @property
     def anchor(self) -> tuple[int, float] | None:
-        """The answer position at the upper edge, and how far below the edge its line begins, in line heights."""
+        """(position, offset): the first answer position at the upper edge, and how far below the edge its line begins, in line
+        heights."""
         if self.run is None or not self.run.spots:
             return None
         low, high = 0, len(self.run.spots) - 1
@@ -264,7 +265,8 @@ class CompareText(AnswerView):
         return low, self._top_of(low) / self._line
 
     def scroll_to(self, position: int, lines: float) -> None:
-        """Puts the line of an answer position so many line heights below the upper edge; the end, where it has no such one."""
+        """Scrolls so that the line of an answer position is `lines` line heights below the upper edge; to the end if the text is
+        shorter."""
         if self.run is None or not self.run.spots:
             return
         bar = self.verticalScrollBar()
@@ -275,7 +277,7 @@ class CompareText(AnswerView):
         self.following = self.at_end
 
     def bring(self, position: int) -> None:
-        """Scrolls so that an answer position is in sight."""
+        """Scrolls an answer position into view."""
         if self._is_folded(position):
             self.show_thought(True)
         self.scroll_to(position, SHOWN_AT * self.viewport().height() / self._line)
@@ -286,7 +288,7 @@ class CompareText(AnswerView):
         return self._style.text.pixelSize() * 1.7
 
     def _top_of(self, position: int) -> float:
-        """Upper edge of a token, in the viewport's coordinates; of one that is folded away, of the line in its place."""
+        """Returns the upper edge of a token in viewport coordinates; for a token in a folded thought, that of its button."""
         if self._is_folded(position):
             return TOP - self.verticalScrollBar().value()
         boxes = self._boxes(position)
@@ -303,7 +305,7 @@ class CompareText(AnswerView):
             self.following = self.at_end
             self.scrolled.emit()
 
-    # Painting
+    # Painting.
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
@@ -326,7 +328,7 @@ class CompareText(AnswerView):
         painter.end()
 
     def _whole_lines(self, block: TextBlock) -> float:
-        """Where the last line ends that is whole in view: none is cut in half at the lower edge."""
+        """Returns the end of the last line that is completely visible, so that the lower edge cuts no line."""
         height, scrolled = float(self.viewport().height()), block.top + block.origin.y() - self.verticalScrollBar().value()
         chunk = block.flow.chunks[block.flow.chunk_at(height - scrolled)]
         for line in lines_of(chunk):
@@ -336,14 +338,15 @@ class CompareText(AnswerView):
         return height
 
     def _paint_words(self, painter: QPainter) -> None:
-        """What there is instead of a text: what is being waited for, or what went wrong."""
+        """Paints the placeholder: what the column waits for, or what went wrong."""
         painter.setFont(self._style.text)
         painter.setPen(QColor(self.theme.dim))
         area = QRectF(self.column).adjusted(0, TOP, 0, 0)
         painter.drawText(area, int(Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft), self.words)
 
     def _paint_gutter(self, painter: QPainter, block: TextBlock) -> None:
-        """A solid line beside the text as long as it agrees, a dotted one behind the difference, whose token is filled."""
+        """Paints a solid line beside the text while it agrees and a dotted one after the difference, and fills the differing
+        token."""
         scrolled = self.verticalScrollBar().value()
         top = block.top - scrolled
         end = top + block.origin.y() + block.flow.height
@@ -360,14 +363,14 @@ class CompareText(AnswerView):
         painter.setPen(dotted)
         painter.drawLine(QPointF(GUTTER, middle + 9), QPointF(GUTTER, end))
         painter.setPen(QPen(colour, 2))
-        for y in (-2.5, 2.5):  # a sign of inequality
+        for y in (-2.5, 2.5):  # a not-equal sign
             painter.drawLine(QPointF(GUTTER - 5, middle + y), QPointF(GUTTER + 5, middle + y))
         painter.drawLine(QPointF(GUTTER + 3, middle - 7), QPointF(GUTTER - 3, middle + 7))
         for box in parts:
             painter.fillRect(box.adjusted(0, -2, 0, 3), faded(colour, 60))
             painter.fillRect(QRectF(box.left() - 1, box.top() - 3, 2, box.height() + 6), colour)
 
-    # Qt
+    # Qt events.
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         if event.size().width() != event.oldSize().width():
@@ -393,5 +396,5 @@ class CompareText(AnswerView):
 
 
 def mark_colour(kind: Difference, theme: Theme) -> QColor:
-    """Of a difference: as expected, a near-tie, or a fault. Its words say the same."""
+    """Returns the colour of a difference: expected, near-tie, or fault. Its words give the same information."""
     return QColor({"unexpected": theme.rejected, "near-tie": theme.text}.get(kind, theme.accent))

@@ -1,6 +1,6 @@
-"""What a comparison shows: its columns, where their texts part, and whether that was to be expected. No Qt in here.
+"""The data of a comparison: its columns, where their texts diverge, and whether that was expected. No Qt.
 
-Every column is a session of one turn, so whatever shows a session shows a column.
+Every column is a session of one turn, so every view of a session can show a column.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Kind = Literal["waiting", "same", "expected", "near-tie", "unexpected", "failed"
 
 @dataclass(frozen=True, slots=True)
 class ColumnSetup:
-    """The settings of one column. `prompt` is the column's own; empty means the one of all."""
+    """The settings of one column. `prompt` is the column's own; empty means the shared one."""
 
     rule: Rule = "gumbel"
     drafter: str = HEAD
@@ -51,26 +51,27 @@ class ColumnSetup:
     prompt: str = ""
 
     def title(self, target: str) -> str:
-        """Rule and drafter in words, the rule first, since narrow columns cut the end; without a drafter nothing is judged."""
+        """Returns rule and drafter in words. The rule comes first, since narrow columns cut off the end. Without a drafter there
+        is no rule."""
         return "No drafter" if self.drafter == NO_DRAFTER else f"{RULE_TITLES[self.rule]}, {drafter_words(self.drafter, target)}"
 
     @property
     def invariant(self) -> bool:
-        """Whether the text depends on seed, prompt and options alone, whoever drafts."""
+        """Whether the text depends only on seed, prompt and options, not on the drafter."""
         return self.drafter == NO_DRAFTER or self.temperature == 0 or self.rule in INVARIANT_RULES
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A comparison as it is asked for.
+    """The settings of a comparison.
 
     Attributes:
-        seed: of every column; None is drawn before it starts.
-        samples: 0 shows one answer each side by side; else that many short answers of each are drawn and counted.
-        template: False takes the prompt as it stands, without a chat template.
+        seed: shared by all columns; None draws one before the start.
+        samples: 0 shows one answer per column; else that number of short answers per column is drawn and counted.
+        template: False uses the prompt as it is, without a chat template.
         own_prompts: every column has a prompt of its own.
-        unfiltered: leave the filters, the repetition penalty and the system prompt of the window's settings out, so that what the
-            comparison is to show does not depend on them.
+        unfiltered: ignores the filters, the repetition penalty and the system prompt of the window's settings, so that the result
+            does not depend on them.
     """
 
     prompt: str
@@ -84,8 +85,8 @@ class Setup:
 
     @property
     def rules(self) -> tuple[tuple[Rule, tuple[int, ...]], ...]:
-        """Each rule with the indices of its columns, where the comparison sets rules with several drafters side by side: at least
-        two rules with at least two neighbouring columns each, all with one prompt and temperature. Otherwise none."""
+        """Each rule with the indices of its columns, if the comparison contrasts rules across drafters: at least two rules with
+        at least two adjacent columns each, all with the same prompt and temperature. Otherwise empty."""
         found: dict[Rule, tuple[int, ...]] = {}
         for index, column in enumerate(self.columns):
             found[column.rule] = (*found.get(column.rule, ()), index)
@@ -95,13 +96,13 @@ class Setup:
         return tuple(found.items()) if alike and drafted and paired else ()
 
     def prompt_of(self, column: ColumnSetup) -> str:
-        """The column's own prompt where columns have prompts of their own, else the one they share."""
+        """Returns the column's own prompt if columns have their own, else the shared one."""
         return column.prompt if self.own_prompts else self.prompt
 
     def requests(
         self, target: str, options: DecodingOptions, system: str = "", thinking: Thinking = "auto"
     ) -> tuple[Request, ...]:
-        """One request for each column; what a column does not set is as in `options`."""
+        """Returns one request per column; options that a column does not set come from `options`."""
         if self.unfiltered:
             system, usual = "", DecodingOptions()
             options = options.replace(**{name: getattr(usual, name) for name in FILTERS})
@@ -131,8 +132,8 @@ class Column:
     """One answer of the comparison.
 
     Attributes:
-        tokens: the answer token by token; spots: where each stands among the proposals and tokens of its round.
-        lengths: how many rounds had so many proposals.
+        tokens: the tokens of the answer; spots: the spot of each in its round.
+        lengths: number of rounds by number of proposals.
     """
 
     setup: ColumnSetup
@@ -144,21 +145,21 @@ class Column:
 
     @property
     def answer(self) -> Answer:
-        """The answer of the column's only turn, waiting, running or ended."""
+        """The answer of the column's only turn: waiting, running or ended."""
         return self.session.turns[0].answer
 
     @property
     def failed(self) -> bool:
-        """Whether an error came instead of the answer, or in the middle of it."""
+        """Whether it ended with an error."""
         return self.answer.state == "failed"
 
     @property
     def prompt(self) -> str:
-        """What this column was asked, which differs between columns if they have prompts of their own."""
+        """The prompt of this column."""
         return self.session.turns[0].prompt
 
     def add(self, round_: Round) -> None:
-        """Numbers the tokens and proposals of a round that the session has taken in."""
+        """Records the answer positions of the tokens and proposals of a round that the session has applied."""
         first = len(self.tokens)
         self.lengths[len(round_.proposals)] += 1
         for place, token in enumerate(round_.emitted):
@@ -172,7 +173,7 @@ class Column:
 
     @property
     def usual_proposals(self) -> int:
-        """The number of proposals that at most one round in twenty exceeds; a single long round says nothing of the others."""
+        """The number of proposals that at most 5 % of the rounds exceed; unlike the maximum, it ignores single long rounds."""
         left = sum(self.lengths.values()) / 20
         for length in sorted(self.lengths, reverse=True):
             if self.lengths[length] > left:
@@ -181,20 +182,20 @@ class Column:
         return 0
 
     def position_of(self, spot: Spot) -> int | None:
-        """How many tokens of the answer stand before a token, or before where one that was not accepted would have stood."""
+        """Returns the answer position of a token or, for one that was not accepted, the position it was proposed for."""
         return self._positions.get(spot)
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How a column's text compares with that of an earlier one.
+    """The relation of a column's text to that of an earlier column.
 
     Attributes:
-        other: index of that column.
-        same: tokens that are equal from the start on. compared: as many as both have.
-        first: position of the first difference, None while there is none.
-        kind: "same" so far or altogether (`complete`), or why they part.
-        words: the same as a sentence or two.
+        other: index of the other column.
+        same: number of equal tokens from the start. compared: number of tokens that both have.
+        first: position of the first difference, None if there is none.
+        kind: "same" so far or, if `complete`, altogether; else why they diverge.
+        words: the same in a sentence or two.
     """
 
     other: int
@@ -207,11 +208,11 @@ class Relation:
 
 
 class Comparison:
-    """The columns, growing as events come in.
+    """The columns of a comparison, which grow with events.
 
     Attributes:
         columns: in the order of the setup.
-        target: the name of the model that all of them ask.
+        target: the model that all of them use.
     """
 
     def __init__(self, setup: Setup, requests: Sequence[Request], clock: Callable[[], float] = time.monotonic) -> None:
@@ -226,22 +227,22 @@ class Comparison:
         self._others = [self._other(index) for index in range(len(self.columns))]
 
     def started(self, runs: Sequence[int]) -> None:
-        """The engine has taken the requests."""
+        """Records the run ids after the engine accepted the requests."""
         for column, run in zip(self.columns, runs, strict=True):
             column.answer.run_id = run
 
     def failed(self, message: str) -> None:
-        """The engine has not taken them."""
+        """Records that the engine refused the requests."""
         for column in self.columns:
             column.answer.state, column.answer.message = "failed", message
 
     @property
     def running(self) -> bool:
-        """Whether any column still waits for, reads for or generates its answer."""
+        """Whether any answer is waiting, reading its prompt or generating."""
         return any(column.answer.running for column in self.columns)
 
     def apply(self, event: Event) -> None:
-        """Takes in one event; those of no column are ignored."""
+        """Applies one event; ignores those of other runs."""
         for index, column in enumerate(self.columns):
             if number_of(event) == column.answer.run_id is not None:
                 column.session.apply(event)
@@ -250,7 +251,7 @@ class Comparison:
                 self._advance(index)
 
     def _advance(self, grown: int) -> None:
-        """Moves the marks up to which columns agree; each token is looked at once."""
+        """Advances the lengths of the common prefixes; each token is compared once."""
         for index, other in enumerate(self._others):
             if other is None or grown not in (index, other):
                 continue
@@ -261,8 +262,8 @@ class Comparison:
             self._agree[index] = agree
 
     def _other(self, index: int) -> int | None:
-        """The earlier column that a column is held against: the first with the same rule where rules stand side by side, else the
-        first that must have the same text, else the first with the same prompt. None where there is none."""
+        """Returns the earlier column that a column is compared with: the first with the same rule if rules are contrasted, else
+        the first that must have the same text, else the first with the same prompt. None if there is none."""
         for _, indices in self.setup.rules:
             if index in indices:
                 return None if index == indices[0] else indices[0]
@@ -270,12 +271,12 @@ class Comparison:
         return next((other for other in alike if not self._reasons(other, index)), next(iter(alike), None))
 
     def held_against(self, index: int) -> str:
-        """The letters of the columns that are compared with this one, as in "B and C"; empty where none is."""
+        """Returns the letters of the columns compared with this one, as in "B and C"; empty if there are none."""
         letters = [letter for letter, other in zip(LETTERS, self._others, strict=False) if other == index]
         return " and ".join(filter(None, (", ".join(letters[:-1]), *letters[-1:])))
 
     def _reasons(self, one: int, two: int) -> list[str]:
-        """Why two columns may differ, as parts of a sentence; none where their texts must be equal."""
+        """Returns why two columns may differ, as parts of a sentence; empty if their texts must be equal."""
         first, second = self.columns[one].setup, self.columns[two].setup
         reasons = [] if self._one_prompt(one, two) else ["the prompts differ"]
         if first.temperature != second.temperature:
@@ -293,8 +294,8 @@ class Comparison:
         return self.columns[one].prompt == self.columns[two].prompt
 
     def relation(self, index: int) -> Relation | None:
-        """How a column compares with the earlier one it is held against. None for the first, for the first of its rule where
-        rules stand side by side, and for one with a prompt of its own, whose text has nothing in common with any."""
+        """Returns the relation of a column to the earlier one it is compared with; None if there is no such column: for the first
+        of all, the first of its rule if rules are contrasted, and one with a unique prompt."""
         other = self._others[index]
         if other is None:
             return None
@@ -315,7 +316,7 @@ class Comparison:
         return Relation(other, same, compared, first, *self._broken(mine, theirs, first), ended)
 
     def _first_difference(self, index: int) -> int | None:
-        """Where two texts part: at different tokens, or where one has ended by itself and the other goes on."""
+        """Returns where two texts diverge: at different tokens, or where one ended by itself and the other continues."""
         other = self._others[index]
         if other is None:
             return None
@@ -328,7 +329,7 @@ class Comparison:
         return None
 
     def _broken(self, mine: Column, theirs: Column, first: int) -> tuple[Kind, str]:
-        """What to say of texts that had to be equal and are not."""
+        """Returns the kind and description of a difference between texts that should be equal."""
         options = mine.answer.options
         there = (column.tokens[first] if first < len(column.tokens) else None for column in (mine, theirs))
         gap = near_ties.nearest(there, options.temperature)
@@ -347,17 +348,18 @@ class Comparison:
 
     @property
     def lacks_answers(self) -> bool:
-        """Whether an error came in place of one."""
+        """Whether any column ended with an error."""
         return any(column.failed for column in self.columns)
 
     @property
     def divergence(self) -> int | None:
-        """The first position at which any two columns of one prompt differ, None while there is none."""
+        """The first position at which any two columns with the same prompt differ, None if there is none."""
         found = [first for index in range(len(self.columns)) if (first := self._first_difference(index)) is not None]
         return min(found, default=None)
 
     def divergence_of(self, index: int) -> int | None:
-        """Where a column parts from another: from the one it is held against or, for that one, the first that leaves it."""
+        """Returns where a column diverges from the one it is compared with or, for that one, from the first that differs from
+        it."""
         found = [
             first
             for place in range(len(self.columns))
@@ -366,8 +368,8 @@ class Comparison:
         return min(found, default=None)
 
     def speed_up(self, index: int) -> float | None:
-        """Throughput over that of the plain column with the same prompt and temperature; None for that one itself, or without
-        one. Whatever else a plain run depends on, all columns share."""
+        """Returns throughput divided by that of the plain column with the same prompt and temperature; None for that column
+        itself, or if there is none. All other options are shared by the columns."""
         own, plain = self.columns[index].answer.tokens_per_second, self._plain_run(self.columns[index])
         return own / plain.throughput if own and plain is not None else None
 
@@ -386,17 +388,17 @@ class Comparison:
 
     @property
     def traces(self) -> list[str]:
-        """Paths of the traces of the answers, in the order of the columns; answers without a trace are left out."""
+        """Trace paths of the answers, in the order of the columns; answers without a trace are omitted."""
         return [column.answer.trace_path for column in self.columns if column.answer.trace_path]
 
 
 def drafter_words(drafter: str, target: str) -> str:
-    """A drafter's name; a target can draft for itself."""
+    """Returns the display name of a drafter; the target can draft for itself."""
     return "The target itself" if drafter == target else drafter_title(drafter)
 
 
 def with_column(setup: Setup) -> Setup:
-    """One column more, as the last but with another rule."""
+    """Returns the setup with one more column, like the last but with another rule."""
     last = setup.columns[-1]
     order: tuple[Rule, ...] = ("gumbel", "rejection", "match", "block")
     rule = next((rule for rule in order if all(column.rule != rule for column in setup.columns)), last.rule)

@@ -1,4 +1,4 @@
-"""The controls of a comparison: what all columns share, and the settings of each."""
+"""The controls of a comparison: those shared by all columns, and those of each column."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from engine.types import RANGES, RULES, Gamma
 
 PROMPT_LINES = 2
 NARROW_BAR = 860
-"""Width of the window below which what all columns share has no place beside the buttons."""
+"""Width of the window below which the shared controls get their own row below the buttons."""
 NARROW = 360
-"""Width of a column below which its lists have no place for their names."""
+"""Width of a column below which its lists are shown without labels."""
 
 
 class PromptField(QPlainTextEdit):
-    """A prompt of a few lines; Enter starts a line, since prompts here may be whole paragraphs."""
+    """A prompt field of a few lines. Enter starts a new line, since prompts here may be whole paragraphs."""
 
     def __init__(self, words: str) -> None:
         super().__init__()
@@ -45,19 +45,19 @@ class PromptField(QPlainTextEdit):
         self.document().setDocumentMargin(3)
 
     def set_look(self, scale: float) -> None:
-        """Keeps the field `PROMPT_LINES` whole lines high at the text scale: less room than for one more below them."""
+        """Sets the height to `PROMPT_LINES` whole lines at the text scale."""
         self.ensurePolished()
-        around = 2 * (2 + 1) + round(self.document().documentMargin())  # padding and border of the style sheet
+        around = 2 * (2 + 1) + round(self.document().documentMargin())  # padding and border in the style sheet
         self.setFixedHeight(PROMPT_LINES * self.fontMetrics().lineSpacing() + around)
 
 
 class CompareBar(QWidget):
-    """What all columns share, and the buttons of the view.
+    """The shared controls and the buttons of the view.
 
     Signals:
         back, started, stopped, extended, exported: its buttons.
-        preset: (id) another comparison was chosen.
-        edited: a value was changed by the user.
+        preset: (id) a preset was chosen.
+        edited: the user changed a value.
     """
 
     back = Signal()
@@ -149,7 +149,7 @@ class CompareBar(QWidget):
         self._make_room()
 
     def _make_room(self) -> None:
-        """In a narrow window the shared settings have rows of their own, not what the buttons leave of theirs."""
+        """Moves the shared controls to rows of their own in a narrow window."""
         narrow = self.width() < NARROW_BAR * self._scale
         if narrow != self._narrow:
             self._narrow = narrow
@@ -163,31 +163,31 @@ class CompareBar(QWidget):
 
     @property
     def _shared(self) -> tuple[QWidget, ...]:
-        """The controls of what all columns share."""
+        """The controls shared by all columns."""
         return self.prompt, self.seed, self.longest, self.samples, self.filters
 
-    # Values
+    # Values.
 
     def show_setup(self, setup: Setup, words: str) -> None:
-        """Brings the controls to a comparison; `words` say what there is to see in it."""
+        """Sets the controls to a comparison; `words` describe what it shows."""
         blockers = [QSignalBlocker(control) for control in self._shared]
         self._own_prompts, self._template = setup.own_prompts, setup.template
         self.prompt.setPlainText(setup.prompt)
         self.prompt.setVisible(not setup.own_prompts)
         for field, value in ((self.seed, setup.seed), (self.longest, setup.max_tokens), (self.samples, setup.samples)):
-            field.restore()  # what was typed for another comparison goes with it
+            field.restore()  # discards text typed for another comparison
             field.show_value(value)
         self.filters.setCurrentIndex(self.filters.findData(setup.unfiltered))
         self.show_words(words)
         del blockers
 
     def show_words(self, words: str) -> None:
-        """Shows a line about the comparison below the controls; an empty text takes the line away."""
+        """Shows a description below the controls; an empty text hides the line."""
         self.words.setText(words)
         self.words.setVisible(bool(words))
 
     def setup(self, columns: tuple[ColumnSetup, ...]) -> Setup:
-        """The comparison as the controls say."""
+        """Returns the comparison set by the controls."""
         return Setup(
             prompt=self.prompt.toPlainText(),
             columns=columns,
@@ -200,11 +200,11 @@ class CompareBar(QWidget):
         )
 
     def show_drawn_seed(self, seed: int | None) -> None:
-        """The empty field says which seed was drawn last."""
+        """Shows in the empty field which seed was drawn last."""
         self.seed.show_last(seed)
 
     def set_state(self, running: bool, may_start: bool, may_add: bool, may_export: bool) -> None:
-        """What can be done now."""
+        """Enables the controls that can be used now."""
         if running and self.start.hasFocus():
             self.stop.show()
             self.stop.setFocus()
@@ -234,10 +234,10 @@ class CompareBar(QWidget):
 
 
 class ColumnControls(QWidget):
-    """The settings of one column.
+    """The controls of one column.
 
     Signals:
-        edited: a value was changed by the user.
+        edited: the user changed a value.
     """
 
     edited = Signal()
@@ -278,7 +278,7 @@ class ColumnControls(QWidget):
         named(control, words=f"{name} of column {self._letter}", description=words, tip=words)
 
     def show_setup(self, column: ColumnSetup, own_prompt: bool, names: tuple[str, ...], target: str) -> None:
-        """Brings the controls to a column; `names` are the drafters to choose from besides the usual ones."""
+        """Sets the controls to a column; `names` are additional drafters to choose from."""
         blockers = [QSignalBlocker(box) for box in (self.rule, self.drafter, self.gamma, self.temperature, self.prompt)]
         self.drafter.clear()
         for name in dict.fromkeys((*DRAFTERS, target, *names, column.drafter)):
@@ -294,12 +294,12 @@ class ColumnControls(QWidget):
 
     @property
     def has_own_prompt(self) -> bool:
-        """Whether the prompt of this column is among its controls."""
+        """Whether this column has a prompt of its own."""
         return not self.prompt.isHidden()
 
     @property
     def setup(self) -> ColumnSetup:
-        """The column as the controls say."""
+        """The column settings set by the controls."""
         gamma: Gamma = int(self.gamma.value()) or "auto"
         return ColumnSetup(
             rule=self.rule.currentData(),
@@ -314,23 +314,23 @@ class ColumnControls(QWidget):
         self.edited.emit()
 
     def _show_use(self) -> None:
-        """Without a drafter there is nothing to judge."""
+        """Disables rule and gamma without a drafter: there is nothing to judge."""
         drafts = self.drafter.currentData() != NO_DRAFTER
         self.rule.setEnabled(drafts)
         self.gamma.setEnabled(drafts)
 
     def set_running(self, running: bool) -> None:
-        """Locks the settings while answers are made, since they apply only from the start."""
+        """Locks the settings while answers run, since they apply only from the start."""
         self.setEnabled(not running)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """In a narrow column the lists go without their names: what they hold says enough."""
+        """Hides the labels of the lists in a narrow column: their contents explain them."""
         super().resizeEvent(event)
         for chip in self.named:
             chip.words.setVisible(event.size().width() >= NARROW * self._scale)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Sets the number fields in the fixed-width font and makes them just wide enough for their longest values."""
+        """Applies the fixed-width font to the number fields and makes them just wide enough for their longest values."""
         self._scale = scale
         just_wide_enough(scale, ((self.gamma, "auto"), (self.temperature, "0.80")))
         self.prompt.set_look(scale)

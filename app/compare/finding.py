@@ -1,6 +1,6 @@
-"""What a comparison of rules has found, in words: which rule keeps its text when the drafter changes, and which accepts more.
+"""The finding of a comparison of rules, in words: which rule keeps its text when the drafter changes, and which accepts more.
 
-Every figure in a sentence is the one that stands beside it, so the two cannot contradict each other. No Qt in here.
+Every figure in a sentence is the one shown beside it, so they cannot contradict each other. No Qt.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MISSING = "Some answers are missing, so nothing can be concluded."
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """What became of the text under one rule.
+    """The outcome for the text under one rule.
 
     Attributes:
         columns: indices of the columns with this rule.
-        kind: as in `Relation`; of several, the gravest.
+        kind: as in `Relation`; the most serious of several.
         words: a sentence.
     """
 
@@ -33,7 +33,7 @@ class RuleFinding:
 
 
 def rule_findings(comparison: Comparison) -> tuple[RuleFinding, ...]:
-    """One for each rule, where the comparison sets rules with several drafters side by side; otherwise none."""
+    """Returns one finding per rule if the comparison contrasts rules across drafters; otherwise none."""
     return tuple(_finding(comparison, rule, columns) for rule, columns in comparison.setup.rules)
 
 
@@ -59,7 +59,7 @@ def _finding(comparison: Comparison, rule: Rule, columns: tuple[int, ...]) -> Ru
 
 
 def closing(comparison: Comparison) -> tuple[str, str]:
-    """What became of the texts, and what is known of acceptance, once every answer has ended; empty before, and where an answer
+    """Returns (which rules kept their text, which rule accepts more) once every answer has ended; empty before, and if an answer
     is missing."""
     findings = rule_findings(comparison)
     if not findings or comparison.running or any(finding.kind in ("waiting", "failed") for finding in findings):
@@ -68,14 +68,14 @@ def closing(comparison: Comparison) -> tuple[str, str]:
 
 
 def waiting_for(comparison: Comparison) -> str:
-    """What stands where the closing words will."""
+    """Returns the placeholder of the closing words."""
     if comparison.running:
         return f"The result appears here when all {len(comparison.columns)} answers are done."
     return MISSING
 
 
 def agreeing(comparison: Comparison) -> str:
-    """What stands where a difference would, while there is none; empty where no texts are held against each other."""
+    """Returns the placeholder of a difference while there is none; empty if no texts are compared."""
     relations = [relation for index in range(len(comparison.columns)) if (relation := comparison.relation(index)) is not None]
     if not relations:
         return ""
@@ -88,8 +88,8 @@ def agreeing(comparison: Comparison) -> str:
 
 
 def _texts(comparison: Comparison, findings: tuple[RuleFinding, ...]) -> str:
-    """Which rules kept their text, and whether they had to. Texts that must not part and did are told by the columns; nothing is
-    concluded from them."""
+    """Returns which rules kept their text, and whether they had to. Empty if texts differ that must not; the columns report
+    that."""
     if any(finding.kind not in ("same", "expected") for finding in findings):
         return ""
     bound = [f for f in findings if all(comparison.columns[index].setup.invariant for index in f.columns)]
@@ -107,8 +107,8 @@ def _texts(comparison: Comparison, findings: tuple[RuleFinding, ...]) -> str:
 
 
 def _acceptance(comparison: Comparison) -> str:
-    """How much more Rejection accepts than Gumbel at the positions of the Gumbel columns, with the measured alphas' own message
-    where they seem to say otherwise."""
+    """Returns how much more Rejection accepts than Gumbel at the positions of the Gumbel columns. Adds a caveat if the measured
+    alphas suggest the opposite."""
     rules = dict(comparison.setup.rules)
     if not {"gumbel", "rejection"} <= rules.keys():
         return ""
@@ -135,7 +135,7 @@ def _acceptance(comparison: Comparison) -> str:
 
 
 CONTRARY = "The alphas below were measured on different texts, where chance alone moves them by more than that."
-"""Why two measured shares may seem to say the opposite."""
+"""Explains why two measured shares may suggest the opposite."""
 
 
 def _both(columns: tuple[int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""What ties the columns of a comparison together: pointing and scrolling go by the position in the answer."""
+"""Links the cursors and the scrolling of the columns of a comparison by answer position."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.session.token_walk import place_of, spot_of
 
 
 class LinkedColumns:
-    """Keeps the columns at one position. Columns without an answer are left alone."""
+    """Keeps the columns at the same position. Columns without an answer are left alone."""
 
     def __init__(self, columns: Sequence[CompareColumn]) -> None:
         self._columns = columns
@@ -22,7 +22,7 @@ class LinkedColumns:
             column.text.scrolled.connect(partial(self._scroll, column))
 
     def bring(self, position: int) -> None:
-        """Brings a position into sight in every column, and pins it."""
+        """Scrolls a position into view in every column, and pins it."""
         self._busy = True
         for column in self._columns:
             if column.run is not None:
@@ -32,7 +32,7 @@ class LinkedColumns:
         self._busy = False
 
     def _follow(self, source: CompareColumn, pin: bool, place: Place | None) -> None:
-        """The same position of the answer is pointed at in every column."""
+        """Highlights the same answer position in every column."""
         if self._busy or source.run is None:
             return
         self._busy = True
@@ -46,7 +46,7 @@ class LinkedColumns:
         self._busy = False
 
     def _scroll(self, source: CompareColumn) -> None:
-        """The other columns follow: the same position of the answer stands at the same height."""
+        """Scrolls the other columns so that the same answer position is at the same height."""
         if self._busy or (anchor := source.text.anchor) is None:
             return
         self._busy = True
@@ -57,7 +57,7 @@ class LinkedColumns:
 
 
 def position_of(column: CompareColumn, place: Place) -> int | None:
-    """The answer position that a place of a column means; of a whole round, that of its first token."""
+    """Returns the answer position of a place in a column; for a whole round, that of its first token."""
     run = column.run
     if run is None:
         return None

@@ -1,4 +1,4 @@
-"""The line that says what stands in each column where the texts first part."""
+"""The line that shows each column's token where the texts first diverge."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LONGEST = (
     "accepts .02 more with Trained head (between .02 and .03) and .03 more with Small draft model (between .02 and .04). "
     + CONTRARY
 )
-"""As long as the words of a closing come."""
+"""The longest closing words, roughly."""
 
 
 class PartingLine(QFrame):
-    """What stands in each column where the texts first part, or what was found in the end. While it may come to stand there, its
-    place is kept, so that nothing below moves."""
+    """Shows each column's token where the texts first diverge, or the final result. While content may follow, its space is
+    reserved, so that nothing below moves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,11 +52,11 @@ class PartingLine(QFrame):
         self.hide()
 
     def show_words(self, headline: str = "", words: str = "", until: str = "", least: str = "", parted: bool = True) -> None:
-        """A sentence that stands out, and more.
+        """Shows an emphasised sentence, and more text.
 
         Args:
-            until: what stands there until there is something to say; without it the line is hidden then.
-            least: words that have room in any case.
+            until: placeholder while there is no text; without it the line is hidden.
+            least: text whose height is always reserved.
             parted: whether there is a difference to go to.
         """
         self.go.setVisible(parted and bool(headline or words))
@@ -71,7 +71,7 @@ class PartingLine(QFrame):
         self._keep_room()
 
     def _keep_room(self) -> None:
-        """The words get the width that they have beside the button, also while that does not show."""
+        """Measures the text at its width beside the button, even while that is hidden."""
         layout = self.layout()
         assert layout is not None
         margins = layout.contentsMargins()
@@ -87,8 +87,8 @@ class PartingLine(QFrame):
 
 
 def parting_words(comparison: Comparison) -> str:
-    """The first position at which any two columns differ: each one's token with margin and border. Empty while there
-    is none."""
+    """Returns the first position at which any two columns differ, with each one's token, margin and border. Empty if there is
+    none."""
     position = comparison.divergence
     if position is None:
         return ""

@@ -1,4 +1,4 @@
-"""Comparisons that show something at once, as data. No Qt in here."""
+"""Ready-made comparisons that demonstrate something, as data. No Qt."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PARAGRAPH = (
 FIRST_SENTENCE = PARAGRAPH[: PARAGRAPH.index(".")]
 ANSWER, RULES_ANSWER, DRAWS, DRAW_TOKENS, COPIES = 128, 64, 200, 3, 96
 TEMPERATURE, GAMMA = 0.8, 3
-"""Where rules differ visibly: with filters, or near temperature 0, they accept almost the same. A fixed draft length, because an
-automatic one would differ between the columns."""
+"""Values at which rules differ visibly: with filters, or near temperature 0, they accept almost the same. The draft length is
+fixed, because an automatic one would differ between the columns."""
 PARTING_SEED = 1
-"""With the built-in model, its two drafters and this seed, the texts under Rejection part within the first few tokens."""
+"""With the built-in model, its two drafters and this seed, the texts under Rejection diverge within the first few tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,10 @@ class Preset:
     """A comparison that is ready to start.
 
     Attributes:
-        words: what there is to see.
-        make: the comparison under the window's settings, which say the target and the drafter. What must hold for the words to
-            be true, the comparison brings along.
-        chosen: why its seed was chosen, where the comparison has one of its own with the built-in model.
+        words: describes what it shows.
+        make: returns the comparison for the window's settings, which determine target and drafter. It fixes every other setting
+            that the words depend on.
+        chosen: why its seed was chosen, if it has its own seed for the built-in model.
         of_prompts: whether the words are about its prompts.
     """
 
@@ -47,8 +47,8 @@ class Preset:
     of_prompts: bool = False
 
     def about(self, setup: Setup, settings: Settings) -> str:
-        """The words, and what the comparison brings along that is not seen in its controls; only what is still true of a `setup`
-        that was changed since the preset made it."""
+        """Returns the words and the fixed settings not visible in the controls. If the setup was changed since, only what is
+        still true."""
         made = self.make(settings)
         prompts, made_for = ([each.prompt_of(column) for column in each.columns] for each in (setup, made))
         if _compared(setup) != _compared(made) or (self.of_prompts and prompts != made_for):
@@ -61,19 +61,19 @@ class Preset:
 
 
 def _compared(setup: Setup) -> tuple[object, ...]:
-    """What the words of a preset speak of."""
+    """Returns the parts of a setup that the words of a preset depend on."""
     return tuple((column.rule, column.drafter) for column in setup.columns), setup.samples > 0, setup.own_prompts
 
 
 def _two_drafters(settings: Settings) -> tuple[str, str]:
-    """Two that fit the target, as different as there are; the one of the settings first."""
+    """Returns two drafters that fit the target and differ as much as possible, that of the settings first."""
     first = _drafter(settings)
     others = [name for name, kind in DRAFTERS.items() if kind.build and name != first and may_fit(name, settings.target)]
     return first, next((name for name in others if DRAFTERS[name].has_distribution), others[0])
 
 
 def _drafter(settings: Settings) -> str:
-    """The drafter of the settings; where there is none, or several, one that fits the target: the columns are about one."""
+    """Returns the drafter of the settings or, if that is none or several, a single one that fits the target."""
     if settings.drafter not in (NO_DRAFTER, AUTO):
         return settings.drafter
     return single_drafter(settings.target)
@@ -133,7 +133,7 @@ ANSWER_WORDS = (
 
 
 def setup_of(turn: Turn, settings: Settings) -> Setup:
-    """A comparison that begins with the settings of an answer: beside it the same without a drafter, or with one."""
+    """Returns a comparison with the settings of an answer, beside the same without a drafter, or with one if it had none."""
     answer, options = turn.answer, turn.answer.options
     drafter = answer.drafter if may_fit(answer.drafter, settings.target) else NO_DRAFTER
     other = NO_DRAFTER if drafter != NO_DRAFTER else single_drafter(settings.target)

@@ -1,4 +1,4 @@
-"""Above the columns: what those of one rule have in common, a field for each rule, as wide as its columns."""
+"""The band above the columns: one field per rule, as wide as its columns, with the finding about them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from app.look.theme import DARK, Theme
 from app.look.widgets import in_row, text_label
 
 LONGEST = "Rejection: the texts of C and D part at token 1,000. The text depends on the drafter."
-"""A usual finding at its longest, which has room from the start, so that nothing below moves when it is made."""
+"""A typical finding at its longest; its height is reserved from the start, so that nothing below moves."""
 DRAWINGS = {"same": "check", "unexpected": "warning", "failed": "warning"}
 
 
 class RuleField(QFrame):
-    """What was found under one rule."""
+    """Shows the finding for one rule."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,10 +36,12 @@ class RuleField(QFrame):
 
 
 class RuleBand(QWidget):
-    """Shows the findings of `finding.rule_findings`; hidden where there are none."""
+    """Shows the findings of `finding.rule_findings`; hidden if there are none."""
 
     def __init__(self, most: int) -> None:
-        """`most`: how many rules there can be."""
+        """Args:
+        most: maximum number of rules.
+        """
         super().__init__()
         self.setObjectName("ruleBand")
         self._findings: tuple[RuleFinding, ...] = ()
@@ -50,7 +52,7 @@ class RuleBand(QWidget):
         self.hide()
 
     def show_findings(self, findings: Sequence[RuleFinding]) -> None:
-        """One field for each finding, above the columns it is about."""
+        """Shows one field per finding, above its columns."""
         if tuple(findings) == self._findings:
             return
         self._findings = tuple(findings)
@@ -72,6 +74,6 @@ class RuleBand(QWidget):
             field.mark.setVisible(finding.kind != "waiting")
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Draws marks and edges in the colours of the rules."""
+        """Applies the colours of the rules to marks and edges."""
         self._theme, self._scale = theme, scale
         self._paint()

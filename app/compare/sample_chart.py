@@ -1,4 +1,4 @@
-"""What many samples of one setting show: how often the first proposal was accepted, and which numbers were drawn."""
+"""Charts of many samples under one setting: how often the first proposal was accepted, and which numbers were drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXPLAINED = (
 
 
 class SampleChart(QWidget):
-    """One setting's samples, counted. Call `touch` after the tally has grown."""
+    """Charts the samples of one setting. Call `touch` after the tally has grown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,18 +39,18 @@ class SampleChart(QWidget):
         self._scale = 1.0
 
     def show_tally(self, tally: SampleTally | None, wanted: int) -> None:
-        """Another setting; `wanted` is how many samples there will be."""
+        """Shows another setting; `wanted` is the final number of samples."""
         self.tally, self.wanted = tally, wanted
         self.touch(1)
 
     def touch(self, largest: int) -> None:
-        """Samples have come; `largest` is the most frequent number of any column, for one height of bars in all."""
+        """Repaints after samples were added; `largest` is the highest count in any column, so that all columns use one scale."""
         self.largest = max(1, largest)
         self.setAccessibleDescription(self.sentence)
         self.update()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Repaints with these colours; bars and figures grow with the text scale."""
+        """Applies colours and text scale."""
         self.theme, self._scale = theme, scale
         self.update()
 
@@ -90,7 +90,7 @@ class SampleChart(QWidget):
     def _write(
         self, painter: QPainter, x: float, baseline: float, words: str, colour: str, size: float = 12, bold: bool = False
     ) -> float:
-        """Writes words and returns where they end."""
+        """Writes words and returns the x coordinate of their end."""
         font = themes.body_font(self._scale * size / 13)
         font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
         painter.setFont(font)
@@ -98,7 +98,7 @@ class SampleChart(QWidget):
         return x + painter.fontMetrics().horizontalAdvance(words)
 
     def _paint_acceptance(self, painter: QPainter, tally: SampleTally) -> float:
-        """The bar, its interval and the closed form; returns how far down it reaches."""
+        """Paints the bar, its interval and the closed form; returns the y coordinate of the end."""
         theme, scale = self.theme, self._scale
         y = PAD + 12 * scale
         self._write(painter, PAD, y, "First proposal accepted", theme.text, bold=True)
@@ -144,7 +144,7 @@ class SampleChart(QWidget):
         painter.drawPolygon([QPointF(x, y - size), QPointF(x + size, y), QPointF(x, y + size), QPointF(x - size, y)])
 
     def _paint_numbers(self, painter: QPainter, tally: SampleTally, top: float) -> None:
-        """A bar for each number, and one for everything else."""
+        """Paints a bar for each number, and one for everything else."""
         theme, scale = self.theme, self._scale
         self._write(painter, PAD, top + 12 * scale, "Numbers drawn", theme.text, bold=True)
         area = QRectF(PAD, top + 38 * scale, self.width() - 2 * PAD, 0)

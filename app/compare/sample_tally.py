@@ -1,4 +1,4 @@
-"""What many short answers under one setting add up to. No Qt in here."""
+"""Statistics of many short answers under one setting. No Qt."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _FIRST_NUMBER = re.compile(r"\s*(\d+)")
 
 
 def number_in(text: str) -> int | None:
-    """The number that a text begins with, None if it begins with something else or with one outside 1 to 10."""
+    """Returns the number that a text begins with; None if it begins with something else, or with a number outside 1 to 10."""
     found = _FIRST_NUMBER.match(text)
     value = int(found.group(1)) if found else None
     return value if value in NUMBERS else None
 
 
 class SampleTally:
-    """The samples of one setting, counted as they come.
+    """Running statistics of the samples of one setting.
 
     Attributes:
-        numbers: how often each number was drawn; None counts what was no number from 1 to 10.
+        numbers: how often each number was drawn; None counts everything else.
         judged, accepted: verdicts on the first proposal of each sample.
     """
 
@@ -48,7 +48,7 @@ class SampleTally:
         self._squares: list[float] = []
 
     def add(self, sample: Sample) -> None:
-        """Count one sample more."""
+        """Adds one sample."""
         self.samples.append(sample)
         self.numbers[number_in(sample.text)] += 1
         first = sample.rounds[0]
@@ -63,7 +63,7 @@ class SampleTally:
 
     @property
     def share(self) -> float | None:
-        """Accepted / judged of the first proposals."""
+        """Share of accepted first proposals."""
         return self.accepted / self.judged if self.judged else None
 
     @property
@@ -73,12 +73,12 @@ class SampleTally:
 
     @property
     def expected(self) -> float | None:
-        """What the closed form of the rule says of the first place; None under block, which judges jointly."""
+        """The rule's closed-form acceptance at the first position; None under block, which judges jointly."""
         return _mean(self._expected)
 
     @property
     def squares(self) -> float | None:
-        """Sum of p q at the first place: of the squared probabilities, where the target drafts for itself."""
+        """Sum of p q at the first position; if the target drafts for itself, the sum of the squared probabilities."""
         return _mean(self._squares)
 
 
@@ -87,7 +87,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def write_samples(path: Path, setup: Setup, target: str, tallies: Sequence[SampleTally]) -> Path:
-    """Write every sample with its rounds, and what they add up to, as JSON. DraftlightError if it cannot be written."""
+    """Writes every sample with its rounds, and the statistics, as JSON. Raises DraftlightError if the file cannot be written."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "target": target,

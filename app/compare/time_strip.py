@@ -1,4 +1,4 @@
-"""The rounds of one column on a time axis that all columns share: how far each came in its own time, and what was accepted."""
+"""The rounds of one column on a time axis shared by all columns: how far each column came, and what was accepted."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from engine.types import Round
 from engine.wording import amount
 
 NARROW = 2.5
+"""Width of a round in pixels below which its cells are drawn without gaps."""
 NEAR = 4.0
-"""Pixels beside the axis that still belong to its ends."""
-"""Rounds narrower than this many pixels are drawn without gaps between their cells."""
+"""Pixels beside the axis that still count as its ends."""
 
 
 class RoundBar(NamedTuple):
-    """A round as the strip draws it: times in seconds, and how many proposals were accepted, rejected and unjudged."""
+    """The bar of a round: times in seconds, and counts of accepted, rejected and unjudged proposals."""
 
     start: float
     seconds: float
@@ -33,15 +33,16 @@ class RoundBar(NamedTuple):
 
 
 def bar_of(round_: Round) -> RoundBar:
-    """The bar of a round, with its start and length turned from milliseconds into seconds."""
+    """Returns the bar of a round; milliseconds become seconds."""
     counts = (round_.accepted, round_.rejected, round_.unjudged)
     return RoundBar(round_.started / 1e3, round_.milliseconds.total / 1e3, counts)
 
 
 class RoundStrip(QWidget):
-    """One bar per round, as wide as it lasted, of one cell per proposal: filled accepted, hatched rejected, outlined unjudged.
+    """One bar per round. Its width is the round's time; it has one cell per proposal: accepted filled, rejected hatched, unjudged
+    outlined.
 
-    Call `set_range` and `touch` after rounds have come.
+    Call `set_range` and `touch` after rounds were added.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -55,7 +56,7 @@ class RoundStrip(QWidget):
         self._cells = 1
         self._starts: list[float] = []
         self._bars: list[RoundBar] = []
-        self._picture: QPixmap | None = None  # the rounds drawn so far; a new look, range or size draws them anew
+        self._picture: QPixmap | None = None  # cached drawing of the rounds so far
         self._drawn = 0
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -67,38 +68,38 @@ class RoundStrip(QWidget):
         cursor.moved.connect(self._moved)
 
     def show_run(self, run: Column | None) -> None:
-        """Empties the strip for another column; its rounds are taken in by the next `touch`, and None leaves it empty."""
+        """Clears the strip for another column; the next `touch` adds its rounds. None leaves it empty."""
         self.run, self._starts, self._bars = run, [], []
         self.setAccessibleName("Rounds")
         self._forget()
 
     def _forget(self) -> None:
-        """Draws every round anew."""
+        """Discards the cached drawing."""
         self._picture, self._drawn = None, 0
         self.update()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Sets colours and height and discards the picture of the rounds drawn so far."""
+        """Applies colours and height and discards the cached drawing."""
         self.theme, self._scale = theme, scale
         self.setFixedHeight(self.sizeHint().height())
         self._forget()
 
     def set_room(self, height: int) -> None:
-        """Takes a little more where the column is tall."""
+        """Makes the strip a little taller in a tall column."""
         self.setFixedHeight(max(self.sizeHint().height(), min(round(130 * self._scale), height // 10)))
 
     def sizeHint(self) -> QSize:
         return QSize(200, round(66 * self._scale))
 
     def set_range(self, seconds: float, cells: int) -> None:
-        """The time axis of all columns, and how many cells a bar of full height has; those of a longer bar are lower."""
+        """Sets the shared time axis, and the number of cells in a bar of full height; a bar with more cells has lower ones."""
         wanted = (max(0.05, seconds), max(1, cells))
         if wanted != (self._seconds, self._cells):
             self._seconds, self._cells = wanted
             self._forget()
 
     def touch(self) -> None:
-        """Rounds have come."""
+        """Adds the new rounds."""
         if self.run is None:
             return
         fresh = [bar_of(round_) for round_ in self.run.answer.rounds[len(self._bars) :]]
@@ -112,11 +113,11 @@ class RoundStrip(QWidget):
         )
         self.update()
 
-    # Painting
+    # Painting.
 
     @property
     def _area(self) -> QRectF:
-        """Where the bars stand; the axis is below."""
+        """Rectangle of the bars; the axis is below it."""
         return QRectF(12, 4, self.width() - 24, self.height() - 4 - 17 * self._scale)
 
     def _x(self, seconds: float) -> float:
@@ -135,7 +136,7 @@ class RoundStrip(QWidget):
         painter.end()
 
     def _bars_drawn(self) -> QPixmap:
-        """All rounds, each drawn once."""
+        """Returns the cached drawing after adding the new rounds."""
         picture = self._picture
         if picture is None:
             ratio = self.devicePixelRatioF()
@@ -177,7 +178,7 @@ class RoundStrip(QWidget):
             proposals = sum(bar.counts)
             height = tallest / (max(self._cells, proposals) + 1)
             gap = 1.0 if height > 3 else 0.0
-            apart = gap and width > NARROW  # cells that cannot be told apart are drawn as one
+            apart = gap and width > NARROW  # indistinguishable cells are drawn as one
             y = bottom
             for many, cells in zip(bar.counts, by_status, strict=True):
                 for _ in range(many if apart else min(many, 1)):
@@ -196,7 +197,7 @@ class RoundStrip(QWidget):
         painter.drawRects([cell.adjusted(0.5, 0.5, -0.5, -0.5) for cell in unjudged if cell.width() > NARROW])
 
     def _paint_pointed(self, painter: QPainter) -> None:
-        """A frame around the round that is pointed at."""
+        """Paints a frame around the highlighted round."""
         pointed, area = self.cursor_place.place, self._area
         if self.run is None or pointed is None or pointed.round >= len(self._starts):
             return
@@ -206,10 +207,10 @@ class RoundStrip(QWidget):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRect(QRectF(left - 1.5, area.top() - 2, max(3.0, right - left + 2), area.height() + 2))
 
-    # Pointing
+    # Pointing.
 
     def round_at(self, x: float) -> int | None:
-        """Index of the round at a place of the axis; None before the first and behind the last."""
+        """Returns the index of the round at an x coordinate; None before the first and after the last."""
         if self.run is None or not self._starts:
             return None
         if not -NEAR <= x - self._area.left() <= self._area.width() + NEAR:
@@ -240,7 +241,7 @@ def _fill(painter: QPainter, cells: list[QRectF], colour: QColor) -> None:
 
 
 def _step(seconds: float) -> float:
-    """A round number that divides the axis into three to seven parts."""
+    """Returns a step in seconds, 1, 2 or 5 times a power of ten, that divides the axis into at most seven parts."""
     step = 10.0**-2
     while True:
         for factor in (1, 2, 5):

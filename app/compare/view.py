@@ -1,4 +1,5 @@
-"""Two to four answers side by side, decoded in turns: texts linked, the first difference marked and explained."""
+"""The comparison page: two to four answers side by side, decoded alternately, with linked texts and the first difference
+explained."""
 
 from __future__ import annotations
 
@@ -43,16 +44,16 @@ BEFORE_CHANGES = "Found before you changed the settings:"
 
 
 class CompareView(QWidget):
-    """Asks for comparisons and shows them. Repainted at most a dozen times a second, and never while hidden.
+    """Starts comparisons and shows them. Repaints are throttled to about a dozen per second, with none while hidden.
 
     Args:
-        link: what asks the engine.
-        settings: the window's settings, whenever they are needed: target, drafter and sampling options are theirs.
+        link: sends requests to the engine.
+        settings: returns the window's settings, which provide target, drafter and sampling options.
 
     Signals:
         closed: the user goes back to the chat.
-        changed: a comparison has begun or ended, or its settings were edited.
-        exported: (folder, kind) where and as what answers were exported.
+        changed: a comparison has started or ended, or its settings were edited.
+        exported: (folder, kind) folder and format of an export.
     """
 
     closed = Signal()
@@ -106,11 +107,11 @@ class CompareView(QWidget):
         column.removed.connect(lambda: self.remove(index))
         column.edited.connect(self._edited)
 
-    # Setting up
+    # Setup.
 
     @property
     def setup(self) -> Setup:
-        """The comparison as the controls say."""
+        """The comparison set by the controls."""
         return self.bar.setup(tuple(column.controls.setup for column in self._shown))
 
     @property
@@ -119,18 +120,18 @@ class CompareView(QWidget):
 
     @property
     def running(self) -> bool:
-        """Whether the engine is still at work on answers or samples of this comparison."""
+        """Whether answers or samples of this comparison are still being generated."""
         return self.sampling or (self.comparison is not None and self.comparison.running)
 
     @property
     def may_export(self) -> bool:
-        """Whether there is anything to export: a sample, or an answer with a trace; not while more is on the way."""
+        """Whether there is something to export (a sample, or an answer with a trace) and nothing is running."""
         there = bool(self.tallies and self.tallies[0].samples) or bool(self.comparison and self.comparison.traces)
         return there and not self.running
 
     @property
     def status_words(self) -> str:
-        """What is going on here."""
+        """The status of this page in words."""
         if self.sampling and self._asked is not None:
             return f"Drawing {amount(self._asked.samples, 'sample')} in each of {amount(len(self.tallies), 'column')}"
         if self.comparison is not None and self.comparison.running:
@@ -144,14 +145,14 @@ class CompareView(QWidget):
 
     @property
     def outdated(self) -> bool:
-        """Whether the controls have been changed since what is shown was asked for."""
+        """Whether the controls were changed since the shown comparison was started."""
         asked, setup = self._asked, self.setup
         if asked is None or self.running:
             return False
         return (setup if setup.seed is not None else replace(setup, seed=asked.seed)) != asked
 
     def show_setup(self, setup: Setup, words: str) -> None:
-        """Another comparison, not yet started; what was shown goes away."""
+        """Shows another comparison, not started yet, in place of the shown one."""
         self.banner.hide()
         self._preset = None
         self.comparison, self.tallies, self._asked = None, [], None
@@ -175,7 +176,7 @@ class CompareView(QWidget):
 
     @Slot(str)
     def show_preset(self, name: str) -> None:
-        """Shows a preset, ready to start. Nothing happens while a comparison is under way."""
+        """Shows a preset, ready to start. Does nothing while a comparison runs."""
         preset = next((preset for preset in PRESETS if preset.id == name), None)
         if preset is not None and not self.running:
             setup = preset.make(self.settings())
@@ -183,14 +184,14 @@ class CompareView(QWidget):
             self._preset = preset
 
     def show_prompt(self, prompt: str) -> None:
-        """Takes a prompt over; the words of a preset were about its own."""
+        """Uses a prompt; the words of a preset are removed, since they are about its own prompt."""
         self._preset = None
         self.bar.prompt.setPlainText(prompt)
         self.bar.show_words("")
 
     @Slot()
     def extend(self) -> None:
-        """One column more, with the rule that none of the others has."""
+        """Adds a column, with a rule that no other column has."""
         setup = self.setup
         if not self.running and len(setup.columns) < MOST_COLUMNS:
             self._show_columns(with_column(setup))
@@ -198,7 +199,7 @@ class CompareView(QWidget):
             self._show_state()
 
     def remove(self, index: int) -> None:
-        """Takes a column out. What was compared goes with it."""
+        """Removes a column, and with it the shown results."""
         setup = self.setup
         if not self.running and len(setup.columns) > 2:
             kept = tuple(column for place, column in enumerate(setup.columns) if place != index)
@@ -217,15 +218,15 @@ class CompareView(QWidget):
         self.changed.emit()
 
     def _show_about(self) -> None:
-        """What the preset said, as far as it is true of what the controls say now."""
+        """Shows the words of the preset that are still true for the current controls."""
         if self._preset is not None:
             self.bar.show_words(self._preset.about(self.setup, self.settings()))
 
-    # Running
+    # Running.
 
     @Slot()
     def start(self) -> None:
-        """Starts what the controls say. Nothing happens without a prompt or while one is under way."""
+        """Starts the comparison set by the controls. Does nothing without a prompt or while one runs."""
         setup, settings = self.setup, self.settings()
         if self.running or not all(setup.prompt_of(column).strip() for column in setup.columns):
             return
@@ -272,12 +273,12 @@ class CompareView(QWidget):
 
     @Slot()
     def stop(self) -> None:
-        """Ends every column; what is there stays."""
+        """Stops every column; the text so far stays."""
         if self.running:
             self.link.stop_comparison()
 
     def let_go(self) -> bool:
-        """Lets go of a token that is pinned, or that keys have gone to; False if there is none."""
+        """Unpins a token, or leaves the one that the arrow keys reached; returns False if there is none."""
         held = any(column.text.pointing.holds for column in self.columns)
         for column in self.columns if held else ():
             column.text.pointing.let_go()
@@ -285,7 +286,7 @@ class CompareView(QWidget):
 
     @Slot(list)
     def receive(self, events: list[Event]) -> None:
-        """Takes in what the engine says of this comparison."""
+        """Applies the engine's events for this comparison."""
         was_running = self.running
         for event in events:
             match event:
@@ -306,21 +307,21 @@ class CompareView(QWidget):
             self.touch()
 
     def _show_parting(self) -> None:
-        """Where rules stand side by side, an answer that nobody has scrolled ends at what there is to see: where texts part."""
+        """Scrolls to where the texts diverge, after a comparison that contrasts rules, unless the user has scrolled."""
         position = self.comparison.divergence if self.comparison is not None and self.comparison.setup.rules else None
         for column in self._shown:
             if position is not None and column.text.following:
                 column.text.bring(position)
 
     def touch(self) -> None:
-        """Something has come: repaint soon."""
+        """Schedules a repaint."""
         self._stale = True
         if self.isVisible() and not self._timer.isActive():
             self._timer.start()
 
     @Slot()
     def refresh(self) -> None:
-        """Brings every column up to date."""
+        """Updates every column."""
         self._stale = False
         if self.comparison is not None:
             self._sync(self.comparison)
@@ -333,7 +334,7 @@ class CompareView(QWidget):
 
     def _sync(self, comparison: Comparison) -> None:
         seconds = max(run.answer.tally.summary.seconds for run in comparison.columns)
-        if comparison.running:  # in steps, so that strips need not be drawn anew for every round
+        if comparison.running:  # in steps, so that strips are not redrawn for every round
             seconds = AXIS_STEP ** math.ceil(math.log(max(seconds, 0.5), AXIS_STEP))
         cells = max(run.usual_proposals for run in comparison.columns)
         for column in self.columns[: len(comparison.columns)]:
@@ -342,7 +343,7 @@ class CompareView(QWidget):
         self._level()
 
     def _show_result(self, comparison: Comparison) -> None:
-        """What was found, and whether the controls have been changed since."""
+        """Shows the result, and whether the controls were changed since."""
         found = rule_findings(comparison)
         self.band.show_findings(found)
         headline, words = closing(comparison) if found else ("", parting_words(comparison))
@@ -352,10 +353,10 @@ class CompareView(QWidget):
         self.parting.show_words(headline, words, until=until, least=least, parted=comparison.divergence is not None)
 
     def _level(self, anew: bool = False) -> None:
-        """Texts begin at one height, however many lines the words above them take, and go no higher until another comparison."""
+        """Aligns the beginnings of the texts below the words above them. They move up only for another comparison."""
         for labels in ([column.figures for column in self._shown], [column.relation for column in self._shown]):
             for label in labels if anew else ():
-                label.setMinimumHeight(0)  # it counts in the height that a label wants
+                label.setMinimumHeight(0)  # it affects `heightForWidth`
             height = max((label.heightForWidth(label.width()) for label in labels if not label.isHidden()), default=0)
             for label in labels:
                 label.setMinimumHeight(height)
@@ -369,16 +370,16 @@ class CompareView(QWidget):
 
     @Slot()
     def go_to_divergence(self) -> None:
-        """Brings the first difference into sight in every column, and points at it."""
+        """Scrolls to the first difference in every column, and pins it."""
         if self.comparison is not None and (position := self.comparison.divergence) is not None:
             self._area.ensureWidgetVisible(self.columns[0].text)
             self.links.bring(position)
 
-    # Results
+    # Results.
 
     @Slot()
     def export(self) -> None:
-        """Writes what is shown where the user says: the answers with their rounds, or the samples."""
+        """Exports the answers with their rounds, or the samples, to a file that the user chooses."""
         settings = self.settings()
         if self.tallies and self._asked is not None:
             start = Path(settings.export_folder) if settings.export_folder else documents()
@@ -392,12 +393,12 @@ class CompareView(QWidget):
                 self.write_answers(*chosen)
 
     def write_samples(self, path: Path) -> None:
-        """Writes the samples to a file, and says so."""
+        """Writes the samples to a file and reports it."""
         if (setup := self._asked) is not None:
             self._written(lambda: (write_samples(path, setup, self._asked_target, self.tallies),))
 
     def write_answers(self, kind: ExportKind, path: Path) -> None:
-        """Writes the answers of all columns to one file, and says so."""
+        """Writes the answers of all columns to one file and reports it."""
         if (comparison := self.comparison) is None:
             return
         settings = self.settings()
@@ -434,10 +435,10 @@ class CompareView(QWidget):
     def _say(self, words: str, tone: str) -> None:
         self.banner.show_message(words, tone)
 
-    # Look
+    # Look.
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Passes theme and text scale on to bar, banner and every column."""
+        """Passes theme and text scale to bar, banner and every column."""
         self.bar.set_look(theme, scale)
         self.band.set_look(theme, scale)
         self.banner.set_look(theme, scale)
@@ -447,12 +448,12 @@ class CompareView(QWidget):
 
     @Slot(object)
     def _light(self, kind: Kind | None) -> None:
-        """Lights up the tokens of one kind in every column."""
+        """Highlights the tokens of one kind in every column."""
         for column in self.columns:
             column.text.light(kind)
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
-        """Shows more or less of what was proposed and not accepted in the text of every column."""
+        """Sets which ghosts the texts of all columns show."""
         self.legend.show_ghosts(ghosts)
         for column in self.columns:
             column.text.set_ghosts(ghosts)
@@ -467,5 +468,5 @@ class CompareView(QWidget):
         self.touch()
 
     def close_down(self) -> None:
-        """No more repaints: the window is closing."""
+        """Stops repainting: the window is closing."""
         self._timer.stop()
