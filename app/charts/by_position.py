@@ -1,4 +1,4 @@
-"""Charts that count over all rounds: acceptance at each place of a round, and how many proposals a round accepts."""
+"""Charts aggregated over all rounds: acceptance by position in a round, and number of accepted proposals per round."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.lens.tally import Tally
 
 
 class PositionChart(Chart):
-    """How likely a proposal is accepted at each place in its round: once it is judged, and of all that were drafted."""
+    """Acceptance rate at each position in a round: of the judged proposals, and of all drafted ones."""
 
     def __init__(self) -> None:
         super().__init__("positions", "positionPlot", 98)
@@ -28,14 +28,14 @@ class PositionChart(Chart):
         self.set_ticks("left", [(0, "0"), (0.5, ".5"), (1, "1")])
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Fills both sets of bars in the colour of accepted tokens, fainter for the share of all that were drafted."""
+        """Fills both sets of bars in the colour of accepted tokens, fainter for the share of all drafted."""
         super().set_look(theme, scale)
         light = faded(theme.accepted, 90)
         self.judged.setOpts(brush=QColor(theme.accepted), pen=cosmetic(theme.accepted))
         self.drafted.setOpts(brush=light, pen=cosmetic(light))
 
     def draw(self, material: Material) -> None:
-        """One pair of bars per place."""
+        """Draws one pair of bars per position."""
         places = material.tally.judged_positions()
         x = np.array([place.position for place in places], dtype=float)
         self.judged.setOpts(x0=x - 0.3, x1=x - 0.02, height=[place.conditional or 0.0 for place in places])
@@ -54,12 +54,13 @@ class PositionChart(Chart):
 
     @staticmethod
     def place_across(tally: Tally, round_: int, proposal: int | None) -> float | None:
-        """The proposal's place in its round."""
+        """Returns the proposal's position in its round, from 1."""
         return None if proposal is None else proposal + 1.0
 
 
 class LengthsChart(Chart):
-    """How many rounds accepted 0, 1, 2, ... proposals, and how many would if each stood with chance alpha on its own."""
+    """Number of rounds that accepted 0, 1, 2, ... proposals, and the number expected if each is accepted independently with
+    probability alpha."""
 
     def __init__(self) -> None:
         super().__init__("lengths", "lengthsPlot", 104)
@@ -76,7 +77,7 @@ class LengthsChart(Chart):
         self.expected.setOpts(brush=QColor(0, 0, 0, 0), pen=pen)
 
     def draw(self, material: Material) -> None:
-        """Sets the height of each bar to a number of rounds; expected bars are drawn only as far as alpha gives any."""
+        """Draws the numbers of rounds; expected bars only if alpha is known."""
         counted, expected = material.tally.length_bars()
         x = np.arange(len(counted), dtype=float)
         self.counted.setOpts(x0=x - 0.28, x1=x + 0.28, height=counted)
@@ -99,6 +100,6 @@ class LengthsChart(Chart):
 
     @staticmethod
     def place_across(tally: Tally, round_: int, proposal: int | None) -> float | None:
-        """How many proposals the round accepted."""
+        """Returns how many proposals the round accepted; None if it had none."""
         accepted, *others = tally.statuses[round_].tolist()
         return accepted if accepted or any(others) else None

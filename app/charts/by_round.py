@@ -1,4 +1,4 @@
-"""Charts of what was accepted, round by round: proposals and their verdicts, alpha lately, and tau so far."""
+"""Charts by round: proposals and their verdicts, recent alpha, and cumulative tau."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from engine.types import EXPECTED_RULES
 LEAST_CELL = 4
 """Pixels; outlines of lower cells would run together."""
 DASHES = {"accepted": "━━", "match": "┈┈", "gumbel": "━┈", "rejection": "╍╍"}
-"""The lines of the strip below the proposals, in letters."""
+"""The line styles of the strip below the proposals, as characters."""
 NAMES = {"accepted": "accepted"} | {str(rule): title for rule, title in RULE_TITLES.items()}
 
 
 class RoundCells(pg.GraphicsObject):
-    """One column per round, one cell per proposal: filled accepted, hatched rejected, outlined unjudged.
+    """Draws one column per round and one cell per proposal: accepted filled, rejected hatched, unjudged outlined.
 
-    A bin of several rounds has no cells, but a bar of the mean of each; where cells would be too low to be told apart, there is a
-    bar as well. A column that is higher than the axis has a mark at its top.
+    A bin of several rounds is drawn as bars of the mean counts; so is a round whose cells would be too low to tell apart. A
+    column that exceeds the axis has a mark at its top.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,8 @@ class RoundCells(pg.GraphicsObject):
         self._theme: Theme | None = None
 
     def set_data(self, x: Floats, counts: Floats, rows: float, each: int) -> None:
-        """x: (columns,); counts: (columns, 3) accepted, rejected, unjudged; `rows`: how many the axis has room for."""
+        """Sets the data. x: (columns,); counts: (columns, 3) accepted, rejected, unjudged; `rows`: height of the axis in
+        cells."""
         if rows != self._rows:
             self.prepareGeometryChange()
         self._columns = list(zip(x.tolist(), counts.tolist(), strict=True))
@@ -57,14 +58,14 @@ class RoundCells(pg.GraphicsObject):
         return QRectF(-1, -1, 1e7, self._rows + 2)
 
     def paint(self, painter: QPainter, *_: Any) -> None:
-        """Draws the cells, hatched at the same fineness at any zoom, then the marks of what is cut off."""
+        """Draws the cells, with hatching that does not scale with the zoom, then the marks of columns that are cut off."""
         if self._theme is None:
             return
         theme = self._theme
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         across, up = abs(painter.worldTransform().m11()), abs(painter.worldTransform().m22())
         cells = self._cells(across, up)
-        # hatching is drawn in device pixels, so the brush must undo the view's scale
+        # hatching is drawn in device pixels, so the brush must invert the view's scale
         undo = painter.worldTransform().inverted()[0]
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(faded(theme.accepted, 205))
@@ -87,7 +88,7 @@ class RoundCells(pg.GraphicsObject):
                 painter.drawPolygon([QPointF(x - half, self._rows), QPointF(x + half, self._rows), QPointF(x, self._rows + tall)])
 
     def _cells(self, across: float, up: float) -> dict[str, list[QRectF]]:
-        """Rectangles per status up to the top of the axis; `across` and `up` are pixels per unit."""
+        """Returns rectangles by status, clipped at the top of the axis; `across` and `up` are pixels per unit."""
         single = self._each == 1 and up >= LEAST_CELL
         gap = 3 / up if up > 6 and single else 0.0
         width = min(0.76 * self._each, 14 / across) if across > 0 else 0.76
@@ -105,7 +106,7 @@ class RoundCells(pg.GraphicsObject):
 
 
 class ProposalsChart(Chart):
-    """What became of the proposals of each round; in the strip below, what was accepted lately and what each rule would."""
+    """The verdicts on the proposals of each round; in the strip below, recent acceptance and what each rule would accept."""
 
     def __init__(self) -> None:
         super().__init__("proposals", "acceptancePlot", 150, strip=58)
@@ -118,7 +119,7 @@ class ProposalsChart(Chart):
             self.strip.addItem(curve)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Passes the theme on to the cells and gives each curve its colour and dashes."""
+        """Applies the theme to the cells, and colour and dashes to each curve."""
         super().set_look(theme, scale)
         self.cells.set_theme(theme)
         self.band.set_colour(faded(theme.accepted, 60))
@@ -126,7 +127,7 @@ class ProposalsChart(Chart):
             self.curves[name].setPen(cosmetic(colour, style, (2.2 if name == "accepted" else 1.6) * self.devicePixelRatioF()))
 
     def draw(self, material: Material) -> None:
-        """Draws the rounds in view as cells, and below them the accepted tokens, those there were and those to expect."""
+        """Draws the visible rounds as cells, and below them the accepted tokens, actual and expected."""
         tally, span = material.tally, material.span
         x, counts = columns(tally.statuses.rows, span)
         proposals = counts.sum(axis=1)
@@ -167,7 +168,7 @@ class ProposalsChart(Chart):
 
 
 def curve_styles(theme: Theme) -> dict[str, tuple[str, Qt.PenStyle]]:
-    """Each curve of the strip has its own colour and its own dash."""
+    """Returns colour and dash of each curve of the strip."""
     return {
         "accepted": (theme.accepted, Qt.PenStyle.SolidLine),
         "match": (theme.rule_match, Qt.PenStyle.DotLine),
@@ -177,7 +178,7 @@ def curve_styles(theme: Theme) -> dict[str, tuple[str, Qt.PenStyle]]:
 
 
 class AlphaChart(Chart):
-    """Alpha over the latest rounds, in the band of its 95 % interval."""
+    """Alpha over the latest rounds, with its 95 % interval as a band."""
 
     def __init__(self) -> None:
         super().__init__("alpha", "alphaPlot", 84)
@@ -188,13 +189,13 @@ class AlphaChart(Chart):
         self.set_ticks("left", [(0, "0"), (0.5, ".5"), (1, "1")])
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Colours the curve as accepted tokens are and, more faintly, the band of its interval."""
+        """Applies the colour of accepted tokens to the curve and, fainter, to the band."""
         super().set_look(theme, scale)
         self.band.set_colour(faded(theme.accepted, 60))
         self.curve.setPen(cosmetic(theme.accepted, width=1.6 * self.devicePixelRatioF()))
 
     def draw(self, material: Material) -> None:
-        """Draws alpha and the bounds of its interval on an axis from 0 to 1; rounds where they are unknown stay open."""
+        """Draws alpha and its interval on an axis from 0 to 1, with gaps where they are unknown."""
         x, alphas = curves(material.tally.alphas.rows, material)
         self.band.set_data(x, alphas[:, 1], alphas[:, 2])
         set_line(self.curve, x, alphas[:, 0])
@@ -213,7 +214,7 @@ class AlphaChart(Chart):
 
 
 class TauChart(Chart):
-    """Tau so far, and what alpha so far lets one expect; from where rule or drafter changed they are counted anew."""
+    """Cumulative tau, and the tau expected from the cumulative alpha; both restart where rule or drafter changed."""
 
     def __init__(self) -> None:
         super().__init__("tau", "tauPlot", 84)
@@ -223,14 +224,14 @@ class TauChart(Chart):
         self.view.addItem(self.measured)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Colours the measured curve with the accent and the expected one as a dashed line."""
+        """Applies the accent colour to the measured curve, and dashes to the expected one."""
         super().set_look(theme, scale)
         ratio = self.devicePixelRatioF()
         self.measured.setPen(cosmetic(theme.accent, width=1.6 * ratio))
         self.expected.setPen(cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.6 * ratio))
 
     def draw(self, material: Material) -> None:
-        """Draws both curves in tokens per round, on an axis up to the next whole number above them."""
+        """Draws both curves in tokens per round, on an axis up to the next integer above them."""
         x, taus = curves(material.tally.taus.rows, material)
         set_line(self.measured, x, taus[:, 0])
         set_line(self.expected, x, taus[:, 1])

@@ -1,4 +1,4 @@
-"""Charts of time: tokens per second beside the measured plain run, and where the time of a round goes."""
+"""Charts of time: throughput beside the measured plain run, and the phases of a round."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class ThroughputChart(Chart):
         self.view.addItem(self.curve)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Colours the curve with the accent and the plain run's line dim and dashed."""
+        """Applies the accent colour to the curve, and a dim dashed style to the line of the plain run."""
         super().set_look(theme, scale)
         self.band.set_colour(faded(theme.accent, 60))
         self.curve.setPen(cosmetic(theme.accent, width=1.6 * self.devicePixelRatioF()))
         self.plain.setPen(cosmetic(theme.dim, Qt.PenStyle.DashLine, 1.2 * self.devicePixelRatioF()))
 
     def draw(self, material: Material) -> None:
-        """Draws the speeds in view; the plain run's line is hidden until a plain run has been measured."""
+        """Draws the visible speeds; the line is hidden until a plain run has been measured."""
         x, speeds = columns(material.tally.speeds.rows, material.span)
         set_line(self.curve, x, speeds)
         spreads = column_spreads(material.tally.speeds.rows, material.span)
@@ -84,13 +84,13 @@ class ThroughputChart(Chart):
 
 
 def throughput_top(speeds: Floats, plain: float | None) -> float:
-    """Where the axis of a throughput chart ends."""
+    """Returns the upper end of the axis of a throughput chart."""
     highest = max(float(np.nanmax(speeds, initial=0.0)), plain or 0.0)
     return step_above(1.05 * highest if highest > 0 else 1.0)
 
 
 def phase_looks(theme: Theme) -> dict[str, tuple[str, Qt.BrushStyle]]:
-    """Each phase has its own colour and its own filling."""
+    """Returns colour and fill of each phase."""
     return {
         "draft": (theme.time_draft, Qt.BrushStyle.SolidPattern),
         "verify": (theme.time_verify, Qt.BrushStyle.BDiagPattern),
@@ -100,7 +100,7 @@ def phase_looks(theme: Theme) -> dict[str, tuple[str, Qt.BrushStyle]]:
 
 
 class PhaseBars(pg.GraphicsObject):
-    """A stacked bar for each column with staged rounds; for the others a short line at the time they took."""
+    """A stacked bar for each column with rounds whose phases were timed; a short line at the total time for the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class PhaseBars(pg.GraphicsObject):
         self._theme: Theme | None = None
 
     def set_data(self, bars: Floats, totals: Floats, x: Floats, spreads: Floats, each: int) -> None:
-        """bars: (staged columns, 5) place across and milliseconds of the four phases; totals: (columns, 2) place and time; x:
+        """Sets the data. bars: (timed columns, 5) x and milliseconds of the four phases; totals: (columns, 2) x and time; x:
         (columns,); spreads: (columns, 2) of the times, or (0, 2) for none."""
         self._bars, self._totals, self._each = bars.tolist(), totals.tolist(), each
         self._whiskers = list(zip(x.tolist(), spreads.tolist(), strict=False))
@@ -126,7 +126,7 @@ class PhaseBars(pg.GraphicsObject):
         return QRectF(-1, -1, 1e7, 1e7)
 
     def paint(self, painter: QPainter, *_: Any) -> None:
-        """Stacks the phases of each staged column and draws the other columns as lines, neither wider than 14 pixels."""
+        """Stacks the phases of each timed column and draws the other columns as lines; neither is wider than 14 pixels."""
         if self._theme is None:
             return
         across = abs(painter.worldTransform().m11())
@@ -146,7 +146,7 @@ class PhaseBars(pg.GraphicsObject):
 
 
 class TimesChart(Chart):
-    """Where the time of the rounds goes that were measured in stages."""
+    """Time by phase, for the rounds whose phases were timed."""
 
     def __init__(self) -> None:
         super().__init__("times", "timePlot", 96)
@@ -154,12 +154,12 @@ class TimesChart(Chart):
         self.view.addItem(self.bars)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Passes the theme on to the bars, which paint the phases themselves."""
+        """Applies the theme to the bars, which paint the phases themselves."""
         super().set_look(theme, scale)
         self.bars.set_theme(theme)
 
     def draw(self, material: Material) -> None:
-        """Draws the columns in view on an axis of milliseconds that ends just above the highest of them."""
+        """Draws the visible columns on an axis in milliseconds that ends just above the highest."""
         bars, totals = phase_columns(material)
         spreads = column_spreads(material.tally.milliseconds.rows, material.span)
         self.bars.set_data(bars, totals, places(material.span), spreads, material.span.each)
@@ -187,10 +187,10 @@ class TimesChart(Chart):
 
 
 def phase_columns(material: Material) -> tuple[Floats, Floats]:
-    """What a chart of times shows.
+    """Returns the data of a chart of times.
 
-    Returns (staged columns, 5): place across and mean milliseconds of draft, verify, judge, other; and (other columns, 2): place
-    and mean milliseconds of the columns without a staged round.
+    Returns (timed columns, 5): x and mean milliseconds of draft, verify, judge, other; and (other columns, 2): x and mean
+    milliseconds of the columns without a timed round.
     """
     tally, span = material.tally, material.span
     x, parts = columns(tally.times_by_phase, span)

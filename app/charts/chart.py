@@ -1,7 +1,7 @@
-"""What every chart of the window is made of: a plot, its marker, and what mouse and keys ask of it.
+"""The base class of the window's charts: a plot, its marker, and its mouse and key handling.
 
-Items are made once and only get new data; ranges are fixed and grow in steps, so nothing jumps. A chart may have a strip below
-its plot, with the same rounds across and an axis of its own; labels stand in a line above the plot.
+Items are created once and then only get new data. Ranges are fixed and grow in steps, so that nothing jumps. A chart may have a
+strip below its plot, with the same x axis and its own y axis; labels are in a line above the plot.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KEYS_IN_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Words above the plot: in the middle over their place across, or on the "side" of it that has room."""
+    """A label above the plot: centred on its x position, or on the "side" of it that has room."""
 
     place: float
     words: str
@@ -57,17 +57,17 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Words whose left end is at a place across."""
+    """A label with the x position of its left end."""
 
     left: float
     words: str
 
 
 def fit_labels(labels: Sequence[Label], x: tuple[float, float], width: float, measure: Callable[[str], float]) -> list[Fitted]:
-    """The labels that have room, first come, first served.
+    """Returns the labels that fit; earlier ones take precedence.
 
     Args:
-        x: what the plot spans, in rounds. width: that in pixels. measure: pixels that words take.
+        x: range of the plot, in rounds. width: the same in pixels. measure: returns the width of a text in pixels.
     """
     if width <= 0:
         return []
@@ -87,26 +87,26 @@ def fit_labels(labels: Sequence[Label], x: tuple[float, float], width: float, me
 
 
 NOTCH = 120
-"""What a wheel turns by between notches, in eighths of a degree; a trackpad sends much less, many times a second."""
+"""Angle between two notches of a wheel, in eighths of a degree; a trackpad sends much smaller ones, many times a second."""
 AXIS, MARGIN = 38, 12
-"""Pixels on the left of a plot at normal text scale, and on its right."""
+"""Pixels at the left of a plot at text scale 1, and at its right."""
 
 
 def width_around(scale: float) -> int:
-    """Pixels of a chart's width that its plot does not have: frame, axis and margin."""
+    """Returns the part of a chart's width that is not plot, in pixels: frame, axis and margin."""
     return 4 + round(AXIS * scale) + MARGIN
 
 
 class Chart(QWidget):
-    """A plot with a calm line of words while there is nothing to draw.
+    """A plot, or a line of text while there is nothing to draw.
 
     Signals:
-        pointed: (place across or None) the mouse is over it.
-        picked: (place across or None) clicked there, or Return was pressed, which gives None.
-        dragged: (rounds) the content follows the mouse by so many rounds to the right.
+        pointed: (x or None) the mouse is over it.
+        picked: (x or None) clicked there, or Return was pressed, which gives None.
+        dragged: (rounds) the content moves to the right by a number of rounds.
         zoomed: (steps) above 0 shows more rounds.
         stepped: (rounds) the keyboard moves the cursor.
-        menu_wanted: (global position) of what can be done with this chart.
+        menu_wanted: (global position) the chart's context menu was requested.
     """
 
     pointed = Signal(object)
@@ -117,14 +117,16 @@ class Chart(QWidget):
     menu_wanted = Signal(QPoint)
 
     def __init__(self, name: ChartName, object_name: str, height: int, strip: int = 0) -> None:
-        """`height` and that of the strip, 0 for none, in pixels at normal text scale."""
+        """Args:
+        height: minimum height of the plot, in pixels at text scale 1. strip: the same for the strip, 0 for none.
+        """
         super().__init__()
         self.kind = CHARTS[name]
         named(self, object_name, self.kind.title)
         self._height, self._strip_height = height, strip
         self._theme: Theme | None = None
         self._scale, self._font = 1.0, QFont()
-        # put together from parts: a PlotItem would make menus that belong to no window and stay behind
+        # assembled by hand: a PlotItem creates menus without a parent window, which leak
         self.plot = pg.GraphicsView()
         self.plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.head, self.view, self.strip = (pg.ViewBox(enableMouse=False, enableMenu=False) for _ in range(3))
@@ -173,10 +175,10 @@ class Chart(QWidget):
         self.plot.viewport().setMouseTracking(True)
         self.plot.viewport().installEventFilter(self)
 
-    # Content
+    # Content.
 
     def show_material(self, material: Material | None) -> bool:
-        """Whether there is something to draw; the words stand there otherwise."""
+        """Draws the chart or, if there is nothing to draw, shows why; returns whether it was drawn."""
         words = empty_words(self.kind, material.tally, material.never) if material else self.kind.waiting
         if words != self.empty.text():
             self.empty.setText(words)
@@ -187,18 +189,18 @@ class Chart(QWidget):
         return True
 
     def draw(self, material: Material) -> None:
-        """Gives the items their data."""
+        """Sets the data of the items."""
         raise NotImplementedError
 
-    # In words
+    # Texts.
 
     def notes(self, material: Material, theme: Theme) -> tuple[Words, ...]:
-        """The line beside the title: what lines and fillings are, in their colours, from the longest wording to the shortest."""
+        """Returns the legend beside the title in several wordings, from the longest to the shortest."""
         return () if empty_words(self.kind, material.tally) else self.legends(material, theme)
 
     @classmethod
     def readout(cls, material: Material, round_: int) -> str:
-        """What the chart says of one round, or of the column it stands in."""
+        """Returns the chart's values for one round, or for the column that contains it."""
         span = material.span
         first = span.first + (round_ - span.first) // span.each * span.each
         last = min(first + span.each, span.last)
@@ -207,21 +209,21 @@ class Chart(QWidget):
 
     @staticmethod
     def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
-        """The wordings of `notes` where something is drawn."""
+        """Returns the wordings of `notes` if something is drawn."""
         return ()
 
     @staticmethod
     def reading(tally: Tally, first: int, last: int) -> str:
-        """Of a chart per round: what it says of the rounds from `first` up to before `last`; empty where nothing is known."""
+        """Returns the values of the rounds from `first` up to before `last`, for a chart by round; empty if unknown."""
         return ""
 
     @staticmethod
     def place_across(tally: Tally, round_: int, proposal: int | None) -> float | None:
-        """Of a chart that counts over all rounds: where a round, or one of its proposals, stands; None where it does not."""
+        """Returns the x position of a round, or of one of its proposals, in an aggregated chart; None if it has none."""
         return None
 
     def mark(self, place: float | None) -> None:
-        """The thin line at a place across; None takes it away."""
+        """Moves the marker line to an x position; None hides it."""
         for marker in self._markers:
             if place is not None:
                 marker.setValue(place)
@@ -229,13 +231,13 @@ class Chart(QWidget):
                 marker.setVisible(place is not None)
 
     def set_ticks(self, side: str, ticks: list[tuple[float, str]]) -> None:
-        """(place, label) pairs; laid out anew only if they differ from those there are."""
+        """Sets (position, label) pairs, if they differ from the current ones: a new layout is costly."""
         if self._ticks.get(side) != ticks:
             self._ticks[side] = ticks
             self.axes[side].setTicks([ticks])
 
     def set_range(self, x: tuple[float, float], *y: tuple[float, float]) -> None:
-        """What the axes span, `y` of the plot and of the strip; moved only if it differs, for the same reason."""
+        """Sets the ranges of the axes, `y` for plot and strip, if they differ from the current ones."""
         if self._span != (x, *y):
             self._span = (x, *y)
             self.head.setRange(xRange=x, yRange=(0, 1), padding=0)
@@ -243,9 +245,9 @@ class Chart(QWidget):
                 view.setRange(xRange=x, yRange=up, padding=0)
 
     def set_rounds(self, material: Material, *tops: float, labels: Sequence[Label] = ()) -> None:
-        """The axes of a chart per round, from 0 up to these tops, with a labelled divider where other settings came into force.
+        """Sets the axes of a chart by round, each from 0 to its top, with a labelled divider where settings changed.
 
-        `labels`: more of them, which give way to those of the dividers.
+        `labels`: further labels; those of the dividers take precedence.
         """
         span = material.span
         self.set_range((span.first + 0.5 - EDGE, span.first + span.room + 0.5 + EDGE), *((0, top) for top in tops))
@@ -263,7 +265,7 @@ class Chart(QWidget):
         self._show_labels([*(Label(place, words, "side") for place, words in shown), *labels])
 
     def _show_labels(self, labels: Sequence[Label]) -> None:
-        """As many of the labels above the plot as have room; without any, the plot has theirs."""
+        """Shows the labels above the plot that fit; without any, the plot uses their space."""
         if labels == self._labels:
             return
         self._labels = labels
@@ -297,7 +299,7 @@ class Chart(QWidget):
         return QSize(200, self.minimumHeight())
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Colours plot, axes and marker; fonts, margins and height follow `scale`, the window's text scale (1 is normal)."""
+        """Applies the theme to plot, axes and marker, and `scale`, the window's text scale, to fonts, margins and height."""
         self._theme, self._scale = theme, scale
         height = self._height + self._strip_height
         self.setMinimumHeight(round(height * scale))
@@ -316,7 +318,7 @@ class Chart(QWidget):
             self._grid.setRowSpacing(1, round(15 * scale))
         for line in (line for lines in self._dividers for line in lines):
             self._paint_divider(line)
-        if not self.kind.per_round:  # the charts per round share their rounds, which the page names once
+        if not self.kind.per_round:  # the charts by round share an x axis, which the page labels once
             self.axes["bottom"].setLabel(self.kind.across, **{"color": theme.faint, "font-size": f"{round(10 * scale)}px"})
         self.axes["bottom"].setHeight(round((18 if self.kind.per_round else 32) * scale))
         for marker in self._markers:
@@ -326,16 +328,16 @@ class Chart(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         if self._labels:
-            QTimer.singleShot(0, self, self._fit_labels)  # the plot has its new width only then
+            QTimer.singleShot(0, self, self._fit_labels)  # the plot gets its new width only then
 
-    # Mouse and keys
+    # Mouse and keys.
 
     def place_at(self, position: QPointF) -> float:
-        """The place across at a point of the plot's viewport."""
+        """Returns the x position at a point of the plot's viewport."""
         return float(self.view.mapSceneToView(self.plot.mapToScene(position.toPoint())).x())
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """The plot's own handling of the mouse is left out: it costs a hit test of every item per move."""
+        """Bypasses pyqtgraph's own mouse handling, which does a hit test of every item per move."""
         kind = event.type()
         if kind == QEvent.Type.Wheel and isinstance(event, QWheelEvent):
             return self._wheel(event)
@@ -376,7 +378,7 @@ class Chart(QWidget):
             self.plot.viewport().unsetCursor()
 
     def _wheel(self, event: QWheelEvent) -> bool:
-        """Up and down scrolls the page; across, or with Shift, the rounds; with Ctrl it shows more or fewer of them."""
+        """Scrolls the page on a vertical turn; the rounds on a horizontal one, or with Shift; zooms with Ctrl."""
         down, across = event.angleDelta().y(), event.angleDelta().x()
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             self._turned += down
@@ -422,7 +424,7 @@ class Chart(QWidget):
 
 
 class Band(pg.GraphicsObject):
-    """The room between two lines, left open where either is unknown."""
+    """The area between two lines, with gaps where either is unknown."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -430,7 +432,7 @@ class Band(pg.GraphicsObject):
         self._colour = QColor()
 
     def set_data(self, x: Any, low: Any, high: Any) -> None:
-        """x, low, high: (columns,); NaN is unknown."""
+        """Sets the data. x, low, high: (columns,); NaN is unknown."""
         self._parts = []
         part: list[tuple[float, float, float]] = []
         for across, bottom, top in zip(x.tolist(), low.tolist(), high.tolist(), strict=True):
@@ -448,7 +450,7 @@ class Band(pg.GraphicsObject):
         self._parts.append(there + [QPointF(across, bottom) for across, bottom, _ in reversed(part)])
 
     def set_colour(self, colour: QColor) -> None:
-        """Fills the band with this colour, translucent so that whatever lies below stays visible."""
+        """Sets the fill colour, translucent so that items below stay visible."""
         self._colour = colour
         self.update()
 
@@ -456,7 +458,7 @@ class Band(pg.GraphicsObject):
         return QRectF(-1, -1, 1e7, 1e4)
 
     def paint(self, painter: QPainter, *_: Any) -> None:
-        """Fills one polygon for each unbroken stretch of known values."""
+        """Fills one polygon per contiguous run of known values."""
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self._colour)
         for part in self._parts:
@@ -464,7 +466,7 @@ class Band(pg.GraphicsObject):
 
 
 def draw_whiskers(painter: QPainter, whiskers: Sequence[tuple[float, Sequence[float]]], colour: str, across: float) -> None:
-    """Upright lines from a low to a high value, each with a short foot and head; `across` is pixels per round."""
+    """Draws vertical lines from low to high values, each with short caps; `across` is pixels per round."""
     foot = 2.5 / across
     lines = [
         line
@@ -484,12 +486,12 @@ SMOOTH_COLUMNS = 120
 
 
 def smooth(x: Any) -> bool:
-    """Whether a line over these places is drawn antialiased: a short one only, for it takes several times as long."""
+    """Returns whether a line is drawn antialiased: only a short one, since it takes several times as long."""
     return len(x) <= SMOOTH_COLUMNS
 
 
 def set_line(item: pg.PlotDataItem, x: Floats, y: Floats) -> None:
-    """Gives a line its points; one that stands alone, as in the first round, is a dot, which a line would not show."""
+    """Sets the points of a line; a single point, as in the first round, is drawn as a dot."""
     alone = int(np.isfinite(y).sum()) == 1
     looks = {"antialias": smooth(x), "symbol": "o" if alone else None, "symbolBrush": pg.mkPen(item.opts["pen"]).color()}
     if all(item.opts[name] == look for name, look in looks.items()):
@@ -499,7 +501,7 @@ def set_line(item: pg.PlotDataItem, x: Floats, y: Floats) -> None:
 
 
 def cosmetic(colour: str | QColor, style: Qt.PenStyle = Qt.PenStyle.SolidLine, width: float = 1) -> QPen:
-    """A pen whose width is pixels, whatever the axes span."""
+    """Returns a pen with its width in pixels, independent of the axes."""
     pen = QPen(QColor(colour), width, style)
     pen.setCosmetic(True)
     return pen

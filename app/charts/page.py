@@ -1,4 +1,4 @@
-"""The charts of one answer, one below the other. The panel around it says when to bring them up to date."""
+"""The charts of one answer, one below the other. The panel triggers the updates."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ SHOWN: dict[ChartName, Callable[[], Chart]] = {
     "lengths": LengthsChart,
     "times": TimesChart,
 }
-"""What draws each chart on the screen."""
+"""The class that draws each chart on the screen."""
 
 
 class ChartsPage(QWidget):
-    """Reads the answer that is shown in `refresh`; every chart per round shows the same rounds.
+    """Shows the charts of the answer that `refresh` reads; all charts by round show the same rounds.
 
     Signals:
         definition_wanted: (key, global position) a title was pressed.
-        menu_wanted: (chart, global position) what can be done with a chart.
+        menu_wanted: (chart, global position) the menu of a chart was requested.
         folded: (names) the charts that are open now.
         baseline_wanted: the plain speed should be measured.
     """
@@ -97,7 +97,7 @@ class ChartsPage(QWidget):
             chart.zoomed.connect(self.range.zoom)
             chart.stepped.connect(self._stepped)
 
-    # What shows
+    # Content.
 
     @property
     def open(self) -> tuple[ChartName, ...]:
@@ -105,14 +105,14 @@ class ChartsPage(QWidget):
         return tuple(name for name, section in self.sections.items() if section.open)
 
     def set_open(self, names: Iterable[str]) -> None:
-        """Unfolds the charts of these names and folds the others; emits nothing, so that stored settings can be put back."""
+        """Unfolds these charts and folds the others, without emitting signals, so that stored settings can be restored."""
         wanted = set(names)
         for name, section in self.sections.items():
             section.set_open(name in wanted)
         self._share_room()
 
     def _share_room(self) -> None:
-        """The height that is left goes to the charts that are open."""
+        """Distributes the remaining height among the open charts."""
         for name, section in self.sections.items():
             self._column.setStretchFactor(section, 0 if not section.open else 6 if name == "proposals" else 4)
 
@@ -125,7 +125,7 @@ class ChartsPage(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Brings the charts up to date; those out of sight wait until they are seen."""
+        """Updates the charts; those out of view are updated when they are scrolled into view."""
         answer = self.answers.answer
         self.range.set_rounds(0 if answer is None else answer.tally.rounds)
         self._material = None if answer is None else self._material_of(answer)
@@ -150,7 +150,7 @@ class ChartsPage(QWidget):
         if not self.isVisible():
             return
         shown = [(section, section.chart) for section in self.sections.values() if section.open]
-        self._column.activate()  # charts made just now take their places
+        self._column.activate()  # lays out charts created just now
         for section, chart in shown:
             if section.stale and self._in_sight(chart):
                 section.stale = False
@@ -172,10 +172,10 @@ class ChartsPage(QWidget):
         self.measure.setEnabled(not self.session.measuring)
         self.measure.setText("Measuring…" if self.session.measuring else "Measure plain speed")
 
-    # One cursor
+    # Shared cursor.
 
     def _marked(self) -> int | None:
-        """The round that is pointed at, if it is one of the answer that shows."""
+        """Returns the highlighted round, if it belongs to the shown answer."""
         place = self._marked_place()
         return None if place is None else place.round
 
@@ -213,7 +213,7 @@ class ChartsPage(QWidget):
 
     @Slot(object)
     def _pinned(self, place: Place | None) -> None:
-        """A round that was pinned elsewhere comes into sight."""
+        """Scrolls a round that was pinned elsewhere into view."""
         if place is not None and self._material is not None and self._marked() is not None:
             self.range.bring(place.round)
 
@@ -227,7 +227,7 @@ class ChartsPage(QWidget):
 
     @Slot(object)
     def _picked(self, across: float | None) -> None:
-        """Pins a round, or lets it go if it is pinned."""
+        """Pins a round, or unpins it."""
         place = self.cursor_place.place if across is None else self._place_of(across)
         self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
 
@@ -242,7 +242,7 @@ class ChartsPage(QWidget):
         self.range.bring(index)
         self.cursor_place.point(Place(self.answers.turn, index))
 
-    # Asked for
+    # Requests.
 
     @Slot(str, QWidget)
     def _define(self, key: str, title: QWidget) -> None:
@@ -261,7 +261,7 @@ class ChartsPage(QWidget):
             self.menu_wanted.emit(chart.kind.name, position)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles every chart and draws it anew, since legends carry the colours of the theme."""
+        """Restyles and redraws every chart, since legends contain the theme's colours."""
         self._theme, self._scale = theme, scale
         for section in self.sections.values():
             section.set_look(theme, scale)
@@ -270,7 +270,7 @@ class ChartsPage(QWidget):
         self.refresh()
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Whoever goes to the page is on its first chart. A proxy would do that too, but Tab would pass what stands before it."""
+        """Focuses the first chart. A focus proxy would do that too, but Tab would then skip the widgets before it."""
         self.sections["proposals"].chart.setFocus(event.reason())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -280,7 +280,7 @@ class ChartsPage(QWidget):
         self._catch_up()
 
     def _plot_width(self) -> int:
-        """Pixels between the axes of a chart, as wide as the page makes it."""
+        """Returns the width of a chart's plot in pixels, from the page's width."""
         margins = self._column.contentsMargins()
         return self.width() - margins.left() - margins.right() - width_around(self._scale)
 

@@ -1,4 +1,4 @@
-"""Which rounds the charts show: the newest, all of them, or where the user has scrolled or zoomed to."""
+"""Selects which rounds the charts show: the newest, all, or those the user scrolled or zoomed to."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ZOOMS = (30, 60, 120, 240, 480, 1200, 2400, 4800, 12000)
 
 
 class RoundRange(QWidget):
-    """A line of words, two buttons and, where not every round shows, a slide.
+    """A line of text, two buttons and, if not every round is shown, a scroll bar.
 
     Attributes:
-        shown: rounds that show, None for all. end: the round behind the last one that shows, None at the newest.
+        shown: number of rounds shown, None for all. end: index after the last one shown, None to follow the newest.
 
     Signals:
-        changed: other rounds show.
+        changed: the shown rounds have changed.
     """
 
     changed = Signal()
@@ -47,16 +47,16 @@ class RoundRange(QWidget):
         self.slide.valueChanged.connect(self._slid)
 
     def span(self) -> RoundSpan:
-        """The rounds that show."""
+        """Returns the shown rounds."""
         return span_of(self._rounds, self.shown, self.end, self._width)
 
     def set_width(self, width: int) -> bool:
-        """The plots are so many pixels wide now; whether other rounds show, or in other bins."""
+        """Sets the plots' width in pixels; returns whether the shown rounds or the bins have changed."""
         before, self._width = self.span(), width
         return self.span() != before
 
     def set_rounds(self, rounds: int) -> None:
-        """The answer has so many rounds now."""
+        """Sets the number of rounds of the answer."""
         self._rounds = rounds
         if self.end is not None and self.end >= rounds:
             self.end = None
@@ -77,26 +77,26 @@ class RoundRange(QWidget):
         self.all.setChecked(self.shown is None)
 
     def go(self, end: int) -> None:
-        """Shows the rounds up to before `end`, or goes on following where that is the newest."""
+        """Shows the rounds up to before `end`; follows the newest if that is the end."""
         if self.shown is not None and self._rounds:
             self.end = None if end >= self._rounds else max(min(self.shown, self._rounds), end)
             self.changed.emit()
 
     def bring(self, round_: int) -> None:
-        """Shows a round, unless it shows already."""
+        """Scrolls to a round, unless it is shown already."""
         span = self.span()
         if self.shown is not None and span.centre(round_) is None:
             self.go(round_ + 1 if round_ >= span.last else round_ + self.shown)
 
     @Slot(float)
     def drag(self, rounds: float) -> None:
-        """The content follows the mouse to the right by so many rounds: earlier ones come into sight."""
+        """Moves the content to the right by a number of rounds, which reveals earlier ones."""
         far = max(-self._rounds, min(self._rounds, round(rounds) or (1 if rounds > 0 else -1)))
         self.go((self._rounds if self.end is None else self.end) - far * self.span().each)
 
     @Slot(int)
     def zoom(self, steps: int) -> None:
-        """More rounds above 0, fewer below."""
+        """Shows more rounds for steps above 0, fewer for steps below."""
         shown = self._rounds if self.shown is None else self.shown
         wider = [zoom for zoom in ZOOMS if zoom > shown]
         closer = [zoom for zoom in ZOOMS if zoom < shown]

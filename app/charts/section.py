@@ -1,4 +1,4 @@
-"""A chart with its heading: it folds, its title opens the definition, and a note says what is drawn or pointed at."""
+"""A chart with its heading: it can be folded, its title opens the definition, and a note shows the legend or values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.look.widgets import icon_button, in_column, in_row, named, push_button,
 from engine.lens.chart_kinds import ChartKind
 
 NARROW = 400
-"""Where a section is narrower than that, its note stands below the title."""
+"""Width below which the note is placed below the title."""
 
 
 class Note(QLabel):
-    """The first of several wordings that fits; the end of the last one is left out where none does."""
+    """Shows the first of several wordings that fits; the last one is elided if none does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,14 +30,14 @@ class Note(QLabel):
         self._wordings: tuple[Words, ...] = ()
 
     def set_words(self, *wordings: Words) -> None:
-        """`wordings`: from the longest to the shortest."""
+        """Sets the wordings, from the longest to the shortest."""
         if wordings != self._wordings:
             self._wordings = wordings
             self._fit()
 
     @property
     def words(self) -> str:
-        """What it says at full length, without mark-up."""
+        """The longest wording, without mark-up."""
         return self._wordings[0][1] if self._wordings else ""
 
     def _fit(self) -> None:
@@ -58,13 +58,13 @@ class Note(QLabel):
 
 
 class Section(QWidget):
-    """One chart of the page, made when it is first asked for: the page is seldom what a window shows first.
+    """One chart of the page, created on first access, since a window seldom shows the page first.
 
     Signals:
-        made: (chart) it is there now.
-        folded: (open) the user has opened or closed it.
-        definition_wanted: (key, what to show it at).
-        menu_wanted: what can be done with the chart.
+        made: (chart) it was created.
+        folded: (open) the user has folded or unfolded it.
+        definition_wanted: (key, widget to show it at).
+        menu_wanted: the menu of the chart was requested.
     """
 
     made = Signal(object)
@@ -93,7 +93,7 @@ class Section(QWidget):
             self.fold,
             self.title,
             (self.note, 1),
-            stretch(0),  # takes the room while the note stands below
+            stretch(0),  # takes the space while the note is below
             self.extra,
             self.more,
             spacing=2,
@@ -103,7 +103,7 @@ class Section(QWidget):
 
     @property
     def chart(self) -> Chart:
-        """The chart, made now if it is asked for the first time."""
+        """The chart; created on first access."""
         if self._chart is None:
             self._chart = chart = self._make()
             if self._theme is not None:
@@ -114,7 +114,7 @@ class Section(QWidget):
         return self._chart
 
     def set_open(self, open_: bool) -> None:
-        """Unfolds or folds the chart without emitting `folded`; the chart is then drawn again when it is next seen."""
+        """Unfolds or folds the chart without emitting `folded`; it is redrawn when next visible."""
         if open_ != self.open:
             self.open = open_
             if self._chart is not None:
@@ -134,7 +134,7 @@ class Section(QWidget):
         self.definition_wanted.emit(self.kind.key, self.title)
 
     def _place_note(self) -> None:
-        """Beside the title, or below it where the section is narrow or the note a long legend."""
+        """Places the note beside the title, or below it if the section is narrow or the note is a long legend."""
         below = self.kind_has_long_note or self.width() < NARROW * self._scale
         self.note.setContentsMargins(round(8 * self._scale) if below else 0, 0, 0, 0)
         if below != self._below:
@@ -145,7 +145,7 @@ class Section(QWidget):
 
     @property
     def kind_has_long_note(self) -> bool:
-        """Whether the legend has more than a title leaves room for in any usual panel."""
+        """Whether the legend is too long to fit beside the title in any usual panel."""
         return self.kind.name == "proposals"
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -161,7 +161,7 @@ class Section(QWidget):
             self.fold.setIcon(themes.icon(self.fold.property("drawing"), self._theme.dim))
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Tints the buttons of the heading and restyles the chart below it."""
+        """Tints the buttons of the heading and restyles the chart."""
         self._theme, self._scale = theme, scale
         self._place_note()
         for button in (self.fold, self.more):
