@@ -1,4 +1,4 @@
-"""`draftlight bench`: runs a benchmark on the engine thread, shows how far it is, and leaves a table and a file."""
+"""`draftlight bench`: runs a benchmark on the engine thread, shows its progress, and writes a table and a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.types import BenchFinished, BenchSkipped, BenchStarted, Event, TaskF
 from engine.wording import amount, size
 
 SAVE_EVERY = 30.0
-"""Seconds between two versions of the JSON file, so that others can look at it meanwhile."""
+"""Seconds between two versions of the JSON file, so that it can be inspected during the run."""
 
 
 def bench(
@@ -35,13 +35,13 @@ def bench(
     anyway: bool = False,
     cluster: Cluster | None = None,
 ) -> int:
-    """Measure and print which drafter to use, and the table; returns the exit status: 0, or 130 if it was interrupted.
+    """Measures, then prints the recommended drafter and the table. Returns the exit status: 0, or 130 after an interruption.
 
     Args:
-        cluster: over which the target is split.
+        cluster: machines to split the target over.
 
     Raises:
-        DraftlightError: why it could not go on. What was measured before is printed and written all the same.
+        DraftlightError: the benchmark could not continue. What was measured before is printed and written all the same.
     """
     results = Results(request)
     saved = time.perf_counter()
@@ -55,7 +55,7 @@ def bench(
             saved = time.perf_counter()
 
     def take(event: Event, progress: ProgressBar) -> None:
-        """Takes the event into the results, and says what is not measured as it was asked for."""
+        """Records an event, and reports deviations from the requested benchmark."""
         results.take(event)
         match event:
             case BenchStarted(_, setup):
@@ -108,7 +108,7 @@ _DASH = "-"
 
 
 def rendered(results: Results) -> str:
-    """The table, and below it what its figures mean."""
+    """Returns the table, with an explanation of its figures below."""
     figures = results.figures()
     lines: list[str] = []
     if results.setup is not None:
@@ -124,7 +124,7 @@ def rendered(results: Results) -> str:
 
 
 def _answer(results: Results) -> list[str]:
-    """Which drafter and gamma to use, for each temperature."""
+    """Returns which drafter and gamma to use, by temperature."""
     lines = []
     for decision in results.decisions():
         words = advice(decision)
@@ -164,7 +164,7 @@ def _cells(entry: BenchFigures) -> tuple[str, ...]:
 
 
 def name_of(setting: BenchSetting) -> str:
-    """The drafter, and who decodes if it is not Draftlight."""
+    """Returns the drafter, and the program if it is not Draftlight."""
     if setting.maker == "draftlight":
         return setting.drafter
     return "mlx-lm" if setting.drafter == NO_DRAFTER else f"mlx-lm, {setting.drafter}"

@@ -1,4 +1,4 @@
-"""The options of `draftlight bench`, and the request they make."""
+"""The options of `draftlight bench`, and the request they produce."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DESCRIPTION = (
 
 
 def options() -> Entries:
-    """The options, but for the command that they belong to."""
+    """Returns the options, without the command they belong to."""
     return (
         shared_options.target(),
         ANYWAY,
@@ -103,7 +103,7 @@ def options() -> Entries:
 
 
 def minutes(text: str) -> float:
-    """A time limit; 0 is none."""
+    """Parses a time limit; 0 means none."""
     try:
         if (found := float(text)) >= 0:
             return found
@@ -113,7 +113,7 @@ def minutes(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with its options."""
+    """Runs the command with its options."""
     from app.cli.bench import bench
 
     prompts = checked(arguments, lambda: read_prompts(arguments.prompts, arguments.limit))

@@ -1,4 +1,4 @@
-"""`draftlight chat`: one answer streamed to the terminal by the same engine as the window's."""
+"""`draftlight chat`: streams one answer to the terminal, using the same engine as the window."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def chat(
     cluster: Cluster | None = None,
     saving: SavedAnswer | None = None,
 ) -> int:
-    """Stream the answer to standard output and a line of figures to standard error; returns the exit status.
+    """Streams the answer to standard output and a line of figures to standard error. Returns the exit status.
 
     Args:
-        cluster: over which the target is split.
-        saving: what keeps the answer in its conversation; None keeps nothing but its trace.
+        cluster: machines to split the target over.
+        saving: stores the answer in its conversation; None stores nothing but its trace.
     """
     view = _JsonLines() if json_lines else _Text(ghosts, thoughts)
     notes = _Notes(request)
 
     def take(event: Event) -> None:
-        """Says what there is to say before the answer, and shows the event."""
+        """Handles an event: prints notes, shows and saves the answer."""
         notes.take(event)
         view.take(event)
         if saving is not None:
@@ -73,15 +73,15 @@ def chat(
 
 
 class _Progress(StatusLine):
-    """What is waited for, until there is something to read; only on a terminal."""
+    """A progress line shown until the answer begins; only on a terminal."""
 
     def show(self, text: str) -> None:
-        """Writes over the line on standard error; does nothing where that is no terminal."""
+        """Overwrites the line on standard error; does nothing if that is not a terminal."""
         if sys.stderr.isatty():
             super().show(text)
 
     def take(self, event: Event) -> None:
-        """Shows loading and reading of the prompt as they advance, and goes away with the first round or the end of the run."""
+        """Shows the progress of loading and of reading the prompt; clears the line at the first round or the end of the run."""
         match event:
             case LoadProgress(name, step, fraction):
                 self.show(f"{name}: {step}" + ("" if fraction is None else f", {fraction:.0%}"))
@@ -92,10 +92,10 @@ class _Progress(StatusLine):
 
 
 class _Notes:
-    """What a user should know of how the request is carried out, on standard error before the answer begins.
+    """Notes on how the request is carried out, written to standard error before the answer begins.
 
     Attributes:
-        hint: a sentence to add to the message of a failed answer, with a blank before it; empty where there is nothing to add.
+        hint: a sentence to append to the message of a failed answer, with a leading blank; empty for none.
         full: the answer ended because the context is full, and older turns could be left out.
     """
 
@@ -106,7 +106,7 @@ class _Notes:
         self.full = False
 
     def take(self, event: Event) -> None:
-        """Remembers what model was loaded, and speaks when the answer starts."""
+        """Records the loaded model, and prints notes when the answer starts."""
         match event:
             case LoadFinished(model):
                 self._model = model
@@ -135,7 +135,7 @@ class _Notes:
 
 
 class _Text:
-    """The answer as text, coloured where the terminal can, with what the model thinks first dimmed."""
+    """The answer as text, coloured if the terminal supports it, with the model's thought dimmed."""
 
     def __init__(self, ghosts: bool, thoughts: bool) -> None:
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -148,7 +148,7 @@ class _Text:
         self._ended_line = True
 
     def take(self, event: Event) -> None:
-        """Prints the text of each finished round at once and counts its figures for the closing line."""
+        """Prints the text of each finished round at once and records its figures for the closing line."""
         self._progress.take(event)
         match event:
             case RunStarted():
@@ -170,7 +170,7 @@ class _Text:
             self._ended_line = text.endswith("\n")
 
     def end(self, end: RunFinished | RunFailed) -> None:
-        """Ends the last line and prints the figures to standard error; after a failed run, only the line break."""
+        """Ends the last line and prints the figures to standard error; after a failed run, only ends the line."""
         self._write(self._painter.rest())
         if not self._ended_line:
             sys.stdout.write("\n")
@@ -197,7 +197,7 @@ class _JsonLines:
         self._told = 0
 
     def take(self, event: Event) -> None:
-        """Copies to standard output whatever whole lines the trace file has gained with this event."""
+        """Copies to standard output the complete lines that the trace file has gained with this event."""
         self._progress.take(event)
         if isinstance(event, RunStarted) and event.trace_path is not None:
             self._path = Path(event.trace_path)
@@ -215,7 +215,7 @@ class _JsonLines:
         sys.stdout.buffer.flush()
 
     def end(self, end: RunFinished | RunFailed) -> None:
-        """Warns on standard error if the trace could not be written to its end."""
+        """Warns on standard error if the trace is incomplete."""
         if isinstance(end, RunFinished):
             _tell_incomplete(end)
 

@@ -1,4 +1,4 @@
-"""The options of `draftlight chat`, and the request they make."""
+"""The options of `draftlight chat`, and the request they produce."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEFAULTS = DecodingOptions(gamma="auto")
 
 
 def options() -> Entries:
-    """The options, but for the command that they belong to."""
+    """Returns the options, without the command they belong to."""
     return (
         option("prompt", metavar="PROMPT", nargs="?", help="the prompt, or - to read it from standard input"),
         option(
@@ -85,7 +85,7 @@ def options() -> Entries:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with its options."""
+    """Runs the command with its options."""
     from app.cli.chat import chat
     from app.cli.saved_answer import SavedAnswer, newest
     from engine.chats import ChatStore
@@ -129,10 +129,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _prompt_and_conversation(arguments: argparse.Namespace) -> tuple[str, str | None]:
-    """The prompt, empty where the last answer is to go on; and the conversation that does: its number, empty for the newest, None
-    for a new one. What cannot be ends the command as a usage error."""
+    """Returns (prompt, conversation). The prompt is empty to continue the last answer. The conversation is the id to continue,
+    empty for the newest, None for a new one. Invalid combinations end the command as a usage error."""
     prompt, continued = arguments.prompt, arguments.continued
-    if prompt is None and continued and not _is_number(continued):  # the prompt stands right behind --continue
+    if prompt is None and continued and not _is_number(continued):  # the prompt directly follows --continue
         prompt, continued = continued, ""
     if prompt == "-":
         prompt = sys.stdin.buffer.read().decode("utf-8", errors="replace")
@@ -150,11 +150,11 @@ def _prompt_and_conversation(arguments: argparse.Namespace) -> tuple[str, str | 
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 100  # Python reads no more than 4,300 digits
+    return text.isascii() and text.isdecimal() and len(text) < 100  # Python parses no more than 4,300 digits
 
 
 def _settings(arguments: argparse.Namespace, before: ChatSettings | None) -> ChatSettings:
-    """What the answer is asked for under: what was given, over the settings of the conversation that goes on, or the defaults."""
+    """Returns the settings of the answer: the given options, over those of the continued conversation or the defaults."""
     from engine.chats import ChatSettings
 
     target = arguments.target or ("builtin" if before is None else before.target)

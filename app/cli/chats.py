@@ -1,4 +1,4 @@
-"""`draftlight chats`: what is kept of conversations, for the terminal and for other programs."""
+"""`draftlight chats`: manages stored conversations from the terminal and for other programs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from engine.wording import amount
 
 _MEGABYTE = 1_000_000
 _MANY = 50
-"""So many traces take a few seconds to import, which is then said."""
+"""Number of traces that take several seconds to import, so that the user is informed."""
 
 
 @contextlib.contextmanager
 def opened() -> Iterator[ChatStore]:
-    """The user's chats, with the traces of before taken in; whatever is to be known of that goes to standard error."""
+    """Opens the user's chat store and imports the traces of earlier versions; notes go to standard error."""
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     with ChatStore() as store:
         if len(waiting := store.traces_to_import()) > _MANY:
@@ -37,12 +37,12 @@ def opened() -> Iterator[ChatStore]:
         for note in store.notes:
             print(f"draftlight: {note}", file=sys.stderr)
         yield store
-        with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # another time, then
+        with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # retried the next time
             store.tidy()
 
 
 def show_list(store: ChatStore, deleted: bool, folder: str | None, limit: int, as_json: bool) -> int:
-    """One line for each conversation: its number, when it last changed, its title, whether it is pinned, its folder."""
+    """Prints one line per conversation: id, time of the last change, title, whether it is pinned, and folder."""
     found = store.conversations(deleted=deleted, folder=folder, limit=limit)
     if as_json:
         return _print_json([asdict(each) for each in found])
@@ -55,14 +55,14 @@ def show_list(store: ChatStore, deleted: bool, folder: str | None, limit: int, a
 
 
 def show_one(store: ChatStore, conversation: int, as_json: bool) -> int:
-    """A conversation: what shows of it, or all of it as JSON."""
+    """Prints the shown path of a conversation, or all of it as JSON."""
     whole = store.open(conversation)
     _print(to_json([whole]) if as_json else to_markdown([whole]), end="")
     return 0
 
 
 def show_found(store: ChatStore, words: str, as_json: bool) -> int:
-    """The conversations in which the words occur, each with a line of text; 1 where there is none, as grep does."""
+    """Prints the conversations that contain the words, each with an excerpt. Returns 1 if there are none, as grep does."""
     hits = store.search(words)
     if as_json:
         _print_json([{**asdict(hit.about), "message": hit.message, "excerpt": hit.excerpt, "marks": hit.marks} for hit in hits])
@@ -75,7 +75,7 @@ def show_found(store: ChatStore, words: str, as_json: bool) -> int:
 
 
 def export(store: ChatStore, conversations: Sequence[int], form: str | None, output: Path | None) -> int:
-    """Conversations, or all of them, into a file or to standard output. Raises DraftlightError where there are none."""
+    """Exports conversations, by default all, to a file or to standard output. Raises DraftlightError if there are none."""
     chosen = conversations or [each.id for each in store.conversations()]
     if not chosen:
         raise DraftlightError("There are no conversations to export.")
@@ -92,7 +92,7 @@ def export(store: ChatStore, conversations: Sequence[int], form: str | None, out
 
 
 def take_in(store: ChatStore, files: Sequence[Path]) -> int:
-    """The conversations of files from elsewhere; a file that is none is named, and the others are taken in."""
+    """Imports the conversations in files. Reports a file without conversations and continues with the others."""
     status = 0
     for path in files:
         try:
@@ -106,7 +106,7 @@ def take_in(store: ChatStore, files: Sequence[Path]) -> int:
 
 
 def delete(store: ChatStore, conversations: Sequence[int], now: bool) -> int:
-    """Deletes conversations, all of those named or none."""
+    """Deletes conversations: all of the given ones or, on an error, none."""
     with store.together():
         deleted = _about(store, conversations)
         if not now:
@@ -122,7 +122,7 @@ def delete(store: ChatStore, conversations: Sequence[int], now: bool) -> int:
 
 
 def restore(store: ChatStore, conversations: Sequence[int]) -> int:
-    """Brings deleted conversations back, all of those named or none."""
+    """Restores deleted conversations: all of the given ones or, on an error, none."""
     with store.together():
         for each in conversations:
             store.restore(each)
@@ -132,11 +132,11 @@ def restore(store: ChatStore, conversations: Sequence[int]) -> int:
 
 
 def traces(store: ChatStore, days: float | None, megabytes: float | None, keep_all: bool) -> int:
-    """What the traces take, and for how long they are kept."""
+    """Prints the size of the traces and how long they are kept, after changing that if requested."""
     wished = keep_all or days is not None or megabytes is not None
     if wished:
         store.retention = Retention(days, None if megabytes is None else round(megabytes * _MEGABYTE))
-    store.tidy(wished=wished)  # before the size is told
+    store.tidy(wished=wished)  # before the size is measured
     print(f"{store.traces.bytes() / _MEGABYTE:,.1f} MB in {store.traces.folder}, kept {store.retention.words}")
     return 0
 
@@ -150,7 +150,7 @@ def _time(seconds: float) -> str:
 
 
 def _print(text: str, end: str = "\n") -> None:
-    """To standard output; what a text contains must not command the terminal."""
+    """Prints to standard output, without control characters if that is a terminal."""
     print(without_controls(text) if sys.stdout.isatty() else text, end=end)
 
 

@@ -26,7 +26,7 @@ _KEPT = OneOf(
 
 
 def options() -> Entries:
-    """The actions, each with its options."""
+    """Returns the actions, each with its options."""
     return (
         Action(
             "list",
@@ -72,15 +72,15 @@ def options() -> Entries:
 
 
 _MOST = 1e9
-"""Of days or megabytes: no limit in effect."""
+"""Maximum days or megabytes; effectively no limit."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The action that was chosen."""
+    """Runs the chosen action."""
     from app.cli import chats
 
     for unit in ("days", "megabytes"):
-        if not 0 <= (getattr(arguments, f"keep_{unit}", None) or 0) <= _MOST:  # nan and infinity are none either
+        if not 0 <= (getattr(arguments, f"keep_{unit}", None) or 0) <= _MOST:  # also rejects nan and infinity
             arguments.error(f"--keep-{unit} must be a number of {unit}, from 0 to a billion; use --keep-all for no limit")
     with chats.opened() as store:
         return chats.ACTIONS[arguments.action](store, arguments)

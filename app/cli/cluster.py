@@ -1,4 +1,4 @@
-"""`draftlight cluster`: what `doctor` and `status` print."""
+"""`draftlight cluster`: the output of `doctor` and `status`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SIGNS = {"good": "ok", "bad": "BAD", "unknown": "?"}
 
 
 def doctor(cluster: Cluster, target: str) -> int:
-    """Print what is found, a line each; returns 1 if something is bad."""
+    """Prints one line per finding; returns 1 if something is bad."""
     found = check(cluster, target)
     for finding in found:
         print(f"{_SIGNS[finding.state]:3}  {finding.words}")
@@ -26,7 +26,7 @@ def doctor(cluster: Cluster, target: str) -> int:
 
 
 def show_running() -> int:
-    """Print the clusters that run, with their processes on this machine."""
+    """Prints the running clusters, with their processes on this machine."""
     clusters = running()
     if not clusters:
         print("No cluster was started on this machine.")

@@ -17,7 +17,7 @@ SPLITTING: dict[str, CommandModule] = {"chat": chat_options, "prove": prove_opti
 
 
 def options() -> Entries:
-    """The actions, each with its options."""
+    """Returns the actions, each with its options."""
     return (
         Action(
             "doctor",
@@ -37,7 +37,7 @@ def options() -> Entries:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The action that was chosen."""
+    """Runs the chosen action."""
     from app.cli import cluster
 
     if arguments.action == "status":

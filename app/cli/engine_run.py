@@ -1,4 +1,4 @@
-"""The engine as a command uses it: started, followed to the end of what it was asked for, and closed."""
+"""Runs the engine for a command: starts it, follows a run or task to its end, and closes it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from engine.types import BenchFinished, Event, RunFailed, RunFinished, TaskFaile
 from engine.worker import Engine
 
 TICK = 0.1
-"""Seconds between two looks at whether the user has interrupted."""
+"""Seconds between two checks for an interruption by the user."""
 End = TypeVar("End", BenchFinished, RunFinished, TaskFinished, TrainingFinished)
 Failure = TypeVar("Failure", RunFailed, TaskFailed)
 
 
 @contextmanager
 def running_engine(anyway: bool = False, cluster: Cluster | None = None, closing: float = 5.0) -> Iterator[EngineLike]:
-    """An engine that is closed in the end.
+    """Yields an engine and closes it at the end.
 
     Args:
-        anyway: it loads models even if they will probably exhaust the memory.
-        cluster: over which the target is split; None is this machine alone.
-        closing: seconds that its end may take.
+        anyway: loads models even if they will probably exhaust the memory.
+        cluster: machines to split the target over; None uses this machine alone.
+        closing: seconds that closing may take.
     """
     engine: EngineLike = Engine() if cluster is None else ProcessEngine(launch_for(cluster))
     try:
@@ -43,11 +43,11 @@ def running_engine(anyway: bool = False, cluster: Cluster | None = None, closing
 
 @contextmanager
 def interruptions() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C is noted, the second interrupts as usual."""
+    """Yields a function that returns whether Ctrl-C was pressed; a second Ctrl-C raises KeyboardInterrupt."""
     count = 0
 
     def note(number: int, frame: FrameType | None) -> None:
-        """Handler of SIGINT: counts the signals and raises KeyboardInterrupt from the second one on."""
+        """Handles SIGINT: counts the signals and raises KeyboardInterrupt from the second one on."""
         nonlocal count
         count += 1
         if count > 1:
@@ -61,7 +61,7 @@ def interruptions() -> Iterator[Callable[[], bool]]:
 
 
 def _nothing(*_: object) -> None:
-    """What is done where a command has nothing of its own to do."""
+    """Does nothing; the default callback."""
 
 
 def follow(
@@ -73,12 +73,14 @@ def follow(
     stopping: Callable[[], None] = _nothing,
     between: Callable[[], None] = _nothing,
 ) -> End | Failure:
-    """Hands on the engine's events until a run or task has ended; an interruption stops it and waits for its end.
+    """Passes the engine's events to `take` until a run or task has ended, and returns its last event. An interruption stops it
+    and waits for its end.
 
     Args:
-        number: of the run or task. ends: the events that end it.
-        stopping: called once it is told to stop.
-        between: called after each batch of events, and now and then without one.
+        number: id of the run or task.
+        ends: the events that end it.
+        stopping: called once when it is stopped.
+        between: called after each batch of events, and periodically without one.
     """
     stopped = False
     while True:
@@ -108,26 +110,27 @@ def carry_out(
     stopping: str = "",
     closing: float = 5.0,
 ) -> End | TaskFailed:
-    """Runs a long task and shows how far it is; the event that ends it. The first Ctrl-C stops it, a second interrupts as usual.
+    """Runs a long task with a progress display, and returns the event that ends it. The first Ctrl-C stops it, a second one
+    interrupts as usual.
 
     Args:
-        submit: queues the task and gives its id.
-        kind: how it ends unless it fails.
+        submit: queues the task and returns its id.
+        kind: the event that ends it successfully.
         anyway, cluster, closing: as in `running_engine`.
-        take: what is done with each event, after its progress was shown.
+        take: handles each event, after its progress was shown.
         between: as in `follow`.
-        stopping: said when the task is stopped.
+        stopping: printed when the task is stopped.
     """
     progress = ProgressBar()
 
     def show(event: Event) -> None:
-        """Shows how far the task is, then hands the event on."""
+        """Shows the progress, then passes the event on."""
         progress.take(event)
         take(event, progress)
 
     with running_engine(anyway, cluster, closing) as engine:
         try:
-            with interruptions() as interrupted:  # before the task begins, or a Ctrl-C in between would be lost
+            with interruptions() as interrupted:  # before the task starts, else a Ctrl-C in between is lost
                 say = (lambda: progress.say(stopping)) if stopping else _nothing
                 return follow(engine, submit(engine), (kind, TaskFailed), show, interrupted, say, between)
         finally:

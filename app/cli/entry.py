@@ -1,4 +1,4 @@
-"""The command `draftlight`: the window, and the same engine without one."""
+"""The command `draftlight`: the window, and the same engine without it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ COMMANDS: dict[str, CommandModule] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status. No traceback reaches the user: defects go to the log."""
+    """Runs the command and returns its exit status. No traceback reaches the user: defects go to the log."""
     guard_terminals()
     words = list(sys.argv[1:] if arguments is None else arguments)
     parsed = _parser().parse_args(words)
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"draftlight: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # Whoever read has gone. What is still buffered must not fail again when Python flushes at the end.
+        # The reader has gone. Buffered output must not fail again when Python flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:
@@ -78,10 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line and ends with status 2."""
+    """Reports errors in one line and exits with status 2."""
 
     def error(self, message: str) -> NoReturn:
-        """Replaces argparse's several lines of usage by one line that points to --help."""
+        """Replaces argparse's multi-line usage by one line that points to --help."""
         self.exit(USAGE_ERROR, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 

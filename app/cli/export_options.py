@@ -1,4 +1,4 @@
-"""`draftlight export`: answers from their traces, for other programs and for people. Needs neither a model nor a display."""
+"""`draftlight export`: exports answers from their traces, as data or as a report. Needs neither a model nor a display."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DESCRIPTION = (
 
 
 def options() -> Entries:
-    """What the command takes."""
+    """Returns the options of the command."""
     return (
         option("traces", metavar="TRACE", nargs="+", type=Path, help="a trace, or a folder of traces"),
         option("--format", choices=tuple(formats()), help="default: from the extension of --output, else json"),
@@ -49,7 +49,7 @@ def options() -> Entries:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with its options. Raises DraftlightError."""
+    """Runs the command with its options. Raises DraftlightError."""
     from engine import export  # numpy comes with it, which help and version do without
     from engine.lens.shared_wording import all_words
     from engine.metrics import stretches
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     exported = {os.path.realpath(trace.path) for trace in traces}
 
     def may_replace(existing: list[Path]) -> bool:
-        """Asks a person at a terminal; says what is replaced where there is nobody to ask."""
+        """Asks for confirmation at a terminal; without one, reports what is replaced."""
         for file in existing:
             if os.path.realpath(file) in exported:
                 raise DraftlightError(f"{file} is one of the traces to export and would be overwritten. Choose another name.")
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def trace_files(paths: Sequence[Path]) -> list[Path]:
-    """The files, folders replaced by the traces in them. Raises DraftlightError for a folder without any."""
+    """Returns the files, with each folder replaced by the traces in it. Raises DraftlightError for a folder without any."""
     files: list[Path] = []
     for path in paths:
         found = traces_in(path) if path.is_dir() else [path]
@@ -102,7 +102,8 @@ def trace_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def _output(text: str) -> Path:
-    """The argument of --output. A name that ends as a folder's does must be one, else it would become a file without ending."""
+    """Parses --output. A name with a trailing separator must be an existing folder, else it would become a file without
+    extension."""
     if not text:
         raise argparse.ArgumentTypeError("the name is empty")
     if text.endswith((os.sep, os.altsep or os.sep)) and not os.path.isdir(text):
@@ -111,7 +112,7 @@ def _output(text: str) -> Path:
 
 
 def _format_of(arguments: argparse.Namespace) -> ExportFormat:
-    """The format asked for, or else the one that the name ends in; a usage error where the name says something else."""
+    """Returns the requested format, else that of the file name's extension; a contradiction is a usage error."""
     output: Path | None = arguments.output
     is_name = output is not None and not os.path.isdir(output)
     ending = output.suffix.lower() if output is not None and is_name else ""

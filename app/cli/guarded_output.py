@@ -1,4 +1,4 @@
-"""What a terminal gets to see: names of files, models and chats, and messages about them, may contain anything."""
+"""Sanitises terminal output: names of files, models and chats, and messages about them, may contain anything."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import sys
 from typing import Any, TextIO
 
 _OWN = re.compile(r"\x1b\[(?:(?:[02349]|38;5;\d+)(?:;(?:[2349]|38;5;\d+))*m|K)|\A\r|\r\Z")
-"""What Draftlight itself commands terminals: colours, clearing a line, and beginning it anew."""
+"""The escape sequences that Draftlight itself writes: colours, clearing a line, and returning to its start."""
 
 
 class _Guarded:
-    """A terminal's stream in which all other control characters are made visible, and what it cannot write is escaped."""
+    """A terminal stream that makes all other control characters visible and escapes what its encoding lacks."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Writes the text."""
+        """Writes the sanitised text."""
         from engine.lens.pieces import without_controls  # not every command needs it
 
         if not text.isprintable() and text != "\n":
@@ -31,7 +31,7 @@ class _Guarded:
 
 
 def guard_terminals() -> None:
-    """From now on standard output and error are guarded, where they are terminals."""
+    """Guards standard output and error from now on, if they are terminals."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and stream.isatty():

@@ -1,4 +1,4 @@
-"""`draftlight models`: what is on this machine and on the Hub, fetching, checking and deleting it."""
+"""`draftlight models`: lists, searches, downloads, checks and deletes models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.wording import amount, size
 
 
 def show_models(folders: Iterable[Path] = ()) -> int:
-    """List the built-in target and every model that is found on this machine, or in `folders` besides."""
+    """Lists the built-in target and every model found on this machine, or additionally in `folders`."""
     path = builtin.builtin_path()
     state = f"{path.stat().st_size / 1e6:,.0f} MB" if path.is_file() else "not downloaded yet"
     print(f"builtin  {builtin.NAME}  {state}")
@@ -52,7 +52,7 @@ def show_models(folders: Iterable[Path] = ()) -> int:
 
 
 def add_folder(folder: Path, remove: bool) -> int:
-    """Have a folder looked through from now on, or no longer."""
+    """Adds a folder to those searched for models, or removes it."""
     name = str(folder.expanduser().resolve())
     if not remove and not Path(name).is_dir():
         raise DraftlightError(f"{name} is not a folder.")
@@ -62,7 +62,7 @@ def add_folder(folder: Path, remove: bool) -> int:
 
 
 def search_hub(words: Sequence[str]) -> int:
-    """List what the Hub has of this name; of a whole name, what can be downloaded of it."""
+    """Lists the models on the Hub whose name contains the words; for a complete name, the downloads it offers."""
     text = " ".join(words)
     if hub.HUB_ID.fullmatch(text):
         free = available_memory()
@@ -100,7 +100,7 @@ def search_hub(words: Sequence[str]) -> int:
 
 
 def download_model(name: str) -> int:
-    """Fetch the built-in target unless it is there, or a model of the Hub; go on with it if it had been begun."""
+    """Downloads a model from the Hub, or the built-in target unless it is there; resumes an unfinished download."""
     if name == "builtin":
         print(_fetch_builtin())
         return 0
@@ -124,7 +124,7 @@ def _fetch_builtin() -> Path:
     line, told = StatusLine(), ""
 
     def report(step: str, fraction: float | None) -> None:
-        """Shows the step on standard error: how far it is over the same line in a terminal, else once when it begins."""
+        """Shows the step on standard error: with its progress, overwriting the line, in a terminal; else once when it begins."""
         nonlocal told
         if sys.stderr.isatty():
             line.show(step if fraction is None else f"{step}: {fraction:4.0%}")
@@ -139,7 +139,7 @@ def _fetch_builtin() -> Path:
 
 
 class _ProgressLine:
-    """How far a download is, on standard error: over the same line in a terminal, else every ten seconds."""
+    """The progress of a download on standard error: overwriting the line in a terminal, else every ten seconds."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -147,7 +147,7 @@ class _ProgressLine:
         self._shown = False
 
     def show(self, progress: download.DownloadProgress) -> None:
-        """Takes the place of what was shown before."""
+        """Shows the progress, overwriting the previous state."""
         terminal = sys.stderr.isatty()
         if terminal or time.monotonic() - self._last >= 10:
             self._last, self._shown = time.monotonic(), True
@@ -155,13 +155,13 @@ class _ProgressLine:
             print(f"\r\x1b[K{line}" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """What comes next begins on a line of its own."""
+        """Ends the line, so that further output starts on a new one."""
         if self._shown and sys.stderr.isatty():
             print(file=sys.stderr)
 
 
 def discard_download(name: str) -> int:
-    """Delete what has arrived of an unfinished download."""
+    """Deletes the data of an unfinished download."""
     if name not in {begun.name for begun in download.unfinished()}:
         raise DraftlightError(f"There is no unfinished download of {name}.")
     download.discard(name)
@@ -170,7 +170,7 @@ def discard_download(name: str) -> int:
 
 
 def check_model(name: str, drafter: str) -> int:
-    """Load a model, and a drafter for it, and say whether they can be used; 1 if not."""
+    """Loads a model, and a drafter for it, and reports whether they can be used; returns 1 if not."""
     if name == "builtin" and builtin.builtin_path().is_file():
         builtin.check_builtin()
     with running_engine() as engine:
@@ -199,7 +199,7 @@ def check_model(name: str, drafter: str) -> int:
 
 
 def delete_model(name: str, sure: bool) -> int:
-    """Delete a model from the models folder, and nothing outside it, once the user has confirmed."""
+    """Deletes a model from the models folder, and nothing outside it, after the user's confirmation."""
     path = builtin.builtin_path().parent if name == "builtin" else Path(name).expanduser()
     if not path.is_absolute():
         path = models_folder() / path

@@ -19,7 +19,7 @@ _FETCHED = option(
 
 
 def options() -> Entries:
-    """The actions, each with its options."""
+    """Returns the actions, each with its options."""
     return (
         Action(
             "list",
@@ -78,7 +78,7 @@ def options() -> Entries:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The action that was chosen."""
+    """Runs the chosen action."""
     from app.cli import models
 
     return models.ACTIONS[arguments.action](arguments)

@@ -1,4 +1,4 @@
-"""Options of the command line as data, and how a parser gets them."""
+"""Command-line options as data, and their registration with a parser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Option:
-    """One argument: what `argparse.ArgumentParser.add_argument` takes."""
+    """One argument, as for `argparse.ArgumentParser.add_argument`."""
 
     names: tuple[str, ...]
     details: Mapping[str, Any]
@@ -18,14 +18,14 @@ class Option:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Options of which only one can be given."""
+    """Mutually exclusive options."""
 
     options: tuple[Option, ...]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Options under a title of their own."""
+    """Options under a heading of their own."""
 
     title: str
     entries: tuple[Option | OneOf, ...]
@@ -33,29 +33,29 @@ class Group:
 
 @dataclass(frozen=True)
 class Epilog:
-    """What stands below all options in the help."""
+    """Text below all options in the help."""
 
     words: str
 
 
 class CommandModule(Protocol):
-    """A module of options: what help says of its command, its options, and what runs it. It imports whatever is slow to import
-    only when it runs, so that help comes at once."""
+    """A module of options: a command's help texts, its options, and the function that runs it. Slow imports happen only in `run`,
+    so that help is fast."""
 
     HELP: str
     DESCRIPTION: str
 
     def options(self) -> Entries:
-        """What the command takes."""
+        """Returns the options of the command."""
 
     def run(self, arguments: argparse.Namespace, /) -> int:
-        """Runs the command; returns the exit status."""
+        """Runs the command and returns the exit status."""
 
 
 @dataclass(frozen=True)
 class Commands:
-    """A choice between commands. What runs the chosen one is found under the name `runner`, what ends it as a usage error under
-    `error`."""
+    """A choice of commands. The parsed arguments hold the chosen command's run function under the name in `runner`, and its
+    parser's usage error function under `error`."""
 
     modules: Mapping[str, CommandModule]
     runner: str
@@ -64,7 +64,7 @@ class Commands:
 
 @dataclass(frozen=True)
 class Action:
-    """A command within a command, with its own options; its name is found under `action`."""
+    """A subcommand with its own options; the parsed arguments hold its name under `action`."""
 
     name: str
     help: str
@@ -77,12 +77,12 @@ Entries = Sequence[Entry | Action]
 
 
 def option(*names: str, **details: Any) -> Option:
-    """An option, written as it is for `argparse.ArgumentParser.add_argument`."""
+    """Returns an option, with the arguments of `argparse.ArgumentParser.add_argument`."""
     return Option(names, details)
 
 
 def add(parser: argparse.ArgumentParser, entries: Entries) -> None:
-    """Gives a parser these options."""
+    """Adds these options to a parser."""
     actions = [entry for entry in entries if isinstance(entry, Action)]
     if actions:
         choices = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)

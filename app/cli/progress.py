@@ -1,4 +1,4 @@
-"""How far a long task on the engine thread has come, on standard error."""
+"""The progress of a long task on the engine thread, on standard error."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from engine.types import Event, LoadProgress, TaskProgress
 from engine.wording import duration
 
 _BAR, _STEP = 30, 5
-"""Signs of the bar at most, and by how many it is shorter where the words need the room."""
+"""Maximum characters of the bar, and the steps in which it shrinks if the words need the room."""
 _KNOWN_AFTER = 2.0
-"""Seconds before a time left is told: earlier it would be a guess."""
+"""Seconds before the remaining time is estimated: earlier estimates would be guesses."""
 _LINE_EVERY = 30.0
-"""Seconds between two lines about the same step where there is no terminal."""
+"""Seconds between two lines about the same step without a terminal."""
 
 
 class StatusLine:
-    """A line on a terminal's standard error that is written over, and goes away when something else is to be read."""
+    """A line on a terminal's standard error that is overwritten, and cleared before other output."""
 
     def __init__(self) -> None:
         self._shown = 0
 
     def show(self, text: str) -> None:
-        """Writes over what the line says."""
+        """Overwrites the line."""
         print(f"\r{text.ljust(self._shown)}", end="", file=sys.stderr, flush=True)
         self._shown = len(text)
 
     def clear(self) -> None:
-        """Blanks the line, so that whatever is printed next starts at the left margin."""
+        """Clears the line, so that further output starts at the left margin."""
         if self._shown:
             print(f"\r{' ' * self._shown}\r", end="", file=sys.stderr, flush=True)
             self._shown = 0
 
 
 class ProgressBar(StatusLine):
-    """A bar on a terminal; elsewhere a line for each step, and for a long one now and then."""
+    """A bar on a terminal; elsewhere a line per step, and more for a long one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class ProgressBar(StatusLine):
         self._fraction = 0.0
 
     def take(self, event: Event) -> None:
-        """Show what an event says of progress; others are ignored. Why a model was not loaded, the end of the task tells."""
+        """Shows the progress in an event; ignores other events. Why a model was not loaded is reported at the end of the task."""
         match event:
             case LoadProgress(name, step):
                 self._show(f"{name}: {step}", None)
@@ -55,14 +55,14 @@ class ProgressBar(StatusLine):
                 self._show(step, fraction)
 
     def say(self, text: str) -> None:
-        """A line that stays, above the bar."""
+        """Prints a permanent line above the bar."""
         self.clear()
         print(text, file=sys.stderr, flush=True)
 
     def _show(self, step: str, fraction: float | None) -> None:
         left = "" if fraction is None else self._left(fraction)
         if not self._terminal:
-            kind, now = step.partition(",")[0], time.perf_counter()  # what follows a comma are figures
+            kind, now = step.partition(",")[0], time.perf_counter()  # figures follow the comma
             if kind != self._step or now - self._told > _LINE_EVERY:
                 print(step if fraction is None else f"{fraction:4.0%}  {step}{left}", file=sys.stderr, flush=True)
                 self._step, self._told = kind, now
@@ -73,10 +73,10 @@ class ProgressBar(StatusLine):
             long = min(_BAR, (room - len(text) - 3) // _STEP * _STEP)
             full = round(fraction * long)
             text = f"[{'#' * full}{'.' * (long - full)}] {text}" if long > 0 else text
-        self.show(text[:room])  # what wraps cannot be taken away again
+        self.show(text[:room])  # a wrapped line could not be cleared
 
     def _left(self, fraction: float) -> str:
-        """The time left if the rest goes on like what was done since the first report, or since the fraction began anew."""
+        """Returns the remaining time, extrapolated from the speed since the first report, or since the fraction restarted."""
         now = time.perf_counter()
         if self._began is None or fraction < self._fraction:
             self._began = now, fraction

@@ -1,4 +1,4 @@
-"""`draftlight prove`: checks of exactness on a pair, as a table, and as JSON."""
+"""`draftlight prove`: checks whether decoding with a pair of models is exact, and reports it as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _NUMBERS = ("sample", "statistic", "p-value", "detectable")
 
 
 def prove(request: ProveRequest, json_path: Path | None = None, *, anyway: bool = False, cluster: Cluster | None = None) -> int:
-    """Run the checks and print what they found; returns the exit status: 0 if all passed, 1 if any failed, and 3 if none did
-    though a defect had been planted. `cluster`: over which the target is split."""
+    """Runs the checks and prints the results. Returns the exit status: 0 if all passed, 1 if any failed, and 3 if none failed
+    although a defect was planted. `cluster`: machines to split the target over."""
     end = carry_out(lambda engine: engine.prove(request), TaskFinished, anyway=anyway, cluster=cluster)
     if isinstance(end, TaskFailed):
         raise DraftlightError(end.message)
@@ -43,7 +43,7 @@ def prove(request: ProveRequest, json_path: Path | None = None, *, anyway: bool 
 
 
 def rendered(report: ProofReport) -> str:
-    """The report as text."""
+    """Returns the report as text."""
     lines = [f"{report.target.name} with {report.drafter}, seed {report.seed}, {report.effort} run, on {report.device}"]
     if report.note:
         lines.append(f"Note: {report.note}")
@@ -71,7 +71,7 @@ def _cells(check: ProofCheck) -> tuple[str, ...]:
 
 
 def _details(checks: tuple[ProofCheck, ...]) -> list[str]:
-    """What was measured, where a check says so."""
+    """Returns the measurements of the checks that have details."""
     told = [f"  {check.name}, {check.rule}, {check.setting}: {check.detail}" for check in checks if check.detail]
     return ["What was measured:", *told, ""] if told else []
 
@@ -97,7 +97,7 @@ def _conclusion(report: ProofReport) -> list[str]:
 
 
 def _power(report: ProofReport) -> list[str]:
-    """The worst of what the played rounds and the whole decodes would have noticed."""
+    """Returns the worst detectable deviation among the simulated rounds, and among the complete decodes."""
     lines = []
     for name, what in (
         ("emitted tokens against p", "A rule whose tokens were off by a total variation of"),

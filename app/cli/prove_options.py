@@ -1,4 +1,4 @@
-"""The options of `draftlight prove`, and the request they make."""
+"""The options of `draftlight prove`, and the request they produce."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DESCRIPTION = (
 
 
 def options() -> Entries:
-    """The options, but for the command that they belong to."""
+    """Returns the options, without the command they belong to."""
     return (
         *shared_options.models(),
         ANYWAY,
@@ -47,7 +47,7 @@ def options() -> Entries:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with its options."""
+    """Runs the command with its options."""
     from app.cli.prove import prove
 
     return prove(request_of(ProveRequest, arguments), arguments.json_path, anyway=arguments.anyway, cluster=hosts_of(arguments))

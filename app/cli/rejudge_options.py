@@ -1,4 +1,4 @@
-"""`draftlight rejudge`: an answer judged again under another rule, from its trace. Needs neither a model nor a display."""
+"""`draftlight rejudge`: judges an answer again under another rule, from its trace. Needs neither a model nor a display."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DESCRIPTION = (
 
 
 def options() -> Entries:
-    """What the command takes."""
+    """Returns the options of the command."""
     return (
         option("trace", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too"),
         option("--rule", choices=RULES, required=True, help="the rule to judge with"),
@@ -29,7 +29,7 @@ def options() -> Entries:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with its options. Raises DraftlightError where the trace cannot tell."""
+    """Runs the command with its options. Raises DraftlightError if the trace lacks the information."""
     from app.cli.rejudge_table import as_json, rendered
     from engine.exports.tables import options_of
     from engine.lens.rejudge import rejudge

@@ -1,4 +1,4 @@
-"""An answer that was judged again, as text and as JSON."""
+"""The result of judging an answer again, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DASH = "-"
 
 
 def rendered(judged: Rejudge, rounds: Sequence[Round]) -> str:
-    """One line for each place where the rule departs from the record, and below them what was found in all."""
+    """Returns one line for each change that the rule makes to the record, followed by a summary."""
     changes = [found.change for found in judged.rounds if found.change is not None]
     lines: list[str] = []
     if changes:
@@ -28,7 +28,7 @@ def rendered(judged: Rejudge, rounds: Sequence[Round]) -> str:
 
 
 def as_json(judged: Rejudge, trace: Trace) -> dict[str, Any]:
-    """Everything that was found; `index` counts rounds, and `place` proposals, from 0, as the trace does."""
+    """Returns the complete result; `index` counts rounds, and `place` proposals, from 0, as in the trace."""
     return {
         "trace": trace.path.name,
         "rule": judged.rule,

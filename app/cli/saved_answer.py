@@ -1,4 +1,4 @@
-"""`draftlight chat` keeps its conversation: what it goes on with, and the answer once it is there."""
+"""Stores the conversation of `draftlight chat`: continues an earlier one if requested, and saves the new answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.types import Event, LoadFinished, Message, Request, RoundFinished, R
 
 
 def newest(store: ChatStore) -> int:
-    """Number of the conversation that changed last. Raises DraftlightError where there is none."""
+    """Returns the id of the conversation changed last. Raises DraftlightError if there is none."""
     found = store.conversations()
     if not found:
         raise DraftlightError("There is no conversation yet that could be continued.")
@@ -31,20 +31,21 @@ def newest(store: ChatStore) -> int:
 
 
 class SavedAnswer:
-    """One answer, kept in a conversation from its beginning to its end.
+    """Stores one answer of a conversation from its beginning to its end.
 
-    A disk that is full or a file that is locked costs the record of the answer, not the answer: that is said at the end.
+    If storing fails at the end, such as on a full disk or a locked file, the answer is still printed, and the failure is
+    reported.
 
     Attributes:
-        request: what to ask the engine, its trace where the store will look for it.
+        request: the request for the engine, with a trace path at which the store finds the trace.
     """
 
     def __init__(self, store: ChatStore, settings: ChatSettings, conversation: Conversation | None, prompt: str) -> None:
-        """Keeps the prompt, and asks for an answer to it.
+        """Stores the prompt and the beginning of its answer.
 
         Args:
-            conversation: the one that goes on; None begins another.
-            prompt: empty to have the last answer go on, or the last prompt answered.
+            conversation: the one to continue; None starts a new one.
+            prompt: empty to continue the last answer, or to answer the last prompt.
         """
         self._store = store
         self._totals = Totals()
@@ -55,7 +56,7 @@ class SavedAnswer:
         given: tuple[int, ...] = ()
         if continued is not None:
             path = path[:-1]
-            if continued.state == "failed":  # asked for again
+            if continued.state == "failed":  # it is regenerated
                 continued = None
             elif continued.state not in CONTINUABLE:
                 raise DraftlightError(
@@ -96,7 +97,7 @@ class SavedAnswer:
         )
 
     def take(self, event: Event) -> None:
-        """Follows the answer, and keeps it when it has ended."""
+        """Follows the answer, and stores it when it has ended."""
         match event:
             case LoadFinished(model):
                 self._made = replace(self._made, model=model.name)

@@ -1,4 +1,4 @@
-"""`draftlight self-test`: whether this installation loads, decodes and paints."""
+"""`draftlight self-test`: checks that this installation loads, decodes and draws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.worker import Engine
 
 
 def self_test(screenshots: Path | None, drafter: str) -> int:
-    """Decode a few tokens with the built-in model, read their trace, paint the window; returns the exit status.
+    """Decodes a few tokens with the built-in model, reads their trace, draws the window; returns the exit status.
 
     Raises:
         DraftlightError: what does not work.

@@ -13,12 +13,12 @@ DESCRIPTION = "Load the built-in model, decode a few tokens, draw the window, an
 
 
 def options() -> Entries:
-    """The options, but for the command that they belong to."""
+    """Returns the options, without the command they belong to."""
     return (option("--screenshots", metavar="FOLDER", type=Path, help="save screenshots of the main states in this folder"),)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with its options."""
+    """Runs the command with its options."""
     from app.cli.self_test import self_test
 
     return self_test(arguments.screenshots, default_drafter())

@@ -1,4 +1,4 @@
-"""Whether this installation can paint: the window with the real engine, through one short answer."""
+"""Checks that this installation can draw: runs the window with the real engine through one short answer."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ HARMLESS = "This plugin does not support"
 
 
 def run(screenshots: Path | None) -> int:
-    """Loads, answers, paints and closes; 0 if all of it went well. `screenshots` takes pictures of the main states. Raises
-    NotWritten if one cannot be saved."""
+    """Loads, answers, draws and closes; returns 0 if all of it succeeded. `screenshots` is a folder for pictures of the main
+    states. Raises NotWritten if one cannot be saved."""
     application = make_application()
     warnings: list[str] = []
     previous = qInstallMessageHandler(_collector(warnings))
     began = time.perf_counter()
-    # Of pictures, at a temperature at which the rules differ: the built-in target's own is 0.2.
+    # For pictures, a temperature at which the rules differ: the built-in target's own is 0.2.
     settings = Settings(max_tokens=64) if screenshots is None else Settings(max_tokens=200, temperature=0.8)
-    settings = replace(settings, measure_plain=False)  # each picture is of one state
+    settings = replace(settings, measure_plain=False)  # each picture must show a single state
     window = Window(Engine(), replace(settings, appearance="dark", seed=7))
     try:
         window.first_painted.connect(lambda: print(f"first paint after {time.perf_counter() - began:.2f} s"))
@@ -56,14 +56,14 @@ def run(screenshots: Path | None) -> int:
 
 
 def _go_through(application: QApplication, window: Window, screenshots: Path | None) -> str:
-    """The states in turn; returns what went wrong, or nothing."""
+    """Runs through the states; returns the error message, or ""."""
 
     def picture(name: str) -> bool:
-        """Grabs the window in both themes, saves it where screenshots are wanted, and returns whether anything was painted."""
+        """Draws the window in both themes, saves the pictures if requested, and returns whether anything was painted."""
         painted = []
         for appearance in ("light", "dark"):
             window.set_appearance(appearance)
-            for _ in range(2):  # words that have changed, then the room that they take
+            for _ in range(2):  # changed texts first, then the layout that follows
                 application.processEvents()
             image = window.grab().toImage()
             if screenshots is not None:
@@ -73,7 +73,7 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
         return all(painted)
 
     def trouble() -> str:
-        """The message the window shows in its banner; empty if it shows none."""
+        """Returns the message in the window's banner; empty if there is none."""
         return window.banner.words.text() if window.banner.isVisible() else ""
 
     if not {TEXT, CODE} <= set(bundled()):
@@ -102,7 +102,7 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
 
 
 def _compare(window: Window, picture: Callable[[str], bool]) -> bool:
-    """The comparison; whether it came to its end."""
+    """Runs a comparison; returns whether it finished."""
     window.pages.open_compare("with-without")
     view = window.pages.compare
     assert view is not None
@@ -117,7 +117,7 @@ def _compare(window: Window, picture: Callable[[str], bool]) -> bool:
 
 
 def _wait(done: Callable[[], bool], seconds: float) -> bool:
-    """Runs the event loop until `done`; whether it came to that in time."""
+    """Runs the event loop until `done`; returns whether that happened in time."""
     loop = QEventLoop()
     limit = QTimer(singleShot=True, interval=round(seconds * 1000))
     limit.timeout.connect(loop.quit)
@@ -134,7 +134,7 @@ def _wait(done: Callable[[], bool], seconds: float) -> bool:
 
 def _collector(warnings: list[str]) -> Callable[[QtMsgType, QMessageLogContext, str], None]:
     def collect(kind: QtMsgType, _: QMessageLogContext, message: str) -> None:
-        """Message handler for Qt: keeps warnings and worse, except those named in `HARMLESS`."""
+        """Collects Qt's warnings and errors, except those that start with `HARMLESS`."""
         if kind not in (QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg) and not message.startswith(HARMLESS):
             warnings.append(message)
 

@@ -1,4 +1,4 @@
-"""What the options of several commands share: the models, numbers, lists and files, and the request that options make."""
+"""Options used by several commands: models, numbers, lists and files; and the construction of requests from options."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from engine.files.hub import require_drafter
 from engine.types import KV_BITS, RANGES, DecodingOptions, Gamma, option_names
 
 INTERRUPTED = 130
-"""The exit status of a command that the user has interrupted, as shells have it."""
+"""The exit status after an interruption by the user, as in shells."""
 Value = TypeVar("Value")
 
 
 ANYWAY = option("--anyway", action="store_true", help="load models even if they will probably exhaust the memory")
-"""Whoever takes it calls `EngineLike.ignore_memory`."""
+"""Commands with this option call `EngineLike.ignore_memory`."""
 
 
 def number(name: str) -> Callable[[str], float | Gamma]:
-    """The type of an option of `DecodingOptions` that is a number, or the word that can stand in its place."""
+    """Returns the parser for a numeric option of `DecodingOptions`, which also accepts its keyword if it has one."""
     allowed = RANGES[name]
 
     def read(text: str) -> float | Gamma:
-        """The number in the range of the option, or its word."""
+        """Parses a number in the option's range, or its keyword."""
         if allowed.word and text == allowed.word:
             return "auto"
         try:
@@ -43,7 +43,7 @@ def number(name: str) -> Callable[[str], float | Gamma]:
 
 gamma = number("gamma")
 SEED = option("--seed", type=number("seed"), default=0, help="random seed (default: %(default)s)")
-"""Of commands that draw the same numbers every time."""
+"""For commands that use the same random numbers every time."""
 KV_BITS_OPTION = option(
     "--kv-bits",
     type=int,
@@ -77,19 +77,19 @@ FILTER_OPTIONS = (
 
 
 def target(default: str | None = argparse.SUPPRESS) -> Option:
-    """The option `--target`. In a command it may also stand before the command's name, whose value then stays."""
+    """Returns the option `--target`. If it is also given before the command's name, that value is kept by default."""
     return option("--target", metavar="MODEL", default=default, help="builtin, a model folder or a .gguf file")
 
 
 def models(default: str | None = argparse.SUPPRESS) -> tuple[Option, ...]:
-    """The options `--target` and `--drafter`, see `target`."""
+    """Returns the options `--target` and `--drafter`, see `target`."""
     paths = " or ".join(kind.title.lower() for kind in BY_PATH.values())
     meaning = f"{', '.join(DRAFTERS)}, or the path of a {paths}"
     return target(default), option("--drafter", metavar="DRAFTER", type=drafter, default=default, help=meaning)
 
 
 def hosts(required: bool = False) -> tuple[Option, ...]:
-    """The options `--hosts` and `--sharding`, see `hosts_of`. Of a command within a command, the outer one's values stay."""
+    """Returns the options `--hosts` and `--sharding`, see `hosts_of`. In a subcommand, values of the outer command are kept."""
     return (
         option(
             "--hosts",
@@ -109,7 +109,7 @@ def hosts(required: bool = False) -> tuple[Option, ...]:
 
 
 def hosts_of(arguments: argparse.Namespace) -> Cluster | None:
-    """The machines over which the target is to be split; None for this one alone. Raises DraftlightError."""
+    """Returns the machines to split the target over; None for this machine alone. Raises DraftlightError."""
     if getattr(arguments, "hosts", None) is None:
         return None
     cluster = read_hosts(arguments.hosts)
@@ -117,7 +117,7 @@ def hosts_of(arguments: argparse.Namespace) -> Cluster | None:
 
 
 def drafter(text: str) -> str:
-    """A drafter, as far as its name tells: a slip of the pen is told before any model is loaded."""
+    """Validates the name of a drafter, so that a typo is reported before any model is loaded."""
     try:
         require_drafter(text)
     except DraftlightError as error:
@@ -126,10 +126,10 @@ def drafter(text: str) -> str:
 
 
 def listed(convert: Callable[[str], Value], wanted: str) -> Callable[[str], tuple[Value, ...]]:
-    """The type of an option that takes several values between commas; `wanted` says of what kind, in the plural."""
+    """Returns the parser for a comma-separated option; `wanted` names its values in the plural."""
 
     def values(text: str) -> tuple[Value, ...]:
-        """Each value between commas, converted."""
+        """Parses each value between commas."""
         try:
             return tuple(convert(part.strip()) for part in text.split(","))
         except ValueError:
@@ -139,7 +139,7 @@ def listed(convert: Callable[[str], Value], wanted: str) -> Callable[[str], tupl
 
 
 def output_file(text: str) -> Path:
-    """A file that can be written: it would be a pity to find out after hours that it cannot."""
+    """Validates an output path up front, since hours of work would be lost if it could not be written."""
     path = Path(text)
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"cannot write {path.name}: the folder {path.parent} does not exist")
@@ -149,27 +149,27 @@ def output_file(text: str) -> Path:
 
 
 def changed_by(options: DecodingOptions, arguments: argparse.Namespace) -> DecodingOptions:
-    """The options with what was given in their place. What cannot be ends the command as a usage error."""
+    """Returns the options with the given arguments applied. Invalid values end the command as a usage error."""
     return checked(arguments, lambda: options.replace(**_given(option_names(), arguments)))
 
 
 def request_of(kind: Callable[..., Value], arguments: argparse.Namespace, **others: Any) -> Value:
-    """The dataclass that the options called like its fields make, and `others`; what was not given keeps the field's default.
-    What cannot be ends the command as a usage error."""
+    """Returns a dataclass built from the arguments named like its fields, and `others`; the rest keep their defaults. Invalid
+    values end the command as a usage error."""
     names = (field.name for field in fields(kind))  # type: ignore[arg-type]
     return checked(arguments, lambda: kind(**_given(names, arguments, **others)))
 
 
 def _given(names: Iterable[str], arguments: argparse.Namespace, **others: Any) -> dict[str, Any]:
-    """The arguments of these names, and `others` in their place, without those that are None."""
+    """Returns the arguments with these names, overridden by `others`, without those that are None."""
     found = {name: getattr(arguments, name, None) for name in names} | others
     return {name: value for name, value in found.items() if value is not None}
 
 
 def checked(arguments: argparse.Namespace, make: Callable[[], Value]) -> Value:
-    """What `make` gives; a ValueError of it ends the command as a usage error."""
+    """Returns the result of `make`; its ValueError ends the command as a usage error."""
     try:
         return make()
     except ValueError as error:
         arguments.error(str(error))
-        raise  # it does not come back
+        raise  # never reached

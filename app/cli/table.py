@@ -1,4 +1,4 @@
-"""A table in a terminal."""
+"""Tables in a terminal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], numbers: Collection[str] = ()) -> list[str]:
-    """The rows as lines with cells as wide as their columns; the first row has the headings.
+    """Formats rows as lines with cells padded to the width of their columns; the first row has the headings.
 
     Args:
-        numbers: headings of the columns whose cells stand to the right.
+        numbers: headings of the right-aligned columns.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -1,4 +1,4 @@
-"""An answer in a terminal: tokens coloured by where they came from, what was rejected struck out where it stood."""
+"""Formats an answer for a terminal: tokens coloured by origin, rejected proposals struck out where they were proposed."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ STYLES: dict[Kind, str] = {
     "rejected": "2;9",
     "unjudged": "2;3;9",
 }
-"""Select Graphic Rendition codes. Each origin differs by more than its colour, but accepted from plain, as most text is."""
+"""Select Graphic Rendition codes. Each origin differs by more than its colour, except accepted from plain, which is most of the
+text."""
 
 
 DIM = "2"
-"""What the model thinks before it answers is dimmed, whatever became of its tokens."""
+"""The model's thought is dimmed, whatever the status of its tokens."""
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether to colour: only on a terminal that can, and unless NO_COLOR is set (no-color.org)."""
+    """Returns whether to use colours: only on a terminal that supports them, and unless NO_COLOR is set (no-color.org)."""
     return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 class RoundPainter:
     """Turns rounds into text for a terminal.
 
-    The shown text is exactly the rounds' `text`: what a possible stop text holds back waits here with its colours, and what may
-    become the mark of a thought until that is decided. On a coloured terminal control characters of the model are made visible,
-    so an answer cannot command the terminal.
+    The output is exactly the rounds' `text`. Pieces are held back here, with their colours, while they may belong to a stop text
+    or to the mark of a thought. On a coloured terminal, control characters of the model are made visible, so that an answer
+    cannot send escape sequences.
 
     Args:
-        ghosts: whether rejected and unjudged proposals are shown where they stood; only in colour, which tells them apart.
-        thoughts: whether what the model thinks first is shown, dimmed.
-        colours: whether there are any.
+        ghosts: shows rejected and unjudged proposals where they were proposed; only with colours, which distinguish them.
+        thoughts: shows the model's thought, dimmed.
+        colours: uses colours.
     """
 
     def __init__(self, ghosts: bool = True, thoughts: bool = True, colours: bool = True) -> None:
@@ -57,11 +58,11 @@ class RoundPainter:
         self._skipping = False
 
     def open_thought(self) -> None:
-        """The answer begins inside a thought, which its prompt has opened."""
+        """Starts the answer inside a thought that the prompt has opened."""
         self._finder = ThoughtFinder(opened=True)
 
     def paint(self, round: Round) -> str:
-        """What the round adds, with colour codes if there are colours."""
+        """Returns the text that the round adds, with colour codes if enabled."""
         parts = []
         for piece in self._order.add(round):
             thinking = self._finder.state in ("undecided", "open")
@@ -74,7 +75,7 @@ class RoundPainter:
         return "".join(parts)
 
     def rest(self) -> str:
-        """What was still waiting when the answer ended."""
+        """Returns the text still held back at the end of the answer."""
         waiting, self._waiting = self._waiting, []
         return "".join(self._shown(piece, thought=False) for piece in waiting)
 
@@ -86,7 +87,7 @@ class RoundPainter:
             behind = self._finder.behind if self._finder.state == "closed" and not piece.ghost else 0
             piece = replace(piece, text=piece.text[len(piece.text) - behind :])
             thought = False
-        if self._skipping and not piece.ghost:  # the blank lines behind a thought that is left out
+        if self._skipping and not piece.ghost:  # the blank lines after a hidden thought
             piece = replace(piece, text=piece.text.lstrip())
             self._skipping = not piece.text
         if not piece.text or (piece.ghost and self._skipping):
@@ -95,12 +96,12 @@ class RoundPainter:
 
 
 def legend() -> str:
-    """The kinds of tokens, each in its own style."""
+    """Returns the kinds of tokens, each in its style."""
     return " ".join(_styled(kind, kind) for kind in STYLES)
 
 
 def status_line(summary: Summary, finish: Finish, seconds_to_first_token: float | None, seed: int | None) -> str:
-    """The answer in one line of figures."""
+    """Returns the figures of the answer in one line."""
     parts = [
         amount(summary.emitted, "token"),
         _figure(summary.throughput, "{:.1f} tokens/s"),
@@ -118,7 +119,7 @@ def _figure(value: float | None, form: str) -> str:
 
 
 def _styled(text: str, kind: Kind, thought: bool = False) -> str:
-    """The text in its style. Styles end before a line does, so that they cannot run on into what follows."""
+    """Returns the text in its style. Styles end before each line does, so that they do not run into the next."""
     visible = without_controls(text)
     code = ";".join(filter(None, (DIM if thought else "", STYLES[kind])))
     if not code:

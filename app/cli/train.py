@@ -1,4 +1,4 @@
-"""`draftlight train-drafter`: trains a draft head on the engine thread, and shows how far it is and how good."""
+"""`draftlight train-drafter`: trains a draft head on the engine thread, and shows progress and quality."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from engine.types import Event, TaskFailed, TrainingFinished, TrainingMeasured, 
 from engine.wording import amount
 
 _CLOSING = 60.0
-"""Seconds that an end may take: a step under way and a checkpoint."""
+"""Seconds that closing may take: for a step in progress and a checkpoint."""
 
 
 def train(request: TrainRequest, *, anyway: bool = False) -> int:
-    """Train and say what came of it; returns the exit status: 0, or 130 if it was interrupted.
+    """Trains and reports the result; returns the exit status: 0, or 130 after an interruption.
 
     Raises:
-        DraftlightError: why it could not go on.
+        DraftlightError: the training could not continue.
     """
 
     def take(event: Event, progress: ProgressBar) -> None:
-        """Prints what the training says, and how well the head does on held-out text; other events are left alone."""
+        """Prints the messages of the training and its measurements on held-out text; ignores other events."""
         match event:
             case TrainingTold(_, line):
                 progress.say(line)
@@ -52,14 +52,14 @@ def train(request: TrainRequest, *, anyway: bool = False) -> int:
 
 
 def measured_line(held_out: HeldOut) -> str:
-    """A measurement in one line."""
+    """Returns a measurement in one line."""
     agreement = " ".join(f"{value:.3f}" for value in held_out.agreement)
     overlap = " ".join(f"{value:.3f}" for value in held_out.overlap)
     return f"step {held_out.step:,}, held-out text by draft position: agreement {agreement}, overlap {overlap}"
 
 
 def rendered(held_out: HeldOut) -> str:
-    """A measurement as a table."""
+    """Returns a measurement as a table."""
     lines = [
         f"Acceptance on held-out text, step {held_out.step:,}, {amount(held_out.positions, 'position')}",
         "draft position            " + "".join(f"{position:>8}" for position in range(1, len(held_out.agreement) + 1)),

@@ -1,4 +1,4 @@
-"""The options of `draftlight train-drafter`, and the request they make."""
+"""The options of `draftlight train-drafter`, and the request they produce."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULT = TrainRequest.__dataclass_fields__
 
 
 def _number(name: str, meaning: str, kind: Callable[[str], float] = int, metavar: str | None = "N") -> Option:
-    """An option with a number, called like the field of `TrainRequest` whose default it has."""
+    """Returns a numeric option named like the field of `TrainRequest` that provides its default."""
     default = _DEFAULT[name].default
     words = f"{meaning} (default: %(default)s)"
     return option(f"--{name.replace('_', '-')}", metavar=metavar, type=kind, default=default, help=words)
@@ -87,7 +87,7 @@ _TRAINING = (
 
 
 def options() -> Entries:
-    """The options, but for the command that they belong to."""
+    """Returns the options, without the command they belong to."""
     return (
         shared_options.target(),
         ANYWAY,
@@ -108,7 +108,7 @@ def options() -> Entries:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command, with its options."""
+    """Runs the command with its options."""
     from app.cli.train import train
 
     command = shlex.join(["draftlight", *arguments.words])

@@ -17,12 +17,12 @@ DESCRIPTION = (
 
 
 def options() -> Entries:
-    """The options of `replay`."""
+    """Returns the options of `replay`."""
     return (option("path", metavar="TRACE", type=Path, help="a trace (*.jsonl); an incomplete one works too"),)
 
 
 def open_window(arguments: argparse.Namespace) -> int:
-    """The window, until it is closed. Raises DraftlightError without Qt."""
+    """Runs the window until it is closed. Raises DraftlightError without Qt."""
     if importlib.util.find_spec("PySide6") is None:
         raise DraftlightError("The window needs PySide6, which is not installed. `draftlight chat` works without it.")
     from app.window.launch import run
@@ -31,6 +31,6 @@ def open_window(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The command `replay`, with its options. Raises DraftlightError."""
+    """Runs the command `replay` with its options. Raises DraftlightError."""
     arguments.trace = read(arguments.path)
     return open_window(arguments)
