@@ -1,4 +1,4 @@
-"""The small window in which a figure explains itself: formula, the numbers of this answer, and what they say."""
+"""The popover that explains a figure: its formula, the numbers of this answer, and their meaning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH = 380
 
 
 class DefinitionPopover(QFrame):
-    """Floats beside what asked for it; Escape or a click elsewhere closes it."""
+    """Floats beside the widget that opened it; Escape or a click elsewhere closes it."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
@@ -32,7 +32,7 @@ class DefinitionPopover(QFrame):
         in_column(self.title, self.formula, self.here, self.words, self.action, spacing=8, margins=(18, 14, 18, 16), parent=self)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Sets formula and figures in the fixed-width font at the text scale; colours come from the style sheet."""
+        """Applies the fixed-width font to formula and figures at the text scale; colours come from the style sheet."""
         self._scale = scale
         for label in (self.formula, self.here):
             label.setFont(mono_font(scale, 12))
@@ -40,10 +40,10 @@ class DefinitionPopover(QFrame):
     def show_definition(
         self, definition: Definition, beside: QPoint, action: tuple[str, Callable[[], object]] | None = None
     ) -> None:
-        """Opens with its upper left corner at a place on the screen, moved so that all of it is inside.
+        """Opens with the upper left corner at a screen position, moved if needed to fit the screen.
 
         Args:
-            action: title and what it does, of a button below the words.
+            action: (title, function) of a button below the words.
         """
         self.title.setText(definition.title)
         self.formula.setText(definition.formula)
@@ -65,7 +65,7 @@ class DefinitionPopover(QFrame):
         width = round(WIDTH * self._scale)
         layout = self.layout()
         assert layout is not None
-        layout.invalidate()  # words of another length were measured before
+        layout.invalidate()  # the layout has cached the size for other words
         self.resize(width, layout.totalHeightForWidth(width))
         parent = self.parentWidget()
         screen = (parent.screen() if parent is not None else self.screen()).availableGeometry()

@@ -1,4 +1,4 @@
-"""What each figure means and how it comes about in this answer: formula, numerator, denominator and the words for it."""
+"""Defines each figure and computes its lines for an answer: formula, numerator, denominator and explanation."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A figure or a chart explained.
+    """The explanation of a figure or a chart.
 
     Attributes:
-        formula: how it is computed; empty where there is none.
-        here: the same with the numbers of this answer, a line each.
-        words: what it says, and what it does not.
+        formula: how it is computed; empty if there is no formula.
+        here: the same with the numbers of this answer, one line each.
+        words: its meaning, and its limits.
     """
 
     title: str
@@ -45,12 +45,12 @@ class Definition:
 
 
 def define(key: str, answer: Answer | None, baseline: Baseline | None = None) -> Definition:
-    """The definition of a figure or a chart.
+    """Returns the definition of a figure or a chart.
 
     Args:
-        key: an entry of `FORMULAS`, or that of a chart.
-        answer: whose numbers to show; None or one without rounds has none.
-        baseline: the measured plain run the speed-up compares with.
+        key: a key of `FORMULAS`, or of a chart.
+        answer: provides the numbers; None, or one without rounds, has none.
+        baseline: the measured plain run that the speed-up is relative to.
     """
     chart = next((kind for kind in CHARTS.values() if kind.key == key), None)
     if chart is not None:
@@ -72,8 +72,8 @@ Figure = tuple[str, str]
 
 
 def figures_of(answer: Answer | None, baseline: Baseline | None) -> dict[str, tuple[Figure, ...]]:
-    """Each figure of `NAMES`; empty before the first round. Where rule or drafter changed, those that depend on them are of each
-    of the two latest stretches, the earlier one first."""
+    """Returns the values of each figure in `NAMES`; empty before the first round. If rule or drafter changed, figures that depend
+    on them have a value for each of the two latest stretches, the earlier one first."""
     if answer is None or not answer.tally.rounds:
         return {}
     speed = answer.tokens_per_second
@@ -94,7 +94,7 @@ def figures_of(answer: Answer | None, baseline: Baseline | None) -> dict[str, tu
 
 
 def _stretch_figures(summary: Summary, title: str = "") -> dict[str, Figure]:
-    """The figures that depend on rule and drafter; a `title`, which says what they are of, takes the place of their units."""
+    """Returns the figures that depend on rule and drafter; a `title` of the stretch replaces their units."""
     spread = expected = ""
     if summary.alpha_low is not None and summary.alpha_high is not None:
         spread = f"± {(summary.alpha_high - summary.alpha_low) / 2:.2f}"
@@ -133,13 +133,13 @@ def _speed_up(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
 
 
 def baseline_words(baseline: Baseline) -> str:
-    """Where the plain throughput comes from."""
+    """Describes the plain run that provides the plain throughput."""
     which = "this prompt" if baseline.fits else "another prompt or with other settings, so no speed-up is shown"
     return f"Plain: {baseline.throughput:.1f} tokens/s, measured over {amount(baseline.tokens, 'token')} on {which}."
 
 
 def _each(lines: Callable[[Summary], tuple[str, ...]], answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    """The lines of the whole answer, or of each of the two latest stretches where rule or drafter changed."""
+    """Returns the lines for the whole answer or, if rule or drafter changed, for each of the two latest stretches."""
     latest = latest_titles(answer.tally.stretches)
     if not latest:
         return lines(answer.tally.summary)
@@ -237,7 +237,7 @@ FORMULAS: dict[str, tuple[str, str, Here]] = {
     "invariant": ("Same with any drafter", "", _invariant),
     "context": ("Context", "", _context),
 }
-"""Title, formula, and what makes the lines of this answer."""
+"""Title, formula, and the function that returns the lines for an answer."""
 CHART_LINES: dict[str, Here] = {
     "proposals": _proposals,
     "alpha": _alpha_lately,
@@ -247,4 +247,4 @@ CHART_LINES: dict[str, Here] = {
     "lengths": _lengths,
     "times": _times,
 }
-"""What makes the lines of this answer for a chart, which says the rest itself."""
+"""The function that returns a chart's lines for an answer; the chart kind provides the rest."""

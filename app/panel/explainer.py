@@ -1,4 +1,4 @@
-"""Figures and charts that explain themselves: whoever asks gets the definition with the numbers of the answer that shows."""
+"""Opens the definitions of figures and charts, with the numbers of the shown answer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from app.session.chat import Chat
 from app.session.session import Answer
 
 WITH_BASELINE = ("throughput", "throughput_plot", "speed_up")
-"""Definitions beside which the plain speed can be measured."""
+"""Definitions with a button that measures the plain speed."""
 
 
 class Explainer(QObject):
-    """Opens definitions for the panel, and measures the plain speed when that is asked for."""
+    """Opens definitions for the panel, and measures the plain speed on request."""
 
     def __init__(self, panel: SidePanel, chat: Chat) -> None:
         super().__init__(panel)
@@ -31,12 +31,12 @@ class Explainer(QObject):
 
     @Slot(str, QPoint)
     def explain(self, key: str, place: QPoint) -> None:
-        """Shows the definition of `key` at a place on the screen, with the numbers of the answer that shows."""
+        """Shows the definition of `key` at a screen position, with the numbers of the shown answer."""
         self._explain(key, place, self.panel.shown.answer)
 
     @Slot(int, str, QPoint)
     def explain_turn(self, turn: int, key: str, place: QPoint) -> None:
-        """The same with the numbers of another turn's answer."""
+        """As `explain`, with the numbers of another turn's answer."""
         if turn < len(self.chat.session.turns):
             self._explain(key, place, self.chat.session.turns[turn].answer)
 
@@ -54,16 +54,16 @@ class Explainer(QObject):
 
     @property
     def can_measure(self) -> bool:
-        """Whether the answer that shows can be compared with a plain run of its prompt now."""
+        """Whether a plain run for the shown answer can be measured now."""
         return self.chat.session.may_measure(self.panel.shown.answer)
 
     @Slot()
     def measure_plain(self) -> None:
-        """Answers the prompt of the answer that shows briefly without a drafter, outside the conversation."""
+        """Answers the prompt of the shown answer briefly without a drafter, outside the conversation."""
         answer = self.panel.shown.answer
         if answer is not None and self.can_measure:
             self.chat.measure_plain(answer)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Passes theme and text scale on to the popover."""
+        """Passes theme and text scale to the popover."""
         self.popover.set_look(theme, scale)

@@ -1,4 +1,4 @@
-"""The figures of the answer that shows, as tiles: its speed, then its acceptance. Pressing one opens its definition."""
+"""The figures of the shown answer as tiles: speed first, then acceptance. Pressing one opens its definition."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.session.session import Answer
 SIDE, SPACING = 16, 8
 MEASURING = "measuring…"
 USUAL = {"speed_up": ("–", NOT_MEASURED), "tau": ("0.00", "expected 0.00")}
-"""The widest that an ordinary answer has, so that the tiles stand as they will from the first answer on."""
+"""The widest values of a typical answer; their width is reserved, so that the first answer does not move the tiles."""
 
 
 class FigureTiles(QWidget):
-    """Six tiles, in one, two or three rows. Each keeps its place while its figure is not known yet.
+    """Six tiles in one, two or three rows. Each keeps its place while its figure is unknown.
 
     Signals:
         definition_wanted: (key, global position) a tile was pressed.
@@ -35,7 +35,7 @@ class FigureTiles(QWidget):
         self.tiles = {key: Tile(name, DEFINITIONS[key], USUAL.get(key, ("", ""))) for key, name in NAMES.items()}
         self.measure = self.tiles["speed_up"].add_action("Measure", "Measure the plain speed for this prompt")
         self.measure.clicked.connect(self.baseline_wanted)
-        self._widest = {False: 0, True: 0}  # with units beside or below; grows only, so that figures do not wander
+        self._widest = {False: 0, True: 0}  # with units beside or below; only grows, so that figures do not move
         self._arrangement = (0, False)
         self._grid = spaced(QGridLayout(self), SPACING, (SIDE, 5, SIDE, 0))
         self._grid.setSizeConstraint(QGridLayout.SizeConstraint.SetNoConstraint)
@@ -45,7 +45,7 @@ class FigureTiles(QWidget):
         self._make_room()
 
     def show_answer(self, answer: Answer | None, baseline: Baseline | None) -> None:
-        """Brings the tiles to an answer; dashes where there is none yet."""
+        """Shows the figures of an answer; dashes if there is none yet."""
         known = figures_of(answer, baseline)
         for key, tile in self.tiles.items():
             *earlier, newest = known.get(key, (("–", ""),))
@@ -59,7 +59,7 @@ class FigureTiles(QWidget):
         self._make_room()
 
     def show_measuring(self, measuring: bool, may_measure: bool) -> None:
-        """Says in the tile of the speed-up that the plain speed is being measured, or offers to."""
+        """Shows in the tile of the speed-up that the plain speed is being measured, or the button that starts it."""
         tile = self.tiles["speed_up"]
         unmeasured = tile.unit.text() == NOT_MEASURED
         if unmeasured and measuring:
@@ -68,14 +68,14 @@ class FigureTiles(QWidget):
         tile.unit.setVisible(self.measure.isHidden())
 
     def set_look(self, scale: float) -> None:
-        """Sizes the tiles to the text scale and lays them out anew."""
+        """Sizes the tiles to the text scale and lays them out again."""
         self._widest = {False: 0, True: 0}
         for tile in self.tiles.values():
             tile.set_look(scale)
         self._make_room()
 
     def _make_room(self) -> None:
-        """In a narrow panel the tiles take more rows, and units stand below their figures."""
+        """Uses more rows in a narrow panel, and places units below the figures."""
         tiles = list(self.tiles.values())
         for stacked, widths in enumerate(zip(*(tile.widths_needed() for tile in tiles), strict=True)):
             self._widest[bool(stacked)] = max(self._widest[bool(stacked)], *widths)
@@ -99,7 +99,7 @@ class FigureTiles(QWidget):
             self.definition_wanted.emit(tile.property("figure"), tile.mapToGlobal(QPoint(0, tile.height() + 6)))
 
     def minimumSizeHint(self) -> QSize:
-        """Whatever the arrangement is now, it gives way to a narrower one."""
+        """Returns a width that permits the narrowest arrangement, whatever the current one is."""
         return QSize(2 * SIDE, self._grid.minimumSize().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:

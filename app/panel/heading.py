@@ -1,4 +1,4 @@
-"""Which of several answers the panel shows, and the way to the one before and after."""
+"""The heading of the panel: which answer it shows, with buttons for the previous and the next one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ NO_OTHER = "Figures of this answer"
 
 
 class Heading(QWidget):
-    """A line of words with two arrows, which has its place from the start, so that nothing moves when there is a second answer.
+    """A line of text with two arrows. Its space is reserved from the start, so that a second answer moves nothing.
 
-    Behind the words stands which parts of the answer the figures are of, where rule or drafter changed.
+    If rule or drafter changed, the text also says which stretches of the answer the figures cover.
     """
 
     def __init__(self, shown: ShownAnswer) -> None:
@@ -31,7 +31,7 @@ class Heading(QWidget):
         in_row((self.words, 1), (self.stretches, 3), self.back, self.forth, spacing=2, margins=(16, 5, 10, 0), parent=self)
 
     def refresh(self, about: str = "") -> None:
-        """Names the answer that shows, and `about`: which parts of it the figures are of."""
+        """Shows the name of the shown answer, and `about`: which stretches of it the figures cover."""
         turns, turn = self.shown.session.turns, self.shown.turn
         place = f"Answer {turn + 1} of {len(turns)}" if len(turns) > 1 else ""
         whole = f"{place}: {' '.join(turns[turn].prompt.split())}" if place else NO_OTHER
@@ -51,7 +51,7 @@ class Heading(QWidget):
         self.forth.setEnabled(turn < len(turns) - 1)
 
     def set_low(self, low: bool) -> None:
-        """In a low panel the line shows only where there are several answers."""
+        """Hides the line in a low panel, unless there are several answers."""
         if low != self._low:
             self._low = low
             self.setVisible(len(self.shown.session.turns) > 1 or not low)
@@ -63,7 +63,7 @@ class Heading(QWidget):
         self.shown.choose(self.shown.turn + 1)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Tints the arrows and sizes them to the text scale; the line is as high with them as without."""
+        """Tints the arrows and sizes them to the text scale; the height of the line does not depend on them."""
         tint(self.back, theme, scale)
         tint(self.forth, theme, scale)
         self.setFixedHeight(round(27 * scale) + 5)

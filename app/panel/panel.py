@@ -1,7 +1,6 @@
-"""What is known of one answer, beside the conversation: figures on top, and below them one page at a time.
+"""The side panel beside the conversation: the figures of one answer at the top, and one page at a time below.
 
-Figures and the page that shows are repainted at most a dozen times a second, more seldom while an answer grows (the window paces
-that), and never while hidden.
+Repaints are throttled to a dozen per second, and by the window to fewer while an answer grows. Nothing is painted while hidden.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from engine.lens.shared_wording import latest_words
 
 REFRESH_MS = 80
 LOW = 400
-"""Height of a panel at normal text scale below which its figures need the room of the line above them."""
+"""Height of the panel at text scale 1 below which its figures use the space of the heading."""
 PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "table": "Table", "rules": "Rules"}
 
 
 class SidePanel(QWidget):
-    """Reads the session's newest answer whenever `touch` was called since the last repaint.
+    """Reads the session's newest answer if `touch` was called since the last repaint.
 
     Signals:
-        page_chosen: (name) the user went to another page.
+        page_chosen: (name) the user switched to another page.
     """
 
     page_chosen = Signal(str)
@@ -74,20 +73,20 @@ class SidePanel(QWidget):
         self.tabs.currentChanged.connect(self._turn)
         in_column(self.heading, self.figures, 8, self.tabs, (self.stack, 1), margins=(1, 0, 0, 0), parent=self)
 
-    # Pages
+    # Pages.
 
     @property
     def page(self) -> PanelPage:
-        """The page that shows."""
+        """The shown page."""
         return list(self.pages)[self.tabs.currentIndex()]
 
     def show_page(self, name: PanelPage) -> None:
-        """Turns to a page and leaves the keyboard where it is; an unknown name, as old settings may hold, changes nothing."""
+        """Switches to a page without moving the focus; an unknown name, as in old settings, changes nothing."""
         if name in self.pages:
             self.tabs.setCurrentIndex(list(self.pages).index(name))
 
     def go_to(self, name: PanelPage) -> None:
-        """Shows a page and gives it the keyboard."""
+        """Shows a page and focuses it."""
         self.show_page(name)
         self.pages[name].setFocus(Qt.FocusReason.ShortcutFocusReason)
 
@@ -97,24 +96,24 @@ class SidePanel(QWidget):
         self._refresh_page()
         self.page_chosen.emit(self.page)
 
-    # Repaints
+    # Repaints.
 
     @Slot()
     def touch(self) -> None:
-        """Something changed: repaint soon."""
+        """Schedules a repaint."""
         self._stale = True
         if self.isVisible() and not self._timer.isActive():
             self._timer.start()
 
     def catch_up(self) -> None:
-        """Does now what `touch` has put off."""
+        """Runs a scheduled repaint now."""
         if self._stale and self.isVisible():
             self.refresh()
 
     @Slot()
     def refresh(self) -> None:
-        """Brings the figures and the page that shows up to date."""
-        self.shown.sync()  # asks for this, where it is another answer
+        """Updates the figures and the shown page."""
+        self.shown.sync()  # it calls `touch` if the answer has changed
         self._stale = False
         self._timer.stop()
         self._old = set(self.pages)
@@ -134,7 +133,7 @@ class SidePanel(QWidget):
             self.rules.refresh()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles figures and pages; the least width grows with the text scale."""
+        """Restyles figures and pages; the minimum width grows with the text scale."""
         self._scale = scale
         self.setMinimumWidth(round(320 * scale))
         self.heading.set_look(theme, scale)
@@ -144,7 +143,7 @@ class SidePanel(QWidget):
         self.refresh()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """In a low panel the figures need the line above them, unless it leads to other answers."""
+        """Gives the space of the heading to the figures in a low panel, unless there are several answers."""
         super().resizeEvent(event)
         self.heading.set_low(self.height() < LOW * self._scale)
 
@@ -154,5 +153,5 @@ class SidePanel(QWidget):
             self.refresh()
 
     def stop(self) -> None:
-        """No more repaints: the window is closing."""
+        """Stops repainting: the window is closing."""
         self._timer.stop()

@@ -1,4 +1,4 @@
-"""Pictures from the window: a chart as PNG or SVG, all charts at once, and the share card."""
+"""Images from the window: a chart as PNG or SVG, all charts at once, and the share card."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KINDS = {".png": "PNG image (*.png)", ".svg": "SVG image (*.svg)"}
 
 
 class PictureMenu(QObject):
-    """What can be done with a chart or an answer as a picture. Pictures have the colours of the window."""
+    """The actions that save or copy a chart or an answer as an image. Images have the colours of the window."""
 
     def __init__(self, panel: SidePanel, chat: Chat, banner: Banner, explainer: Explainer) -> None:
         super().__init__(panel)
@@ -48,10 +48,10 @@ class PictureMenu(QObject):
         panel.charts.menu_wanted.connect(self._open_menu)
 
     def set_look(self, theme: Theme) -> None:
-        """Notes the theme in which pictures are drawn from now on."""
+        """Sets the theme of images."""
         self._theme = theme.name
 
-    # One chart
+    # One chart.
 
     @Slot(str, QPoint)
     def _open_menu(self, chart: ChartName, place: QPoint) -> None:
@@ -62,7 +62,7 @@ class PictureMenu(QObject):
         self.menu.popup(place)
 
     def chart_svg(self, chart: ChartName) -> str:
-        """A chart of the answer that shows; empty without one."""
+        """Returns a chart of the shown answer as SVG; empty without an answer."""
         trace = self._trace()
         return "" if trace is None else pictures.chart_svg(trace, chart, self._theme)
 
@@ -82,11 +82,11 @@ class PictureMenu(QObject):
     def _explain(self) -> None:
         self.explainer.explain(CHARTS[self._chart].key, self._place)
 
-    # All of it
+    # All charts.
 
     @Slot()
     def save_charts(self) -> None:
-        """Writes every chart of the answer that shows into a folder, as PNG and as SVG."""
+        """Saves every chart of the shown answer to a folder, as PNG and as SVG."""
         if (trace := self._trace_or_note()) is None:
             return
         chosen = QFileDialog.getExistingDirectory(self.panel.window(), "Choose a folder for the images", str(self._folder()))
@@ -97,7 +97,7 @@ class PictureMenu(QObject):
 
     @Slot()
     def save_card(self) -> None:
-        """Writes the share card of the answer that shows."""
+        """Saves the share card of the shown answer."""
         if (trace := self._trace_or_note()) is None:
             return
         path = self._ask("Share card", "card", ".png")
@@ -105,15 +105,15 @@ class PictureMenu(QObject):
             card = PICTURES["card"]
             self._write(partial(export.write, [trace], card, path, theme=self._theme, ghosts=self.chat.settings.ghosts), path)
 
-    # Parts of it
+    # Helpers.
 
     def _answer(self) -> Answer | None:
-        """The answer that shows, if there is anything to draw of it."""
+        """Returns the shown answer if it has rounds to draw."""
         answer = self.panel.shown.answer
         return answer if answer is not None and answer.rounds else None
 
     def _trace(self) -> Trace | None:
-        """What pictures are drawn from. It reads a file, which takes a while for a long answer."""
+        """Returns the trace that images are drawn from. It reads a file, which takes a while for a long answer."""
         answer, session = self._answer(), self.chat.session
         return None if answer is None else pictures.trace_of(session.turns[self.panel.shown.turn], session.plain_run(answer))
 
@@ -122,7 +122,7 @@ class PictureMenu(QObject):
         return kept if self.chat.settings.export_folder and kept.is_dir() else documents()
 
     def _ask(self, title: str, name: str, ending: str) -> Path | None:
-        """Where a picture goes; None if the dialog was left."""
+        """Asks for the path of an image; returns None if the dialog was cancelled."""
         answer = self._answer()
         stem = "answer" if answer is None or not answer.trace_path else Path(answer.trace_path).stem
         offered = self._folder() / f"draftlight-{stem}-{name}{ending}"
@@ -149,7 +149,7 @@ class PictureMenu(QObject):
         self.banner.offer("Show in folder", partial(show_folder, path.parent))
 
     def _trace_or_note(self) -> Trace | None:
-        """The same; says so where there is nothing to draw."""
+        """Returns the trace; reports it if there is nothing to draw."""
         trace = self._trace()
         if trace is None:
             self.chat.said.emit(NOTHING_YET, "note")

@@ -1,4 +1,4 @@
-"""One figure with its name and unit."""
+"""A tile with one figure, its name and its unit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from app.look.widgets import in_column, named, stretch
 
 
 class Tile(QPushButton):
-    """One figure with its name and unit; its definition is a tooltip, and whoever listens to `clicked` shows it in full.
+    """One figure with its name and unit. Its tooltip is the definition; `clicked` is meant to show it in full.
 
     Args:
-        usual: a figure and a unit as there may be, for which there is room from the beginning.
+        usual: a typical value and unit; their width is reserved from the start.
     """
 
     def __init__(self, name: str, definition: str, usual: tuple[str, str] = ("", "")) -> None:
@@ -46,7 +46,7 @@ class Tile(QPushButton):
         return row
 
     def add_action(self, title: str, words: str) -> QPushButton:
-        """A small button where the unit of the figure stands, hidden at first; whoever shows it hides the unit."""
+        """Adds a small button in the place of the unit, hidden at first; the caller that shows it hides the unit."""
         button = named(QPushButton(title), "tileAction", words, tip=words)
         button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         button.hide()
@@ -55,13 +55,13 @@ class Tile(QPushButton):
         return button
 
     def define(self, definition: str) -> None:
-        """Sets what the figure means, as tooltip and for screen readers."""
+        """Sets the definition, as tooltip and for screen readers."""
         self.setToolTip(f"<p>{definition}</p>")
         self.setAccessibleDescription(definition)
 
     def show_value(self, value: str, unit: str, earlier: tuple[str, str] | None = None) -> None:
-        """Shows a figure as text already formatted, with its unit (empty for none), and reads out both with the name; above it,
-        what the figure was before rule or drafter changed, where they did."""
+        """Shows a formatted figure with its unit (empty for none), and sets the accessible name. `earlier` is shown above it: the
+        figure before rule or drafter changed."""
         self.value.setText(value)
         self.unit.setText(unit)
         told = [(value, unit)]
@@ -74,14 +74,14 @@ class Tile(QPushButton):
         self.setAccessibleName(f"{self.name.text()} {'; '.join(', '.join(filter(None, figure)) for figure in told)}")
 
     def stack(self, stacked: bool) -> None:
-        """Puts the unit below the figure, or beside it."""
+        """Places the unit below the figure, or beside it."""
         directions = QBoxLayout.Direction
         for figure in self._figures:
             figure.setDirection(directions.TopToBottom if stacked else directions.LeftToRight)
             figure.setSpacing(0 if stacked else 5)
 
     def widths_needed(self) -> tuple[int, int]:
-        """Pixels within which name, figure and unit are whole: with the unit beside the figure, and below it."""
+        """Returns the widths in pixels that show name, figure and unit in full: with the unit beside the figure, and below it."""
         shown = [(self.value, self.unit)]
         if not self.earlier.isHidden():
             shown.append((self.earlier, self.earlier_unit))
@@ -101,7 +101,7 @@ class Tile(QPushButton):
         return self.column.minimumSize()
 
     def set_look(self, scale: float) -> None:
-        """Sets the figure in semi-bold digits of one width at the text scale; colours come from the style sheet."""
+        """Applies semi-bold tabular digits to the figure at the text scale; colours come from the style sheet."""
         font = themes.figure_font(scale, 19)
         font.setWeight(font.Weight.DemiBold)
         self.value.setFont(font)
