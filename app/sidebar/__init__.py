@@ -1,1 +1,1 @@
-"""The list of chats beside the conversation: by date or as a search found them. Not here: showing a chat."""
+"""The list of chats beside the conversation: by date, or the matches of a search. Showing a chat is not done here."""

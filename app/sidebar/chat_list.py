@@ -1,4 +1,4 @@
-"""The list itself: paints rows and takes keys. Rows of one height, so that thousands cost no more than the few in view."""
+"""The list view: paints rows and handles keys. All rows have one height, so that thousands cost no more than the visible ones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from app.look.widgets import named
 from app.sidebar.model import ChatsModel, Index, Row
 
 HANGS = QPoint(-12, -14)
-"""Where the pointer is while a chat is dragged, from the upper left corner of the chat's picture."""
+"""Position of the pointer relative to the upper left corner of a dragged chat's image."""
 
 
 class ChatDelegate(QStyledItemDelegate):
-    """Paints headings, titles and what was found."""
+    """Paints headings, titles and search matches."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -28,7 +28,7 @@ class ChatDelegate(QStyledItemDelegate):
         self.found = False
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Sets colours and sizes."""
+        """Applies colours and sizes."""
         self._theme, self._scale = theme, scale
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
@@ -43,7 +43,7 @@ class ChatDelegate(QStyledItemDelegate):
         editor.setGeometry(area.adjusted(6, 1, -6, -1) if not self.found else area.adjusted(6, 1, -6, -area.height() // 3))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draws a heading, or a chat: its title, a pin, and in a search the words around what was found."""
+        """Paints a heading, or a chat: its title, a pin, and in a search an excerpt with the match."""
         model = index.model()
         row = model.at(index) if isinstance(model, ChatsModel) else None
         if row is None:
@@ -55,7 +55,7 @@ class ChatDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         inside = area.adjusted(round(14 * scale), 0, -round(12 * scale), 0)
-        over = bool(state & QStyle.StateFlag.State_MouseOver)  # not selected: that stays where the keyboard was once
+        over = bool(state & QStyle.StateFlag.State_MouseOver)  # not the selection: that stays where the focus was once
         focused = bool(state & QStyle.StateFlag.State_HasFocus)
         if row.folder is not None:
             self._frame(painter, area, over, focused)
@@ -99,7 +99,7 @@ class ChatDelegate(QStyledItemDelegate):
             )
 
     def _paint_folder(self, painter: QPainter, font: QFont, inside: QRect, row: Row) -> None:
-        """A folder with the number of its chats, or the way out of it."""
+        """Paints a folder with the number of its chats, or the row that leads out of it."""
         scale = self._scale
         side = round(15 * scale)
         place = QRect(inside.left(), inside.center().y() - side // 2, side, side)
@@ -115,7 +115,7 @@ class ChatDelegate(QStyledItemDelegate):
     def _words(
         self, painter: QPainter, font: QFont, area: QRect, text: str, marks: tuple[tuple[int, int], ...], colour: QColor
     ) -> None:
-        """One line, with marks under the words that were found; it ends with dots where there is no room."""
+        """Paints one line with the matches highlighted; it is elided if there is no room."""
         painter.setFont(font)
         metrics = painter.fontMetrics()
         line = metrics.elidedText(text.replace("\n", " "), Qt.TextElideMode.ElideRight, area.width())
@@ -130,12 +130,12 @@ class ChatDelegate(QStyledItemDelegate):
 
 
 def _draw(painter: QPainter, name: str, colour: str, place: QRect) -> None:
-    """One of our drawings, with all the pixels that the screen has for it."""
+    """Paints an icon at the full resolution of the screen."""
     painter.drawPixmap(place.topLeft(), themes.pixmap(name, colour, place.width(), painter.device().devicePixelRatioF()))
 
 
 def _near_mark(row: Row) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The excerpt from shortly before its first mark on, so that this is seen in a narrow list."""
+    """Returns the excerpt from shortly before its first match, so that the match is visible in a narrow list."""
     first = row.marks[0][0] if row.marks else 0
     cut = 0 if first < 14 else row.excerpt.rfind(" ", 0, first - 6) + 1
     if not cut:
@@ -145,10 +145,10 @@ def _near_mark(row: Row) -> tuple[str, tuple[tuple[int, int], ...]]:
 
 class ChatList(QListView):
     """Signals:
-    chosen: (number, message or None) the user wants to see a chat.
-    deleted, pinned: (number) it is to be deleted; pinned, or no longer.
-    folder_chosen, folder_deleted: (name) a folder is to be shown, all chats if the name is empty; its chats are to leave it.
-    menu_wanted: a menu for the chat with the keyboard, at a global position.
+    chosen: (number, message or None) the user opens a chat.
+    deleted, pinned: (number) delete it; pin or unpin it.
+    folder_chosen, folder_deleted: (name) show a folder, or all chats if the name is empty; remove a folder, but not its chats.
+    menu_wanted: (global position) the menu of the focused chat was requested.
     """
 
     chosen = Signal(int, object)
@@ -181,12 +181,12 @@ class ChatList(QListView):
         self.clicked.connect(self._choose)
 
     def show_current(self, number: int | None) -> None:
-        """Marks the chat that is shown."""
+        """Highlights the chat that is shown."""
         self.delegate.current = number
         self.viewport().update()
 
     def number(self) -> int | None:
-        """Number of the chat with the keyboard."""
+        """Returns the id of the focused chat."""
         row = self._row(self.currentIndex())
         return None if row is None or row.about is None else row.about.id
 
@@ -195,7 +195,7 @@ class ChatList(QListView):
         return model.at(index) if isinstance(model, ChatsModel) else None
 
     def folder(self) -> str | None:
-        """Name of the folder with the keyboard, empty for the way out of one."""
+        """Returns the name of the focused folder, empty for the row that leads out of one."""
         row = self._row(self.currentIndex())
         return None if row is None else row.folder
 
@@ -207,14 +207,14 @@ class ChatList(QListView):
             self.chosen.emit(row.about.id, row.message)
 
     def rename(self) -> None:
-        """Lets the user write another title in place."""
+        """Starts editing the title in place."""
         if self.number() is not None or self.folder():
             self.edit(self.currentIndex())
 
-    # Qt
+    # Qt events.
 
     def event(self, event: QEvent) -> bool:
-        """Keeps the key that renames for the chat with the keyboard; elsewhere in the window it renames the one that is shown."""
+        """Uses the rename key for the focused chat; elsewhere in the window it renames the shown chat."""
         if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and pressed(event, "F2"):
             event.accept()
             return True
@@ -224,7 +224,7 @@ class ChatList(QListView):
         number, folder = self.number(), self.folder()
         key = event.key()
         if self.state() == self.State.EditingState:
-            event.accept()  # Enter ends the editing of a title, and reaches the list as well
+            event.accept()  # Enter ends the editing of a title, but also reaches the list
         elif pressed(event, "F2"):
             self.rename()
         elif (number is None and folder is None) or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
@@ -244,7 +244,7 @@ class ChatList(QListView):
             super().keyPressEvent(event)
 
     def startDrag(self, actions: Qt.DropAction) -> None:
-        """The chat hangs below the pointer: Qt would draw it over the folder that it is to be dropped on."""
+        """Draws the chat below the pointer: Qt would draw it over the drop target."""
         index = self.currentIndex()
         drag = QDrag(self)
         drag.setMimeData(self.model().mimeData([index]))

@@ -1,4 +1,4 @@
-"""Under which heading a chat stands: pinned ones first, then by the day on which they last changed. No Qt."""
+"""Groups chats under headings: pinned ones first, then by the day of their last change. No Qt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PINNED = "Pinned"
 
 
 def heading_of(about: Listed, today: date) -> str:
-    """The words above a chat; days are those of the local clock."""
+    """Returns the heading of a chat; days are in local time."""
     if about.pinned:
         return PINNED
     day = datetime.fromtimestamp(about.updated).date()
@@ -28,12 +28,12 @@ def heading_of(about: Listed, today: date) -> str:
 
 
 def day_and_time(moment: float) -> str:
-    """Seconds since 1970 as a date and a time of the local clock, in words."""
+    """Returns a Unix time as local date and time, in words."""
     local = datetime.fromtimestamp(moment)
     return f"{local.day} {local:%B %Y, %H:%M}"
 
 
 def grouped(chats: Iterable[Listed], today: date) -> Iterator[tuple[str, list[Listed]]]:
-    """The chats in their order, in groups under one heading each."""
+    """Groups the chats under headings, keeping their order."""
     for heading, group in groupby(chats, lambda about: heading_of(about, today)):
         yield heading, list(group)

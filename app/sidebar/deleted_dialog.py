@@ -1,4 +1,4 @@
-"""The chats that were deleted and can still be restored."""
+"""The dialog of deleted chats that can still be restored."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ WORDS = f"Deleted chats can be restored for {KEPT_DAYS} days."
 
 
 class DeletedDialog(PassingDialog):
-    """Deleted chats, last deleted first, of which some or all are chosen and restored. It closes once there is none left.
+    """Lists deleted chats, last deleted first, and restores the selected ones. It closes when none is left.
 
     Signals:
-        restored: (numbers) these chats are to be brought back.
+        restored: (numbers) restore these chats.
     """
 
     restored = Signal(list)
@@ -58,7 +58,7 @@ class DeletedDialog(PassingDialog):
     @Slot()
     def _restore(self) -> None:
         rows = self._rows()
-        if not rows:  # a double click may take the selection away
+        if not rows:  # a double click may clear the selection
             return
         items = [self.table.item(row, 0) for row in rows]
         self.restored.emit([item.data(Qt.ItemDataRole.UserRole) for item in items if item is not None])

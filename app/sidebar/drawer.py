@@ -1,4 +1,4 @@
-"""Where the list of chats stands: beside the conversation, or over it like a drawer where both have no room."""
+"""Places the list of chats beside the conversation, or as a drawer over it if there is no room."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from app.sidebar.sidebar import Sidebar
 
 
 class Drawer(QObject):
-    """Puts the list in its place. A drawer closes on a click outside it and when the keyboard goes elsewhere in the window.
+    """Places the list. A drawer closes on a click outside it and when the focus moves elsewhere in the window.
 
     Args:
-        row: where the list stands first, if there is room. opener: the button that opens and closes it.
+        row: the container with the list as first item, if there is room.
+        opener: the button that opens and closes it.
 
     Signals:
         turned: the drawer was opened or closed.
@@ -36,7 +37,7 @@ class Drawer(QObject):
         self._sidebar.setVisible(shown)
 
     def open(self, search: bool = False) -> None:
-        """Shows the list over the conversation, with the keyboard on it or on its search."""
+        """Shows the list over the conversation, and focuses it or its search."""
         layout = self._row.layout()
         was_open, self.is_open = self.is_open, True
         if not was_open and layout is not None:
@@ -52,7 +53,7 @@ class Drawer(QObject):
         self.turned.emit()
 
     def close(self) -> None:
-        """Hides the list if it stands over the conversation."""
+        """Closes the drawer if it is open."""
         if not self.is_open:
             return
         self.is_open = False
@@ -73,12 +74,13 @@ class Drawer(QObject):
             self.close()
 
     def _is_outside(self, widget: QWidget) -> bool:
-        """Menus and dialogs of the list are windows of their own."""
+        """Returns whether a widget is outside the list in the same window; menus and dialogs of the list are windows of their
+        own."""
         inside = widget is self._sidebar or self._sidebar.isAncestorOf(widget) or widget is self._opener
         return widget.window() is self._row.window() and not inside
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Passes a click outside on to the widget below."""
+        """Closes the drawer on a click outside, which also reaches the widget below."""
         if watched is self._row:
             if event.type() == QEvent.Type.Resize and self.is_open:
                 self._fit()

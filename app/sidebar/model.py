@@ -17,21 +17,21 @@ from engine.wording import amount
 
 FOLDERS, OUT = "Folders", "All chats"
 DRAGGED = "application/x-draftlight-chat"
-"""What a chat is dragged as: its number in decimal digits."""
+"""MIME type of a dragged chat: its id in decimal digits."""
 
 Index = QModelIndex | QPersistentModelIndex
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A heading, a folder, or a chat with what a search found in it.
+    """A heading, a folder, or a chat with its search match.
 
     Attributes:
-        folder: name of a folder, empty for the row that leads out of the one that is shown; None for what is no folder.
-        many: how many chats are in the folder.
-        excerpt, marks: as in `engine.chats.Hit`; empty where the title was found.
-        title_marks: where the words stand in the title, if that was found.
-        message: number of the message that was found.
+        folder: name of a folder, empty for the row that leads out of the shown one; None for other rows.
+        many: number of chats in the folder.
+        excerpt, marks: as in `engine.chats.Hit`; empty if the title matched.
+        title_marks: positions of the matches in the title.
+        message: id of the message that matched.
     """
 
     title: str
@@ -46,8 +46,8 @@ class Row:
 
 class ChatsModel(QAbstractListModel):
     """Signals:
-    renamed: (number, title) the user gave a chat another title.
-    folder_renamed: (name, name) the user called a folder something else.
+    renamed: (number, title) the user changed the title of a chat.
+    folder_renamed: (old name, new name) the user renamed a folder.
     moved: (number, folder) the user dragged a chat into a folder, or out of it.
     """
 
@@ -61,7 +61,7 @@ class ChatsModel(QAbstractListModel):
         self._rows: list[Row] = []
 
     def show_chats(self, chats: Sequence[Listed], folder: str | None = None) -> None:
-        """All chats below the folders, or those in a folder, under headings."""
+        """Shows the folders and all chats, or the chats of one folder, under headings."""
         rows: list[Row] = []
         if folder is None:
             names = Counter(about.folder for about in chats if about.folder)
@@ -76,7 +76,7 @@ class ChatsModel(QAbstractListModel):
         self._replace(rows)
 
     def show_hits(self, hits: Sequence[Hit]) -> None:
-        """What a search found."""
+        """Shows the matches of a search."""
         self._replace(
             [
                 Row(hit.about.title, hit.about, title_marks=hit.marks)
@@ -93,29 +93,29 @@ class ChatsModel(QAbstractListModel):
             self.endResetModel()
 
     def row_of(self, number: int | None) -> int | None:
-        """Where a chat stands; None if it does not."""
+        """Returns the row of a chat; None if it is not listed."""
         return next((at for at, row in enumerate(self._rows) if row.about is not None and row.about.id == number), None)
 
     def at(self, index: Index) -> Row | None:
-        """The row of an index; None without one."""
+        """Returns the row at an index; None if the index is invalid."""
         return self._rows[index.row()] if index.isValid() and index.row() < len(self._rows) else None
 
     def row_of_folder(self, folder: str) -> int | None:
-        """Where a folder stands; None if it does not."""
+        """Returns the row of a folder; None if it is not listed."""
         return next((at for at, row in enumerate(self._rows) if row.folder == folder), None)
 
     @property
     def chats(self) -> int:
-        """How many chats there are."""
+        """Number of listed chats."""
         return sum(row.about is not None for row in self._rows)
 
-    # Qt
+    # Qt model.
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own signature
         return 0 if parent.isValid() else len(self._rows)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """The title, and for screen readers also whether the chat is pinned and what was found in it."""
+        """Returns the title; for screen readers also whether the chat is pinned, and the excerpt."""
         row = self.at(index)
         if row is None:
             return None
@@ -142,7 +142,8 @@ class ChatsModel(QAbstractListModel):
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Headings cannot be chosen; chats and folders can, and be renamed. Chats can be dragged onto folders."""
+        """Returns the flags: headings cannot be selected; chats and folders can be, and renamed. Chats can be dragged onto
+        folders."""
         row = self.at(index)
         if row is None or (row.about is None and row.folder is None):
             return Qt.ItemFlag.NoItemFlags
@@ -152,11 +153,11 @@ class ChatsModel(QAbstractListModel):
         return chosen | Qt.ItemFlag.ItemIsDropEnabled | (Qt.ItemFlag.ItemIsEditable if row.folder else Qt.ItemFlag(0))
 
     def mimeTypes(self) -> list[str]:
-        """What chats are dragged as."""
+        """Returns the MIME type of dragged chats."""
         return [DRAGGED]
 
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
-        """The number of the chat that is dragged."""
+        """Returns the id of the dragged chat."""
         data = QMimeData()
         rows = [row for index in indexes if (row := self.at(index)) is not None and row.about is not None]
         if rows and rows[0].about is not None:
@@ -164,16 +165,16 @@ class ChatsModel(QAbstractListModel):
         return data
 
     def supportedDropActions(self) -> Qt.DropAction:
-        """A chat is in one folder at a time."""
+        """Returns only the move action: a chat is in one folder at a time."""
         return Qt.DropAction.MoveAction
 
     def canDropMimeData(self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index) -> bool:
-        """Chats go onto folders, not between rows."""
+        """Returns whether the target is a folder: chats cannot be dropped between rows."""
         onto = self.at(parent)
         return data.hasFormat(DRAGGED) and onto is not None and onto.folder is not None
 
     def dropMimeData(self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index) -> bool:
-        """Says which chat goes into which folder."""
+        """Emits which chat was dropped on which folder."""
         onto = self.at(parent)
         if onto is None or onto.folder is None or not data.hasFormat(DRAGGED):
             return False

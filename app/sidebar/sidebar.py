@@ -1,4 +1,4 @@
-"""The list of chats with its search, kept up to date with the store."""
+"""The list of chats with its search, updated from the store."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ WIDTH = 252
 """Pixels at text scale 1."""
 MOST_HITS = 200
 TYPED_MS, STORED_MS, OTHERS_MS = 120, 60, 2000
-"""Until a search begins, until the list is read again after a change, and how often other programs' changes are looked for."""
+"""Milliseconds from typing to a search, from a change to reading the list again, and between checks for changes of other
+processes."""
 
 
 class Sidebar(QWidget):
-    """Chats by date, or those a search found.
+    """Lists the chats by date, or the matches of a search.
 
     Signals:
-        chosen: (number, message or None) a chat is to be shown, at a message if a search found that.
-        new_wanted: an empty chat is. deleted, duplicated, exported: (number) a chat is to be deleted, copied or written
-            into a file.
-        folder_left: (name, numbers) the chats of a folder were taken out of it.
-        traces_wanted, deleted_wanted: the user wants to see what the traces take; which chats were deleted.
+        chosen: (number, message or None) show a chat, at a message if a search found that.
+        new_wanted: start an empty chat.
+        deleted, duplicated, exported: (number) delete, copy or export a chat.
+        folder_left: (name, numbers) a folder was removed, which had these chats.
+        traces_wanted, deleted_wanted: show the size of the traces; show the deleted chats.
 
     Attributes:
-        folder: the folder whose chats alone are listed; None for all chats.
+        folder: the folder whose chats are listed; None for all chats.
     """
 
     chosen = Signal(int, object)
@@ -106,7 +107,7 @@ class Sidebar(QWidget):
         chat.opened.connect(self._show_current)
         self._show_state()
 
-    # What is shown
+    # Content.
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the list."""
@@ -117,7 +118,7 @@ class Sidebar(QWidget):
 
     @Slot()
     def read(self) -> None:
-        """Reads the list again, or searches."""
+        """Reads the list again, or repeats the search."""
         keeper, query = self._chat.keeper, self.search.text().strip()
         if keeper is None:
             return
@@ -143,9 +144,9 @@ class Sidebar(QWidget):
             self._show(True, partial(self.model.show_hits, hits))
 
     def _show(self, found: bool, fill: Callable[[], None]) -> None:
-        """Other rows; the keyboard stays on its chat or folder, and the list where it is scrolled to."""
+        """Replaces the rows, keeping the focused chat or folder and the scroll position."""
         if self.list.state() == self.list.State.EditingState:
-            self._changed.start()  # a title is being written
+            self._changed.start()  # a title is being edited
             return
         number, folder = self.list.number(), self.list.folder()
         scrolled = self.list.verticalScrollBar().value()
@@ -191,25 +192,25 @@ class Sidebar(QWidget):
         self._seen = number
 
     def start(self) -> None:
-        """Reads the list, and again whenever another program changes it."""
+        """Reads the list, and again whenever another process changes it."""
         if self._chat.keeper is not None:
             self._others.start()
             self.read()
 
     def stop(self) -> None:
-        """Nothing is read any more: the window is closing."""
+        """Stops reading: the window is closing."""
         for timer in (self._typed, self._changed, self._others):
             timer.stop()
 
-    # What is asked for
+    # Requests.
 
     def go_to_search(self) -> None:
-        """The keyboard goes to the search."""
+        """Focuses the search field."""
         self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.search.selectAll()
 
     def go_to_list(self) -> None:
-        """The keyboard goes to the chat that is shown, or to the search where there is no chat."""
+        """Focuses the shown chat in the list, or the search if there are no chats."""
         if self.list.isHidden() or not self.model.rowCount():
             self.go_to_search()
             return
@@ -220,7 +221,7 @@ class Sidebar(QWidget):
 
     @Slot(str)
     def show_folder(self, folder: str) -> None:
-        """Lists the chats of a folder alone, or all of them if the name is empty; the keyboard goes to the first row."""
+        """Lists only the chats of a folder, or all if the name is empty, and makes the first row current."""
         self.folder = folder or None
         self.search.clear()
         self.list.setCurrentIndex(self.model.index(0))
@@ -238,7 +239,7 @@ class Sidebar(QWidget):
 
     @Slot(str)
     def _empty_folder(self, folder: str) -> None:
-        """The folder goes; its chats stay."""
+        """Removes a folder, but not its chats."""
         if self._chat.keeper is not None:
             self._chat.keeper.write(lambda store: store.rename_folder(folder, ""), partial(self._emptied, folder))
 
@@ -247,7 +248,7 @@ class Sidebar(QWidget):
         self.folder_left.emit(folder, numbers)
 
     def _ask_for_folder(self, number: int) -> None:
-        """Lets the user name a folder for a chat."""
+        """Asks for the name of a new folder for a chat."""
         self._ask("New folder", "Name of the folder:", "", partial(self._move_to_named, number))
 
     def _ask(self, title: str, label: str, text: str, answered: Callable[[str], None]) -> None:
@@ -260,14 +261,14 @@ class Sidebar(QWidget):
         question.open()
 
     def rename_shown(self) -> None:
-        """Asks for another title of the chat that is shown, which the list need not contain: it may be hidden or filtered."""
+        """Asks for a new title of the shown chat, which the list need not contain: it may be hidden or filtered."""
         number, keeper = self._chat.kept.number, self._chat.keeper
         if number is None or keeper is None:
             self._chat.said.emit("This chat has no title, because it is not saved.", "note")
             return
 
         def title(store: ChatStore) -> str:
-            """Returns the title in the store, which may have changed since the list was read."""
+            """Returns the title from the store, which may be newer than the list."""
             return next((about.title for about in store.conversations() if about.id == number), "")
 
         label = "Title of the chat; empty for its first message:"
@@ -305,7 +306,7 @@ class Sidebar(QWidget):
         menu.popup(where)
 
     def _fill(self, menu: QMenu, number: int | None, row: Row) -> None:
-        """What can be done with a chat or a folder."""
+        """Adds the actions for a chat or a folder."""
         if row.folder:
             _add(menu, "Open", partial(self.show_folder, row.folder))
             _add(menu, "Rename", self.list.rename)
@@ -331,7 +332,7 @@ class Sidebar(QWidget):
         menu.addAction("Deleted chats…", self.deleted_wanted.emit)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Escape empties the search before it does anything else; Down goes to the list."""
+        """Handles keys in the search field: Escape clears the search first; Down moves to the list."""
         if not isinstance(event, QKeyEvent):
             return False
         escape = event.key() == Qt.Key.Key_Escape and bool(self.search.text())
@@ -359,7 +360,7 @@ class Sidebar(QWidget):
 
 
 def _add(menu: QMenu, title: str, run: Callable[[], object], entry: str = "") -> QAction:
-    """Adds an entry to the menu of the list, with the key that the list takes for it."""
+    """Adds an entry to the menu, with the key that the list assigns to it."""
     return menu.addAction(title_with_key(title, "In the list of chats", entry or title), run)
 
 

@@ -1,4 +1,4 @@
-"""What the traces take on the disk, and for how long they are kept."""
+"""The dialog that shows the disk space of traces and sets how long they are kept."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Sizes = tuple[tuple[Listed, ...], dict[int, int], int, int, Retention, Path]
 
 
 class TracesDialog(PassingDialog):
-    """Sizes of traces, those of each chat, of what belongs to none, and of all, and the choice of how long they are kept."""
+    """Lists the sizes of traces (by chat, of other runs, and in total) and lets the user choose how long they are kept."""
 
     def __init__(self, chat: Chat, parent: QWidget) -> None:
         super().__init__(parent, "tracesDialog", "Traces")
@@ -87,7 +87,7 @@ class TracesDialog(PassingDialog):
             self.total.setText(message)
 
     def _show(self, sizes: Sizes) -> None:
-        if not isValid(self):  # closed while they were read
+        if not isValid(self):  # the dialog was closed while they were read
             return
         chats, by_chat, others, total, kept, self._folder = sizes
         self.total.setText(f"{size(total)} in all, kept {kept.words}")
@@ -113,8 +113,8 @@ class TracesDialog(PassingDialog):
 
     @property
     def chosen(self) -> Retention:
-        """How long they are to be kept, as the controls say. As before where nobody has touched them: the command line takes
-        limits that they cannot show."""
+        """The retention set by the controls. Unchanged controls keep the previous one, since the command line accepts limits that
+        they cannot show."""
         if self._kept is not None and self._kept[1] == self._controls:
             return self._kept[0]
         if self.by_days.isChecked():
@@ -123,7 +123,7 @@ class TracesDialog(PassingDialog):
 
     @Slot()
     def accept(self) -> None:
-        """Keeps the choice; what is older or more than that is deleted on a thread of its own."""
+        """Saves the choice; traces beyond it are deleted on a separate thread."""
         if self._chat.keeper is not None:
             self._chat.keeper.write(partial(_keep, self.chosen), self._chat.tell_stored)
             self._chat.keeper.tidy(self._chat.tell_stored, wished=True)
@@ -135,7 +135,7 @@ class TracesDialog(PassingDialog):
 
 
 def _limit(words: str, allowed: Range, unit: str) -> tuple[QRadioButton, NumberField, QHBoxLayout]:
-    """A choice with a number, which is chosen by changing the number."""
+    """Returns a radio button with a number field; changing the number selects it."""
     choice = QRadioButton(words)
     number = named(NumberField(allowed), words=f"{words}, in {unit}", tip=f"{allowed.short} {unit}")
     number.taken.connect(lambda _: choice.setChecked(True))
