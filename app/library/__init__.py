@@ -1,1 +1,1 @@
-"""Models on this machine and on the Hub: listed, searched, downloaded, deleted. Not here: loading them."""
+"""Lists, searches, downloads and deletes models on this machine and on the Hub. Loading them is not done here."""

@@ -1,4 +1,4 @@
-"""Work that waits for the disk or the network, away from the window's thread; results come back to it."""
+"""Runs disk and network work off the window's thread and delivers the results on it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from engine.files.logs import explain
 
 Result = TypeVar("Result")
 LAST_SECONDS = 2.0
-"""How long closing waits for work that was asked to end. A thread that waits for the network longer ends with the program."""
+"""Maximum seconds that closing waits for threads to end. A thread that waits longer for the network ends with the program."""
 
 
 class Background(QObject):
-    """A thread for each piece of work, so that a search does not wait for a slow disk, nor either for a download."""
+    """Runs each task on its own thread, so that a search waits neither for a slow disk nor for a download."""
 
     _handed = Signal()
 
@@ -40,16 +40,17 @@ class Background(QObject):
         failed: Callable[[DraftlightError], object],
         what: str,
     ) -> None:
-        """Has something done and calls `then` with its result, or `failed` with what went wrong, in words for the user.
+        """Runs `work` on a thread and calls `then` with its result, or `failed` with an error worded for the user.
 
         Args:
-            what: is being done, for the log, as "listing the models".
+            what: names the activity for the log, as "listing the models".
         """
         number = next(self._numbers)
         self._waiting[number] = (then, failed)
 
         def run() -> None:
-            """On the thread, which holds nothing of Qt but this object: what it drops last would be destroyed there."""
+            """Runs on the thread. It holds no Qt object but this one: an object whose last reference it dropped would be
+            destroyed there."""
             try:
                 result = work()
             except DraftlightError as error:
@@ -70,10 +71,10 @@ class Background(QObject):
         self._waiting.pop(number)[which](outcome)
 
     def hand(self, then: Callable[[], Any]) -> None:
-        """Has something called on the window's thread; may be asked for on any other."""
+        """Calls a function on the window's thread; may be called from any other thread."""
         if not self._closed:
             self._done.append(then)
-            with contextlib.suppress(RuntimeError):  # the window has gone just now
+            with contextlib.suppress(RuntimeError):  # the window has just been destroyed
                 self._handed.emit()
 
     @Slot()
@@ -82,7 +83,7 @@ class Background(QObject):
             self._done.popleft()()
 
     def close(self) -> None:
-        """Nothing is handed over any more."""
+        """Stops delivering results."""
         self._closed = True
         self._done.clear()
         self._waiting.clear()

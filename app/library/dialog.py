@@ -1,4 +1,4 @@
-"""The window of models: those on this machine, those of the Hugging Face Hub, and the machines that can share one."""
+"""The models dialog: models on this machine, models on the Hugging Face Hub, and machines that can share a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZE = QSize(860, 660)
 
 
 class ModelsDialog(QDialog):
-    """Stays beside the chat while it is open; closing it hides it, and downloads go on."""
+    """A modeless dialog; closing only hides it, and downloads continue."""
 
     def __init__(self, background: Background, downloads: Downloads, settings: Callable[[], Settings], parent: QWidget) -> None:
         super().__init__(parent)
@@ -59,7 +59,8 @@ class ModelsDialog(QDialog):
 
     @Slot(str)
     def _say_nothing_added(self, folder: str) -> None:
-        """Beside it the only way back: a folder is else removed with one of its models chosen."""
+        """Reports that an added folder has no models, with a button that removes it: otherwise a folder is removed through one of
+        its models."""
         what = "A model is a .gguf file, or a folder with a config.json and .safetensors files."
         self.banner.show_message(f"No other models were found in {folder}. {what}")
         self.banner.offer("Remove folder", partial(self._remove, folder))
@@ -81,7 +82,7 @@ class ModelsDialog(QDialog):
         first.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles the lists and makes room for larger text."""
+        """Restyles the lists and enlarges the dialog for larger text."""
         self.machine.set_look(theme, scale)
         self.hub.set_look(theme, scale)
         self.hosts.set_look(theme, scale)

@@ -1,4 +1,4 @@
-"""Downloads from the Hub, which go on whether or not the dialog is open."""
+"""Downloads from the Hub, which continue while the dialog is closed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Phase = Literal["asking", "running", "pausing", "paused", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Of one download.
+    """The state of one download.
 
     Attributes:
-        phase: "asking" the Hub what there is, "running", "pausing", "paused" or "failed".
-        done: bytes that have arrived. progress: the last that was reported, None before the first.
-        message: why it failed. page: where a gated model asks for something; empty otherwise.
+        phase: "asking" the Hub for the files, "running", "pausing", "paused" or "failed".
+        done: bytes received. progress: the last progress reported, None before the first.
+        message: why it failed. page: the page where a gated model requires the user's action; empty otherwise.
     """
 
     phase: Phase
@@ -37,7 +37,7 @@ class State:
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Describes the state to the user."""
         if self.phase == "failed":
             return self.message
         if self.phase == "asking":
@@ -48,14 +48,14 @@ class State:
 
     @property
     def fraction(self) -> float | None:
-        """How much of it is here; None where that is not known."""
+        """The share received; None if unknown."""
         return self.progress.done / self.progress.total if self.progress is not None and self.progress.total else None
 
 
 class Downloads(QObject):
     """Signals:
-    changed: one has begun, come further, or ended.
-    arrived: (name, path) a model is here, as a whole.
+    changed: a download has started, progressed, or ended.
+    arrived: (name, path) a model was downloaded completely.
     """
 
     changed = Signal()
@@ -69,7 +69,7 @@ class Downloads(QObject):
         self.states: dict[str, State] = {}
 
     def look(self) -> None:
-        """Reads which downloads an earlier start has left unfinished."""
+        """Reads which downloads an earlier run left unfinished."""
         self._background.do(download.unfinished, self._found, lambda error: None, "looking for unfinished downloads")
 
     def _found(self, left: Sequence[Unfinished]) -> None:
@@ -78,7 +78,7 @@ class Downloads(QObject):
         self.changed.emit()
 
     def start(self, name: str) -> None:
-        """Begins a download, or goes on with it."""
+        """Starts a download, or resumes it."""
         state = self.states.get(name)
         if state is None or state.phase in ("paused", "failed"):
             before = State("paused") if state is None else state
@@ -120,13 +120,13 @@ class Downloads(QObject):
             self._set(name, replace(state, phase="failed", message=str(error), page=page))
 
     def pause(self, name: str) -> None:
-        """Stops a download for now; what has arrived is kept."""
+        """Pauses a download and keeps the data received."""
         if name in self._running:
             self._running[name].pause()
             self._set(name, replace(self.states[name], phase="pausing"))
 
     def cancel(self, name: str) -> None:
-        """Gives a download up, and deletes what has arrived."""
+        """Cancels a download and deletes the data received."""
         running = self._running.get(name)
         if running is not None:
             running.cancel()
@@ -139,7 +139,7 @@ class Downloads(QObject):
         self.changed.emit()
 
     def stop(self) -> None:
-        """Pauses everything: the window is closing."""
+        """Pauses all downloads: the window is closing."""
         for running in self._running.values():
             running.pause()
 

@@ -1,4 +1,4 @@
-"""What the lists say of a model, as values. No Qt."""
+"""The rows of the model lists, as values. No Qt."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Entry:
     """One row.
 
     Attributes:
-        key: path or name by which the model is asked for. facts: the second line. amount: stands at the right, as mark does.
-        problem: why it cannot be used; such a row is greyed and says so. fraction: how much of it has arrived, None for all.
+        key: path or name of the model, as used for loading. facts: the second line. amount, mark: shown at the right.
+        problem: why the model cannot be used; it greys the row. fraction: share downloaded, None if complete.
     """
 
     key: str
@@ -39,11 +39,11 @@ class Entry:
 
     @property
     def spoken(self) -> str:
-        """For screen readers."""
+        """The text for screen readers."""
         return ", ".join(part for part in (self.title, self.mark, self.amount, self.facts, self.problem) if part)
 
     def contains(self, words: str) -> bool:
-        """Whether every one of these words stands in the row."""
+        """Returns whether the row contains every one of the words."""
         text = f"{self.title} {self.facts} {self.key}".casefold()
         return all(word in text for word in words.casefold().split())
 
@@ -53,15 +53,17 @@ def _joined(*facts: str) -> str:
 
 
 def too_large(need: int | None, free: int | None) -> bool:
-    """Whether a model needs more memory than there is."""
+    """Returns whether a model needs more memory than is free."""
     return need is not None and free is not None and need > free
 
 
 def of_model(model: LibraryModel, free: int | None, target: str, drafter: str, unfit: str = "") -> Entry:
-    """A model on this machine.
+    """Returns the row of a model on this machine.
 
     Args:
-        free: bytes of memory. target, drafter: those in use. unfit: why it cannot be used for what is wanted.
+        free: bytes of free memory.
+        target, drafter: those in use.
+        unfit: why it cannot be used for the chosen purpose.
     """
     memory = "" if model.need is None else f"{size(model.need)} of memory"
     if model.need is not None and free is not None and model.need > free:
@@ -75,7 +77,7 @@ def of_model(model: LibraryModel, free: int | None, target: str, drafter: str, u
 
 
 def about_model(model: LibraryModel, free: int | None) -> str:
-    """What is said of the chosen model, in sentences."""
+    """Describes the chosen model in sentences."""
     place = "The model that Draftlight comes with." if model.target == "builtin" else model.target
     if model.problem:
         return f"{place}\nThis model cannot be used. {model.problem}"
@@ -87,7 +89,7 @@ def about_model(model: LibraryModel, free: int | None) -> str:
 
 
 def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
-    """What drafts for a model, in sentences."""
+    """Describes the drafters for a model in sentences."""
     if model.only_drafts:
         return "It was made only for drafting and cannot answer by itself."
     always = f"{DRAFTERS[NGRAM].title} drafts for every model: it copies what followed the same words earlier."
@@ -103,10 +105,12 @@ def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
 
 
 def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str, free: int | None, warning: str = "") -> str:
-    """Whether a model can draft for the target in use, and what the two need together.
+    """Describes whether a model can draft for the current target, and the memory both need.
 
     Args:
-        target: None for the built-in one. reason: why it cannot; empty if its tokens fit. warning: what is to be known if it can.
+        target: None for the built-in one.
+        reason: why it cannot; empty if its tokens fit.
+        warning: a caveat if it can.
     """
     if reason:
         return f"It cannot draft for the target in use. {reason}"
@@ -122,7 +126,7 @@ def about_drafting(model: LibraryModel, target: LibraryModel | None, reason: str
 
 
 def of_recommended(model: Recommended, here: bool, free: int | None) -> Entry:
-    """A model of the list that comes with Draftlight."""
+    """Returns the row of a model in the list shipped with Draftlight."""
     weights = "" if model.weights is None else f"about {size(model.weights)} of weights"
     fits = "more than is free" if too_large(model.weights, free) else ""
     facts = _joined(f"drafts for {'; '.join(model.drafts_for)}", weights, fits)
@@ -130,13 +134,13 @@ def of_recommended(model: Recommended, here: bool, free: int | None) -> Entry:
 
 
 def about_recommended(model: Recommended) -> str:
-    """Returns sentences about the chosen model."""
+    """Describes the chosen recommended model in sentences."""
     measured = " ".join(model.measured) or "No measurement is known."
     return f"{measured}\nSize and licence stand on its page on the Hub."
 
 
 def of_found(model: HubModel, here: bool) -> Entry:
-    """A model that a search found on the Hub."""
+    """Returns the row of a model that a search on the Hub found."""
     parameters = "" if model.parameters is None else f"{model.parameters / 1e9:.2g} billion parameters"
     context = "" if model.context is None else f"context {model.context:,}"
     facts = _joined(model.form, model.architecture, parameters, context, f"{model.downloads:,} downloads a month")
@@ -145,13 +149,13 @@ def of_found(model: HubModel, here: bool) -> Entry:
 
 
 def of_download(name: str, state: State) -> Entry:
-    """A download that is under way or can go on."""
+    """Returns the row of a running or resumable download."""
     marks = {"failed": "Needs a token" if state.page else "Failed", "paused": "Paused", "pausing": "Pausing"}
     return Entry(name, name, state.words, "", marks.get(state.phase, "Downloading"), fraction=state.fraction)
 
 
 def of_offer(offer: Offer, free: int | None) -> str:
-    """One of several forms in which a model can be downloaded."""
+    """Returns the text for one of several versions of a model that can be downloaded."""
     name = offer.file.rpartition("/")[2] or "for mlx-lm"
     memory = "" if offer.need is None else f"needs {size(offer.need)} of memory"
     if too_large(offer.need, free):

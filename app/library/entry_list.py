@@ -1,4 +1,5 @@
-"""A list of models: paints rows of one height, so that hundreds cost no more than the few in view, and takes keys."""
+"""A list of models: paints rows and handles keys. All rows have one height, so that hundreds cost no more than the visible
+ones."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ ROW = 50
 
 
 class EntriesModel(QAbstractListModel):
-    """The rows, and those of them that contain some words."""
+    """The rows, filtered by words."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,12 +30,12 @@ class EntriesModel(QAbstractListModel):
         self._words = ""
 
     def show_entries(self, entries: Sequence[Entry]) -> None:
-        """Other rows. Where only their content changes, nothing is laid out anew."""
+        """Replaces the rows. If only their content changes, the list is not laid out again."""
         self._all = list(entries)
         self._filter()
 
     def set_words(self, words: str) -> None:
-        """Only rows that contain these words show; all without any."""
+        """Shows only rows that contain these words; all if there are none."""
         self._words = words
         self._filter()
 
@@ -51,20 +52,20 @@ class EntriesModel(QAbstractListModel):
             self.endResetModel()
 
     def at(self, index: Index) -> Entry | None:
-        """The row of an index; None without one."""
+        """Returns the row at an index; None if the index is invalid."""
         return self._shown[index.row()] if index.isValid() and index.row() < len(self._shown) else None
 
     def row_of(self, key: str) -> int | None:
-        """Where a model shows; None if it does not."""
+        """Returns the row number of a model; None if it is not shown."""
         return next((at for at, entry in enumerate(self._shown) if entry.key == key), None)
 
-    # Qt
+    # Qt model.
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own signature
         return 0 if parent.isValid() else len(self._shown)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """The name, and for screen readers everything that the row says."""
+        """Returns the name; for screen readers, the whole text of the row."""
         entry = self.at(index)
         if entry is None:
             return None
@@ -76,21 +77,21 @@ class EntriesModel(QAbstractListModel):
 
 
 class EntryDelegate(QStyledItemDelegate):
-    """Paints the name with its marks, what is known or why it cannot be used, and how much has arrived."""
+    """Paints the name with its marks, the facts or the problem, and the progress of a download."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self._scale = 1.0  # rows are counted before they are painted
+        self._scale = 1.0  # rows are measured before they are painted
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Sets colours and sizes."""
+        """Applies colours and sizes."""
         self._theme, self._scale = theme, scale
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         return QSize(100, max(round(ROW * self._scale), 2 * option.fontMetrics.height() + round(12 * self._scale)))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draws one row."""
+        """Paints one row."""
         model = index.model()
         entry = model.at(index) if isinstance(model, EntriesModel) else None
         if entry is None:
@@ -148,8 +149,8 @@ def _line(
 
 class EntryList(QListView):
     """Signals:
-    chosen: (key) Enter, or a double click. deleted: (key) the Delete key.
-    moved: (key) another row has the keyboard; empty for none.
+    chosen: (key) Enter or a double click. deleted: (key) the Delete key.
+    moved: (key) the current row has changed; empty for none.
     """
 
     chosen = Signal(str)
@@ -174,12 +175,12 @@ class EntryList(QListView):
 
     @property
     def key(self) -> str:
-        """Of the row with the keyboard; empty without one."""
+        """The key of the current row; empty if there is none."""
         entry = self.entries.at(self.currentIndex())
         return "" if entry is None else entry.key
 
     def in_view(self) -> list[str]:
-        """Keys of the rows that can be seen."""
+        """Returns the keys of the visible rows."""
         inside = self.viewport().rect()
         first, last = self.indexAt(inside.topLeft()), self.indexAt(inside.bottomLeft())
         after = last.row() + 1 if last.isValid() else self.entries.rowCount()
@@ -187,17 +188,17 @@ class EntryList(QListView):
         return [entry.key for entry in rows if entry is not None]
 
     def show_entries(self, entries: Sequence[Entry]) -> None:
-        """Other rows; the keyboard stays on its model, or goes to the first."""
+        """Replaces the rows. The current row stays on its model, or moves to the first."""
         self.entries.show_entries(entries)
         self._stay()
 
     def set_words(self, words: str) -> None:
-        """Only rows with these words show."""
+        """Shows only rows with these words."""
         self.entries.set_words(words)
         self._stay()
 
     def go_to(self, key: str) -> None:
-        """The row of a model, if it shows."""
+        """Makes the row of a model current, if it is shown."""
         row = self.entries.row_of(key)
         if row is not None:
             self.setCurrentIndex(self.entries.index(row))

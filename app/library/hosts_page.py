@@ -1,4 +1,4 @@
-"""The machines that a target can be split over: which there are, whether they are ready, and whether they are used."""
+"""The page of machines that a target can be split over: their list, a test whether they are ready, and whether they are used."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ WORDS = (
 IN_USE = "These machines are in use. To change them, choose “this machine alone” first."
 ALL_GOOD = "These machines can share the target in use."
 ANY_OTHER = Host(LOOPBACK, ("192.0.2.1",))
-"""This machine at an address that stands for any, for checking another machine by itself."""
+"""This machine with a placeholder address, to validate another machine on its own."""
 FILES = "Files of hosts (*.json);;All files (*)"
 
 
 class HostsPage(QWidget):
     """Signals:
-    split_wanted: (bool) whether targets are to run on all the machines.
+    split_wanted: (bool) whether targets should run on all the machines.
     """
 
     split_wanted = Signal(bool)
@@ -103,11 +103,11 @@ class HostsPage(QWidget):
         """Whether targets run on these machines."""
         return self._settings().split
 
-    # What there is
+    # Machines.
 
     @Slot()
     def read(self) -> None:
-        """Shows the machines of the file, unless some are being put together."""
+        """Shows the machines of the file, unless the user is editing an incomplete list."""
         if self._problem and self._cluster.size > 1:
             return
         try:
@@ -117,7 +117,7 @@ class HostsPage(QWidget):
         self.refresh()
 
     def _take(self, cluster: Cluster, keep: bool = True) -> None:
-        """Goes on with these machines, and writes them down if they can be used."""
+        """Uses these machines, and saves them if they are valid."""
         self._cluster, self._findings, self._message = cluster, (), ""
         self._problem = _problem(cluster)
         if keep:
@@ -132,7 +132,7 @@ class HostsPage(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Brings everything up to date."""
+        """Updates everything."""
         cluster = self._cluster
         self.list.show_entries([self._entry(rank, host) for rank, host in enumerate(cluster.hosts)])
         for box, value in ((self.where, self.in_use), (self.how, cluster.sharding)):
@@ -140,7 +140,7 @@ class HostsPage(QWidget):
             box.setCurrentIndex(box.findData(value))
             box.blockSignals(False)
         for field, text in ((self.own_address, ", ".join(cluster.hosts[0].ips)), (self.python, cluster.python)):
-            if not field.hasFocus():  # somebody may be typing
+            if not field.hasFocus():  # the user may be typing
                 field.setText(text)
         if self._message:
             words = self._message
@@ -171,11 +171,11 @@ class HostsPage(QWidget):
         for control in (self.how, self.own_address, self.python, self.open, self.name, self.address):
             control.setEnabled(free)
         self.add.setEnabled(free and bool(self.name.text().strip() and self.address.text().strip()))
-        self.test.setEnabled(free and not self._problem)  # in use, they would be asked for memory and ports they have taken
+        self.test.setEnabled(free and not self._problem)  # while in use, their memory and ports are taken
         self.remove.setEnabled(free and self.list.key not in ("", "0"))
         self.where.setEnabled(self.in_use or not self._problem)
 
-    # What is done
+    # Actions.
 
     @Slot()
     def _add(self) -> None:
@@ -262,7 +262,7 @@ class HostsPage(QWidget):
 
 
 def _problem(cluster: Cluster) -> str:
-    """What these machines lack, as a sentence; empty if they can share a target."""
+    """Returns what prevents these machines from sharing a target, as a sentence; empty if nothing does."""
     if cluster.size < 2:
         return "Add at least one other machine."
     if not cluster.hosts[0].ips:

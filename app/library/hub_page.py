@@ -1,4 +1,4 @@
-"""The Hugging Face Hub: searching it, and downloading from it."""
+"""The page of the Hugging Face Hub: search and downloads."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ IDLE = "Draft models that are known to fit, from a list on this machine. What yo
 GET, NEEDS_NETWORK = "Get it (needs the network)…", "Needs the network: asks the Hugging Face Hub what can be downloaded of it."
 POPULAR = "Show the most downloaded"
 TYPED_MS, MOVED_MS = 400, 200
-"""Until a search begins after a key, and until a row that is passed is looked up."""
+"""Milliseconds from a key press to the search, and from a row change to looking the row up."""
 
 
 class HubPage(QWidget):
-    """What a search found, below what is being downloaded. Nothing is sent to the Hub before the user searches.
+    """Lists the search results below the downloads. Nothing is sent to the Hub before the user searches.
 
     Args:
-        here: repositories of which something is on this machine.
+        here: returns the repositories of which something is on this machine.
     """
 
     def __init__(self, background: Background, downloads: Downloads, here: Callable[[], set[str]]) -> None:
@@ -107,21 +107,21 @@ class HubPage(QWidget):
             parent=self,
         )
 
-    # Searching
+    # Search.
 
     @Slot()
     def _search(self) -> None:
         if self.search.text().strip():
             self.read()
         else:
-            self._asked += 1  # what is still on its way answers another search
+            self._asked += 1  # drops the results of a search still running
             self._seeking, self._failure, self._found = False, "", []
             self.refresh()
             self._show_state()
 
     @Slot()
     def read(self) -> None:
-        """Searches for what stands in the field; without words, for the most downloaded models."""
+        """Searches for the words in the field; without words, for the most downloaded models."""
         self._asked += 1
         self._seeking, self._failure = True, ""
         asked, words = self._asked, self.search.text().strip()
@@ -171,12 +171,12 @@ class HubPage(QWidget):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nothing was asked of the Hub, so that the list that comes with Draftlight shows."""
+        """Whether no search was made, so that the list shipped with Draftlight is shown."""
         return not (self._found or self._seeking or self._failure or self.search.text().strip())
 
     @Slot()
     def refresh(self) -> None:
-        """Rows to the state of the downloads."""
+        """Updates the rows to the state of the downloads."""
         states, here, free = self.downloads.states, self._here(), available_memory()
         self.list.show_entries(
             [
@@ -191,7 +191,7 @@ class HubPage(QWidget):
         )
         self._show_chosen()
 
-    # The chosen one
+    # The current model.
 
     @Slot()
     def _show_chosen(self) -> None:
@@ -277,7 +277,7 @@ class HubPage(QWidget):
             self.list.go_to(name)
 
     def _back_to_list(self) -> None:
-        """A button that goes away hands the keyboard to the next, which would be the one that discards."""
+        """Focuses the list: a button that disappears passes the focus to the next one, which would be Discard."""
         self.list.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _pause(self) -> None:
@@ -298,7 +298,7 @@ class HubPage(QWidget):
         question.open()
 
     def _discard(self, key: str) -> None:
-        if key in self.downloads.states:  # it may have arrived meanwhile
+        if key in self.downloads.states:  # it may be complete by now
             self.downloads.cancel(key)
 
     def _open_page(self) -> None:
@@ -329,6 +329,6 @@ class HubPage(QWidget):
         self.about.setMinimumHeight(2 * self.about.fontMetrics().lineSpacing())
 
     def stop(self) -> None:
-        """Nothing is looked up any more: the window is closing."""
+        """Stops lookups: the window is closing."""
         self._typed.stop()
         self._moved.stop()

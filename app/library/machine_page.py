@@ -1,4 +1,4 @@
-"""The models on this machine: which there are, which can be used, what drafts for them, and what can be done with them."""
+"""The page of the models on this machine: which can be used, which drafters fit them, and actions on them."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ LIST_KEYS = "Enter uses the model as {}, Delete deletes it."
 NO_OTHERS = "There are no other models here yet. Download one from the Hugging Face Hub, or add a folder with models."
 FORGOTTEN = "Its models are no longer listed. No files are deleted."
 MOST_NAMED = 8
-"""Files that a question names."""
+"""Maximum number of files listed in a question."""
 MOVED_MS = 200
-"""Until rows that are passed are checked as drafters."""
+"""Milliseconds from a row change to the check whether the visible models can draft."""
 Listing = tuple[list[LibraryModel], int | None, tuple[str, ...]]
-"""The models, bytes of memory that are free, and the folders that were added."""
+"""The models, bytes of free memory, and the folders that the user added."""
 
 
 class MachinePage(QWidget):
     """Signals:
-    used: ("target" or "drafter", path) a model is to be used.
-    pair_used: (target, drafter) two are to be used together.
-    fetch_wanted: (repository, target) a draft model for a target is to be looked up on the Hub.
-    check_wanted: (path) a model is to be checked as a drafter for the target in use.
-    read_again: what there is has been read.
-    added_nothing: (folder) one was added, and no model is listed with it as the source.
+    used: ("target" or "drafter", path) use a model.
+    pair_used: (target, drafter) use both together.
+    fetch_wanted: (repository, target) look up a draft model for a target on the Hub.
+    check_wanted: (path) check whether a model can draft for the current target.
+    read_again: the list of models was read again.
+    added_nothing: (folder) the folder was added, but no listed model has it as its source.
     """
 
     used = Signal(str, str)
@@ -120,11 +120,11 @@ class MachinePage(QWidget):
             parent=self,
         )
 
-    # Reading
+    # Reading.
 
     @Slot()
     def read(self) -> None:
-        """Reads anew what there is, on a thread of its own."""
+        """Reads the list of models again, on another thread."""
         self._asked += 1
         self._checked.clear()
         self._asked_for.clear()
@@ -149,7 +149,7 @@ class MachinePage(QWidget):
 
     @Slot()
     def refresh(self) -> None:
-        """Says anew which models are in use."""
+        """Updates which models are in use."""
         self._asked_for.clear()
         self._show_entries()
         self._show_chosen()
@@ -168,22 +168,22 @@ class MachinePage(QWidget):
         return self.purpose.currentData() == "drafter"
 
     def _reason(self, model: LibraryModel) -> str:
-        """Why a model is not what is looked for, as far as that is known."""
+        """Returns why a model does not suit the chosen purpose, as far as is known."""
         if not self._drafting:
             return "It was made to draft and cannot write by itself." if model.only_drafts else ""
         checked = self._checked.get((self._settings().target, model.target))
         return "" if checked is None else checked.reason
 
     def ask_for(self, kind: str) -> None:
-        """Has those greyed that cannot be used as "target" or "drafter"."""
+        """Greys the models that cannot be used as "target" or "drafter"."""
         self.purpose.setCurrentIndex(self.purpose.findData(kind))
 
     @property
     def repositories(self) -> set[str]:
-        """Those of the Hub of which something is on this machine."""
+        """The Hub repositories of which something is on this machine."""
         return {"/".join(model.name.partition(":")[0].split("/")[:2]) for model in self.models.values()}
 
-    # The chosen one
+    # The current model.
 
     @Slot()
     def _show_chosen(self) -> None:
@@ -223,7 +223,7 @@ class MachinePage(QWidget):
                 self.pair.setText(f"Use with {found[0].pair.title}" if here else f"Get {found[0].pair.title}…")
 
     def _about_drafting(self, model: LibraryModel) -> str:
-        """Whether the chosen model can draft for the target in use, as far as that is known; else it is asked."""
+        """Describes whether the chosen model can draft for the current target; starts a check if that is unknown."""
         target = self._settings().target
         self.draft.setToolTip("")
         if model.target == target:
@@ -243,7 +243,7 @@ class MachinePage(QWidget):
 
     @Slot()
     def _check(self) -> None:
-        """Has the rows checked that can be seen; reading a vocabulary takes too long to do it for all."""
+        """Requests checks of the visible rows; reading vocabularies takes too long to check all."""
         target = self._settings().target
         for key in {self.list.key, *self.list.in_view()} if self._drafting else {self.list.key}:
             model, pair = self.models.get(key), (target, key)
@@ -254,7 +254,7 @@ class MachinePage(QWidget):
 
     @Slot(object)
     def show_check(self, checked: DrafterChecked) -> None:
-        """A model was checked as a drafter."""
+        """Shows the result of checking a model as a drafter."""
         self._checked[checked.target, checked.name] = checked
         if self._drafting and checked.reason:
             self._show_entries()
@@ -293,7 +293,7 @@ class MachinePage(QWidget):
             self.add_folder(str(Path(chosen).resolve()))
 
     def add_folder(self, folder: str) -> None:
-        """Has a folder looked through from now on."""
+        """Adds a folder to those searched for models."""
         self._change_folders(folder)
 
     def _forget_folder(self) -> None:
@@ -302,12 +302,12 @@ class MachinePage(QWidget):
             self.remove_folder(model.source)
 
     def remove_folder(self, folder: str) -> None:
-        """Has a folder looked through no longer."""
+        """Removes a folder from those searched for models."""
         self._change_folders(folder, remove=True)
 
     def _change_folders(self, folder: str, remove: bool = False) -> None:
         def changed(_: object) -> None:
-            """Reads what there is now; what was asked for before does not count."""
+            """Reads the list again; the change invalidates earlier requests."""
             self._added = "" if remove else folder
             self._reread()
 
@@ -346,7 +346,7 @@ class MachinePage(QWidget):
         self.pairs.setMinimumHeight(4 * self.pairs.fontMetrics().lineSpacing())
 
     def stop(self) -> None:
-        """Nothing is checked any more: the window is closing."""
+        """Stops checks: the window is closing."""
         self._moved.stop()
 
 
@@ -354,7 +354,7 @@ class DeleteQuestion(Question):
     """Asks whether to delete a model.
 
     Attributes:
-        deletes: the button that does.
+        deletes: the button that confirms.
     """
 
     def __init__(self, model: LibraryModel, cached: CachedRevision | None, parent: QWidget) -> None:
@@ -378,7 +378,7 @@ def _what_goes(model: LibraryModel, cached: CachedRevision | None) -> str:
 
 
 def _place(key: str) -> Path:
-    """Where a model lies."""
+    """Returns the path of a model."""
     return builtin_path() if key == "builtin" else Path(key)
 
 

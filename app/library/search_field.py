@@ -1,4 +1,4 @@
-"""A search field above a list: Down goes to what was found, Escape empties the field before it closes anything."""
+"""A search field above a list: Down moves to the list, Escape clears the field before it closes anything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.look.widgets import named
 
 class SearchField(QLineEdit):
     """Signals:
-    changed: (words) other words are looked for.
+    changed: (words) the search words have changed.
     """
 
     changed = Signal(str)
@@ -28,7 +28,7 @@ class SearchField(QLineEdit):
         self.changed.emit(text.strip())
 
     def event(self, event: QEvent) -> bool:
-        """Keeps Escape while there is something to empty."""
+        """Uses Escape for clearing while the field has text."""
         if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
             if event.key() == Qt.Key.Key_Escape and self.text():
                 event.accept()
