@@ -1,5 +1,5 @@
-"""A trace played as it was made: `player` knows no Qt, `bar` has the controls.
+"""Replays a trace: `player` uses no Qt, `bar` has the controls.
 
-Does not live here: reading traces (`engine.trace`), and opening one in the window (`app.window.replay_controller`). The player
-feeds `Session.apply` with events, so whatever shows a living answer shows a replay without knowing of it.
+Traces are read by `engine.trace` and opened in the window by `app.window.replay_controller`. The replay feeds `Session.apply`
+with events, so every view of a live answer can show a replay without knowing it.
 """

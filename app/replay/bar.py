@@ -1,4 +1,4 @@
-"""The controls of a replay, below the text in place of the message field."""
+"""The controls of a replay, shown below the text in place of the message field."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ TIMING_NOTES: dict[Timing, str] = {
 
 CLOSE, CLOSE_SHORT = "Back to the conversation", "Back"
 LEAST_ROOM = 150
-"""Pixels at text scale 1 that the slider and the trace's name should each have, with the gaps in their rows."""
+"""Minimum pixels at text scale 1 for the slider and for the trace's name, including the gaps in their rows."""
 
 
 class ScrubSlider(QSlider):
-    """A slider that goes where it is clicked."""
+    """A slider that jumps to the position of a click."""
 
     def __init__(self) -> None:
         super().__init__(Qt.Orientation.Horizontal)
@@ -51,7 +51,7 @@ class ScrubSlider(QSlider):
             self.setValue(
                 QStyle.sliderValueFromPosition(self.minimum(), self.maximum(), round(place.x() - handle.width() / 2), room)
             )
-            # Between two rounds the handle is not quite below the pointer, and Qt would take the click for one beside it.
+            # Between two rounds, the handle is not exactly below the pointer, and Qt would treat the click as one beside it.
             event = QMouseEvent(
                 event.type(),
                 QPointF(self._handle().center()),
@@ -69,13 +69,17 @@ class ScrubSlider(QSlider):
 
 
 class ReplayBar(QWidget):
-    """Buttons, a slider over the rounds, speed and timing. `show_player` brings it to the player's state.
+    """Buttons, a slider over the rounds, speed and timing. `show_player` updates it to the player's state.
 
-    Keys, wherever in the bar the focus is: comma and full stop, Home and End. Space is a command of the window.
+    The bar handles comma, full stop, Home and End, wherever in it the focus is. Space is a command of the window.
 
     Signals:
-        toggled: play or pause. stepped: (rounds) forward or back. moved: (rounds shown) to a place.
-        speed_chosen: (factor). timing_chosen: (timing). left: back to the conversation.
+        toggled: play or pause.
+        stepped: (rounds) forward or back.
+        moved: (rounds shown) jump to a position.
+        speed_chosen: (factor).
+        timing_chosen: (timing).
+        left: back to the conversation.
     """
 
     toggled = Signal()
@@ -129,7 +133,7 @@ class ReplayBar(QWidget):
         self.margins = in_row(self.frame, margins=(44, 6, 44, 16), parent=self)
 
     def show_trace(self, name: str, note: str, player: Player) -> None:
-        """A newly opened trace; `note` says what the file lacks."""
+        """Shows a newly opened trace; `note` says what the file lacks."""
         words = f"{name} · {note}" if note else name
         self.name.setText(words)
         self.name.setToolTip(f"<p>{escape(words)}</p>")
@@ -142,7 +146,7 @@ class ReplayBar(QWidget):
         self._fit()
 
     def show_player(self, player: Player) -> None:
-        """The player's state; nothing is emitted."""
+        """Updates to the player's state, without emitting signals."""
         self.slider.blockSignals(True)
         self.slider.setValue(player.shown)
         self.slider.blockSignals(False)
@@ -177,7 +181,7 @@ class ReplayBar(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Says the same in fewer words where the slider or the trace's name would otherwise have no room."""
+        """Shortens the texts if the slider or the trace's name would have too little room."""
         at_end, words, button = self._place.at_end(), self.place.fontMetrics(), self.close_button
         in_full = button.fontMetrics().horizontalAdvance(CLOSE) - button.fontMetrics().horizontalAdvance(button.text())
         buttons = (self.start, self.back, self.play, self.forward, self.end)
@@ -195,7 +199,7 @@ class ReplayBar(QWidget):
         self._fit()
 
     def take_key(self, event: QKeyEvent) -> bool:
-        """Does what a key of the replay asks for; False for any other key."""
+        """Handles the replay keys; returns False for any other key."""
         if event.modifiers() & ~(Qt.KeyboardModifier.KeypadModifier | Qt.KeyboardModifier.ShiftModifier):
             return False
         match Qt.Key(event.key()):
@@ -218,7 +222,7 @@ class ReplayBar(QWidget):
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a replay is: rounds shown of all, seconds of all."""
+    """The position of a replay: rounds shown and in all, seconds elapsed and in all."""
 
     shown: int
     count: int
@@ -226,11 +230,11 @@ class _Place:
     total: float
 
     def at_end(self) -> _Place:
-        """Where the words are the longest."""
+        """Returns the end position, whose text is the longest."""
         return _Place(self.count, self.count, self.total, self.total)
 
     def words(self, short: bool = False) -> str:
-        """Round and time, shorter where there is little room."""
+        """Returns round and time in words, shorter if requested."""
         if short:
             return f"{self.shown:,} of {self.count:,}  ·  {_clock(self.seconds)}"
         return f"Round {self.shown:,} of {self.count:,}  ·  {_clock(self.seconds)} of {_clock(self.total)}"

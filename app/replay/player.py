@@ -1,6 +1,6 @@
-"""Replaying a trace: how far it has come, and a conversation that is fed from its rounds as if they were made now. No widgets.
+"""Replays a trace: the playing position, and a conversation that grows from the recorded rounds as if they were new. No widgets.
 
-Rounds go through `Session.apply` like those of a living answer, so every view shows the same pictures.
+Rounds go through `Session.apply` like those of a live answer, so every view shows the same.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ Timing = Literal["recorded", "even"]
 TIMINGS: tuple[Timing, ...] = get_args(Timing)
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 EVEN_SECONDS = 0.5
-"""How long every round takes under even timing at speed 1: long enough to be read."""
+"""Seconds per round under even timing at speed 1: long enough to read it."""
 KEPT_EVERY = 1000
-"""Rounds between the places from which a long answer can grow again."""
+"""Number of rounds between snapshots of a long answer, from which it can be rebuilt after a step back."""
 REPLAY_RUN = -1
-"""No run of the engine has this id."""
+"""A run id that the engine never uses."""
 
 
 class Player:
-    """How many rounds are shown, and when the next ones are due. Time is handed in, so nothing here waits.
+    """The number of shown rounds, and when the next ones are due. Time is passed in, so nothing here waits.
 
     Attributes:
-        shown: rounds that are shown, 0 to `count`.
-        playing: whether `advance` moves on.
-        speed: a factor on time; timing: as the rounds were recorded, or the same time for each.
+        shown: number of shown rounds, 0 to `count`.
+        playing: whether `advance` shows further rounds.
+        speed: factor on time; timing: recorded times, or the same time for each round.
     """
 
     def __init__(self, rounds: Sequence[Round]) -> None:
@@ -69,50 +69,50 @@ class Player:
 
     @property
     def seconds(self) -> float:
-        """When, in the recording, the newest round that is shown ended."""
+        """Time in the recording, in seconds, at which the newest shown round ended."""
         return self._ends["recorded"][self.shown - 1] if self.shown else 0.0
 
     @property
     def total_seconds(self) -> float:
-        """Length of the recording in seconds, whatever the speed; 0 without rounds."""
+        """Length of the recording in seconds, at any speed; 0 without rounds."""
         return self._ends["recorded"][-1] if self.count else 0.0
 
     @property
     def at_end(self) -> bool:
-        """Whether every round is shown, so that Play would begin again."""
+        """Whether every round is shown, so that Play would restart."""
         return self.shown >= self.count
 
     def play(self) -> None:
-        """Goes on, from the start if the end is shown."""
+        """Plays on, from the start if the end is shown."""
         if self.at_end:
             self.go(0)
         self.playing = self.count > 0
 
     def pause(self) -> None:
-        """Stops at the round that is shown; `play` goes on from there."""
+        """Pauses at the shown round; `play` continues from there."""
         self.playing = False
 
     def go(self, shown: int) -> None:
-        """Shows so many rounds, as far as there are."""
+        """Shows a number of rounds, limited to those there are."""
         self.shown = max(0, min(self.count, shown))
         self._clock = self._end_of(self.shown)
 
     def step(self, rounds: int) -> None:
-        """Stops, and shows so many rounds more or fewer."""
+        """Pauses and moves by a number of rounds, possibly negative."""
         self.pause()
         self.go(self.shown + rounds)
 
     def set_speed(self, speed: float) -> None:
-        """Sets the factor on time, 2 for twice as fast as `timing` says, from the round shown onwards."""
+        """Sets the speed from the shown round on; 2 is twice as fast as `timing` says."""
         self.speed = speed
 
     def set_timing(self, timing: Timing) -> None:
-        """Goes on from the same round under another timing."""
+        """Sets the timing, continuing from the same round."""
         self.timing = timing
         self._clock = self._end_of(self.shown)
 
     def advance(self, seconds: float) -> bool:
-        """Lets time pass; returns whether more is shown now. Pauses at the end."""
+        """Advances the time; returns whether further rounds are shown. Pauses at the end."""
         if not self.playing:
             return False
         self._clock += seconds * self.speed
@@ -126,11 +126,11 @@ class Player:
 
 
 class Replay:
-    """A trace as a conversation of its own that grows and shrinks by rounds.
+    """A trace as a separate conversation that grows and shrinks by rounds.
 
     Attributes:
-        turns: what is shown: the conversation before the answer, as far as the trace tells, and the answer last.
-        shown: how many of its rounds the answer has.
+        turns: the shown turns: the conversation before the answer, as far as the trace has it, and the answer last.
+        shown: number of rounds that the answer has.
     """
 
     def __init__(self, session: Session, trace: Trace) -> None:
@@ -146,7 +146,7 @@ class Replay:
 
     @property
     def answer(self) -> Answer:
-        """The answer that is replayed, as far as its rounds are shown."""
+        """The replayed answer, up to the shown round."""
         return self.turns[-1].answer
 
     @property
@@ -155,10 +155,9 @@ class Replay:
         return self.trace.rounds
 
     def show(self, shown: int) -> None:
-        """Brings the answer to so many rounds; the session must be showing these turns.
+        """Grows or shrinks the answer to `shown` rounds; the session must be showing these turns.
 
-        Going back takes another answer and lets it grow to the place: from nothing the first time, afterwards from what was kept
-        of it on the way.
+        A step back replaces the answer and regrows it: from empty the first time, later from the nearest snapshot.
         """
         if shown < self.shown:
             self._keeping = True
@@ -195,7 +194,7 @@ class Replay:
             self._end()
 
     def _end(self) -> None:
-        """The answer ends as it did when it was recorded; one that was cut off just stops growing."""
+        """Ends the answer as recorded; an incomplete one just stops growing."""
         summary = self.trace.summary or {}
         finish, error = summary.get("finish"), summary.get("error")
         if isinstance(error, str):
@@ -236,7 +235,7 @@ class Replay:
 
 
 def _conversation(trace: Trace) -> tuple[str, list[Turn]]:
-    """The last prompt and the turns before it. A system message is no turn."""
+    """Returns the last prompt and the turns before it. System messages are not turns."""
     turns: list[Turn] = []
     asked: str | None = None
     for role, text in trace.messages:
@@ -249,7 +248,7 @@ def _conversation(trace: Trace) -> tuple[str, list[Turn]]:
 
 
 def _twin(answer: Answer) -> Answer:
-    """An answer like this one that grows on its own. What never changes, pieces and rounds, is shared."""
+    """Copies an answer so that both can grow independently. Immutable pieces and rounds are shared."""
     text = copy.copy(answer.text)
     for name, value in vars(answer.text).items():
         setattr(text, name, copy.copy(value))
@@ -264,7 +263,7 @@ def _twin(answer: Answer) -> Answer:
 
 
 def _earlier(text: str) -> Answer:
-    """An answer of which only the text is known."""
+    """Returns an answer of which only the text is known."""
     answer = Answer(options=DecodingOptions(), drafter=NO_DRAFTER, submitted=0.0, model="Earlier answer", state="finished")
     answer.text.begin(text)
     return answer
