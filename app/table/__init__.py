@@ -1,4 +1,4 @@
-"""Every figure of every round as a table, a page of the side panel: `model` sorts and copies, `page` shows and points.
+"""A page of the side panel: a table with every figure of every round. `model` sorts and copies, `page` handles the cursor.
 
-Does not live here: the tables of an export, which are `engine.exports.tables`. A column is an entry in `model.COLUMNS`.
+The tables of an export are in `engine.exports.tables`. A column is an entry in `model.COLUMNS`.
 """

@@ -1,4 +1,4 @@
-"""The rounds of one answer as a table: every figure of a round in its row, sortable, and copied into any spreadsheet."""
+"""The table model of an answer's rounds: one row per round, sortable, and copyable into any spreadsheet."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TOP = QModelIndex()
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One figure of a round.
+    """A column with one figure of each round.
 
     Attributes:
-        value: what is sorted and copied; None where a round has none.
-        decimals: shown of a number; None shows it as it is.
+        value: returns the value for sorting and copying; None if a round has none.
+        decimals: number of decimals shown; None shows a number as it is.
         sample: a text as wide as the column.
     """
 
@@ -41,7 +41,7 @@ class TableColumn:
     decimals: int | None = None
 
     def text(self, round_: Round) -> str:
-        """As shown."""
+        """Returns the displayed text."""
         value = self.value(round_)
         if isinstance(value, str):
             return value
@@ -95,12 +95,12 @@ COLUMNS = (
 
 
 class RoundModel(QAbstractTableModel):
-    """The rounds of an answer, in the order of a column.
+    """The rounds of an answer, sorted by a column.
 
-    It sorts by itself: a proxy would ask for ten thousand values several times each, and the window would stand still meanwhile.
+    It sorts the rounds itself: a proxy model would query ten thousand values several times each, which would block the window.
 
     Attributes:
-        lit: index of the round that is pointed at, None if none is; `lit_colour` is what lies behind it.
+        lit: index of the highlighted round, None if there is none; `lit_colour` is its background.
     """
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -112,7 +112,7 @@ class RoundModel(QAbstractTableModel):
         self._column, self._descending = 0, False
 
     def show_answer(self, answer: Answer | None) -> None:
-        """Another answer, or the rounds that this one has gained."""
+        """Shows another answer, or the new rounds of the same one."""
         rounds = [] if answer is None else answer.rounds
         if answer is not self._answer or len(rounds) < len(self._order):
             self.beginResetModel()
@@ -123,7 +123,7 @@ class RoundModel(QAbstractTableModel):
             self._grow(new)
 
     def _grow(self, new: range) -> None:
-        """New rounds come last where the order is that of the rounds, and else where the sorting puts them."""
+        """Inserts new rounds: at the end if the table is in round order, else where the sorting places them."""
         if self._column == 0 and not self._descending:
             self.beginInsertRows(TOP, new.start, new.stop - 1)
             self._order.extend(new)
@@ -136,22 +136,22 @@ class RoundModel(QAbstractTableModel):
             self.endInsertRows()
 
     def round_at(self, row: int) -> Round:
-        """The round in a row of the table as it is sorted now; there must be an answer."""
+        """Returns the round in a row of the sorted table; there must be an answer."""
         assert self._answer is not None
         return self._answer.rounds[self._order[row]]
 
     def row_of(self, index: int) -> int | None:
-        """The row of a round."""
+        """Returns the row of a round."""
         if not 0 <= index < len(self._order):
             return None
         if self._column == 0:
             return len(self._order) - 1 - index if self._descending else index
         return self._order.index(index)
 
-    # Sorting
+    # Sorting.
 
     def _key(self, index: int) -> tuple[bool, Any]:
-        """What rows are ordered by; rounds without a value come last either way."""
+        """Returns the sort key of a round; rounds without a value come last in either order."""
         assert self._answer is not None
         value = COLUMNS[self._column].value(self._answer.rounds[index])
         if value is None:
@@ -164,7 +164,7 @@ class RoundModel(QAbstractTableModel):
         return list(indices) if self._column == 0 and not self._descending else sorted(indices, key=self._key)
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        """Orders the rows by a column; selected rows stay selected. A negative column is the order of the rounds."""
+        """Sorts the rows by a column and keeps the selection. A negative column means round order."""
         self.layoutAboutToBeChanged.emit()
         before = self.persistentIndexList()
         rounds = [self._order[index.row()] for index in before]
@@ -176,7 +176,7 @@ class RoundModel(QAbstractTableModel):
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(COLUMNS) - 1)
         self.layoutChanged.emit()
 
-    # Qt
+    # Qt model.
 
     def rowCount(self, parent: Index = TOP) -> int:
         return 0 if parent.isValid() else len(self._order)
@@ -185,7 +185,7 @@ class RoundModel(QAbstractTableModel):
         return 0 if parent.isValid() else len(COLUMNS)
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
-        """Text, alignment and, for the row pointed at, background of a cell; None for every other role."""
+        """Returns text and alignment of a cell and, for the highlighted row, its background; None for every other role."""
         if role == Role.DisplayRole:
             return COLUMNS[index.column()].text(self.round_at(index.row()))
         if role == Role.TextAlignmentRole:
@@ -207,7 +207,7 @@ class RoundModel(QAbstractTableModel):
 
 
 class _Reversed:
-    """A value that sorts the other way round, so that equal ones keep the order of the rounds."""
+    """A value with reversed order, so that equal ones keep the order of the rounds."""
 
     __slots__ = ("value",)
 
@@ -219,7 +219,7 @@ class _Reversed:
 
 
 def tab_separated(rounds: list[Round]) -> str:
-    """A line of titles and one per round, as spreadsheets take them."""
+    """Returns a header line and one line per round, in the tab-separated format of spreadsheets."""
     lines = ["\t".join(column.title for column in COLUMNS)]
     for round_ in rounds:
         values = (column.value(round_) for column in COLUMNS)

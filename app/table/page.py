@@ -1,4 +1,4 @@
-"""The page of the table of rounds: which row is pointed at, how rows are copied and sorted."""
+"""The page with the table of rounds: highlights the cursor's row, and copies and sorts rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.wording import amount
 
 
 class RoundTable(QTableView):
-    """One row per round; the row pointed at is the one of the cursor."""
+    """One row per round; the cursor's round is highlighted."""
 
     def __init__(self, shown: ShownAnswer, cursor: Cursor) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class RoundTable(QTableView):
         cursor.pinned.connect(self._pinned)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Sets font, row height and the colour of the row pointed at, and fits each column to its widest sample."""
+        """Applies font, row height and highlight colour, and fits each column to its widest sample."""
         self.setFont(themes.body_font(scale))
         self.rounds.lit_colour = QColor(theme.raised)
         self.verticalHeader().setMinimumSectionSize(1)
@@ -68,7 +68,7 @@ class RoundTable(QTableView):
             self.setColumnWidth(column, widest + round(14 * scale))
 
     def refresh(self) -> None:
-        """Takes in what the answer has gained."""
+        """Adds the new rounds of the answer."""
         self.rounds.show_answer(self.shown.answer)
         if self._turn != self.shown.turn:
             self._turn = self.shown.turn
@@ -81,12 +81,12 @@ class RoundTable(QTableView):
 
     @Slot()
     def _stretched(self) -> None:
-        """The newest row stays in view where it was."""
+        """Keeps the newest row in view if it was in view."""
         header, bar = self.horizontalHeader(), self.verticalScrollBar()
         if self._at_end and header.sortIndicatorSection() == 0 and header.sortIndicatorOrder() == Qt.SortOrder.AscendingOrder:
             bar.setValue(bar.maximum())
 
-    # The cursor
+    # Cursor.
 
     def _place_of(self, index: QModelIndex) -> Place | None:
         return Place(self.shown.turn, self.rounds.round_at(index.row()).index) if index.isValid() else None
@@ -122,20 +122,20 @@ class RoundTable(QTableView):
         if self.hasFocus():
             self.cursor_place.point(self._place_of(current))
 
-    # Rows
+    # Rows.
 
     def selected_rounds(self) -> list[int]:
-        """Rows that are selected, from above."""
+        """Returns the selected rows, from the top."""
         return sorted(index.row() for index in self.selectionModel().selectedRows())
 
     @Slot()
     def copy(self) -> None:
-        """The selected rows, or all if none is, to the clipboard as tab-separated lines."""
+        """Copies the selected rows, or all if none are selected, to the clipboard as tab-separated lines."""
         rows = self.selected_rounds() or range(self.rounds.rowCount())
         if rows:
             QGuiApplication.clipboard().setText(tab_separated([self.rounds.round_at(row) for row in rows]))
 
-    # Qt
+    # Qt events.
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
@@ -168,14 +168,14 @@ class RoundTable(QTableView):
         menu.popup(event.globalPos())
 
     def sort_by(self, column: int) -> None:
-        """Orders the rows by a column; once more turns the order round."""
+        """Sorts the rows by a column; a second call reverses the order."""
         header = self.horizontalHeader()
         again = header.sortIndicatorSection() == column and header.sortIndicatorOrder() == Qt.SortOrder.AscendingOrder
         self.sortByColumn(column, Qt.SortOrder.DescendingOrder if again else Qt.SortOrder.AscendingOrder)
 
 
 class TablePage(QWidget):
-    """The table of the answer that is shown."""
+    """The table of the shown answer."""
 
     def __init__(self, shown: ShownAnswer, cursor: Cursor) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ class TablePage(QWidget):
         self.setTabOrder(self.table, self.copy_button)
 
     def refresh(self) -> None:
-        """Takes in what the answer has gained."""
+        """Adds the new rounds of the answer."""
         self.table.refresh()
         count, answer = self.table.rounds.rowCount(), self.table.shown.answer
         waiting = NO_ROUNDS_YET if answer is None else answer.waiting_words
