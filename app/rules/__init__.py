@@ -1,4 +1,4 @@
 """The page that judges the shown answer again: what another rule would have kept and rejected.
 
-Does not live here: the judging (`engine.lens.rejudge`) and its sentences (`engine.lens.rejudge_words`).
+The judging is in `engine.lens.rejudge`, its sentences in `engine.lens.rejudge_words`.
 """

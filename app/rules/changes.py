@@ -1,4 +1,4 @@
-"""The list of places where another rule departs from what happened."""
+"""The list of changes: the positions where another rule decides differently from the recorded one."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
 TOP = QModelIndex()
 NEIGHBOURS = 4
-"""Tokens of the text that are shown on either side."""
+"""Number of neighbouring tokens shown on either side."""
 SIGNS = {"accepts": "+", "rejects": "−", "proposes another": "≠"}
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """One place as it is shown.
+    """One change, as displayed.
 
     Attributes:
-        sign: whether the rule keeps it, rejects it, or proposes another token.
+        sign: whether the rule accepts the proposal, rejects it, or proposes another token.
         before, token, after: the proposal and the text around it.
-        words: what changes; figures: what was compared.
+        words: what changes; figures: the values compared.
     """
 
     sign: str
@@ -59,12 +59,12 @@ class ChangeRow:
 
     @property
     def spoken(self) -> str:
-        """For a screen reader, and as a tooltip."""
+        """The text for screen readers and tooltips."""
         return f"“{self.token}” {self.words}. {self.figures}."
 
 
 def row_of(answer: Answer, rule: ExpectedRule, verdict: TokenVerdict) -> ChangeRow:
-    """A place in words and figures."""
+    """Returns a change in words and figures."""
     at = verdict.spot.at
     round_ = answer.rounds[verdict.spot.round]
     proposal = round_.proposals[at]
@@ -92,7 +92,7 @@ def _texts(*rounds: Round) -> list[str]:
 
 
 def _name(proposal: Proposal) -> str:
-    """Among other text; blanks are seen where there is nothing else."""
+    """Returns the text of a proposal between other text; white space is visible if there is nothing else."""
     return visible(proposal.text, proposal.bytes, running=True).strip()
 
 
@@ -101,7 +101,7 @@ def _digits(value: float) -> str:
 
 
 class ChangeModel(QAbstractListModel):
-    """The places, which only ever get more; what a row says is made when it is asked for."""
+    """The list of changes, which only grows; the text of a row is computed on demand."""
 
     def __init__(self, parent: Any = None) -> None:
         super().__init__(parent)
@@ -110,13 +110,13 @@ class ChangeModel(QAbstractListModel):
         self._changes: list[TokenVerdict] = []
 
     def begin(self, answer: Answer | None, rule: ExpectedRule) -> None:
-        """Empties the list for another answer or rule."""
+        """Clears the list for another answer or rule."""
         self.beginResetModel()
         self._answer, self._rule, self._changes = answer, rule, []
         self.endResetModel()
 
     def add(self, changes: Sequence[TokenVerdict]) -> None:
-        """Appends places of the same answer."""
+        """Appends changes of the same answer."""
         if changes:
             count = len(self._changes)
             self.beginInsertRows(TOP, count, count + len(changes) - 1)
@@ -127,7 +127,7 @@ class ChangeModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._changes)
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:
-        """A change in words, for screen readers and tooltips; the delegate paints it."""
+        """Returns a change in words, for screen readers and tooltips; the delegate paints it."""
         if not index.isValid():
             return None
         if role in (Role.DisplayRole, Role.AccessibleTextRole):
@@ -137,16 +137,16 @@ class ChangeModel(QAbstractListModel):
         return None
 
     def row(self, index: int) -> ChangeRow:
-        """What is shown of a place."""
+        """Returns the displayed content of a change."""
         assert self._answer is not None
         return row_of(self._answer, self._rule, self._changes[index])
 
     def change_at(self, index: int) -> TokenVerdict:
-        """A place."""
+        """Returns the change in a row."""
         return self._changes[index]
 
     def row_for(self, place: Place) -> int | None:
-        """The row of a place, if it has one; places are in the order of rounds."""
+        """Returns the row of a place, if it has one; found by binary search, since rows are in the order of rounds."""
         low, high = 0, len(self._changes)
         while low < high:
             middle = (low + high) // 2
@@ -159,7 +159,7 @@ class ChangeModel(QAbstractListModel):
 
 
 class ChangeDelegate(QStyledItemDelegate):
-    """Two lines: the token between its neighbours, and below it what changes and what was compared."""
+    """Paints three lines: the token between its neighbours, what changes, and the values compared."""
 
     def __init__(self, parent: Any = None) -> None:
         super().__init__(parent)
@@ -168,7 +168,7 @@ class ChangeDelegate(QStyledItemDelegate):
         self._font = self._small = QFont()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Sets colours and fonts."""
+        """Applies colours and fonts."""
         self.theme, self.scale = theme, scale
         self._font, self._small = themes.body_font(scale), themes.body_font(scale, 12)
 
@@ -177,7 +177,7 @@ class ChangeDelegate(QStyledItemDelegate):
         return QSize(0, lines + round(15 * self.scale))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Paints one change: its sign, the token among its neighbours, what changed and the figures."""
+        """Paints one change: its sign, the token among its neighbours, what changes, and the figures."""
         theme = self.theme
         if theme is None:
             return
@@ -237,7 +237,7 @@ STEPS = (Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown,
 
 
 class ChangeList(QListView):
-    """The places; the one pointed at or pinned is that of the cursor."""
+    """The list view of changes; its hover and selection follow the cursor."""
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ class ChangeList(QListView):
         self.delegate = ChangeDelegate(self)
         self.cursor_place = cursor
         self.turn = 0
-        self._steered = False  # whether a key pointed at what is shown
+        self._steered = False  # whether a key moved the cursor
         self.setModel(self.changes)
         self.setItemDelegate(self.delegate)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -260,7 +260,7 @@ class ChangeList(QListView):
         cursor.pinned.connect(self._pinned)
 
     def sizeHint(self) -> QSize:
-        """Room for two changes: in a low panel they scroll, and what is said of them all has room."""
+        """Returns the height of two changes: in a low panel the list scrolls, so that the summary has room."""
         return QSize(super().sizeHint().width(), 2 * max(0, self.sizeHintForRow(0)))
 
     def minimumSizeHint(self) -> QSize:
@@ -275,7 +275,7 @@ class ChangeList(QListView):
         self.viewport().update()
 
     def place_of(self, index: Index) -> Place | None:
-        """The proposal that a row is about."""
+        """Returns the place of the proposal in a row."""
         if not index.isValid():
             return None
         spot = self.changes.change_at(index.row()).spot
@@ -294,7 +294,7 @@ class ChangeList(QListView):
             self.selectionModel().setCurrentIndex(self.changes.index(row), QItemSelectionModel.SelectionFlag.ClearAndSelect)
             self.scrollTo(self.changes.index(row))
 
-    # Qt
+    # Qt events.
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
@@ -311,7 +311,7 @@ class ChangeList(QListView):
             place = self.place_of(self.currentIndex())
             self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
         elif event.key() in STEPS:
-            if self.cursor_place.place is not None:  # from nowhere, the first key shows the change that has the frame
+            if self.cursor_place.place is not None:  # without a place, the first key highlights the current row
                 super().keyPressEvent(event)
             self._steered = True
             self.cursor_place.point(self.place_of(self.currentIndex()))

@@ -23,7 +23,7 @@ WAITING = "What another rule would have kept and rejected appears here as propos
 
 
 class RulesPage(QWidget):
-    """Judges each round once, when it comes. While the page shows, text and lanes mark the places where the rule departs."""
+    """Judges each round once, when it arrives. While the page is shown, text and lanes mark the changes."""
 
     def __init__(self, shown: ShownAnswer, cursor: Cursor) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class RulesPage(QWidget):
         in_column(
             in_column(controls, 2, self.found, self.words, self.notes, spacing=8, margins=(16, 0, 12, 0)),
             (self.list, 1),
-            stretch(0),  # takes the room of a list that is hidden
+            stretch(0),  # takes the space of the hidden list
             spacing=8,
             margins=(0, 8, 0, 0),
             parent=body,
@@ -85,11 +85,11 @@ class RulesPage(QWidget):
         self.setTabOrder(self.gamma, self.keep)
         self.setTabOrder(self.keep, self.list)
 
-    # What is asked
+    # Input.
 
     @property
     def asked(self) -> ExpectedRule:
-        """The rule that judges again: the one chosen, else one that did not judge the answer."""
+        """The rule that judges again: the chosen one, else one that the answer did not use."""
         if self._chosen is not None:
             return self._chosen
         answer = self.shown.answer
@@ -108,7 +108,7 @@ class RulesPage(QWidget):
         self.refresh()
 
     def _offer(self, longest: int) -> None:
-        """Offers every shorter draft than the longest one there was."""
+        """Offers every draft length below the longest one used."""
         if self._offered == longest and self.gamma.count():
             return
         self._offered = longest
@@ -118,10 +118,10 @@ class RulesPage(QWidget):
             self.gamma.addItem(f"At most {many} a round", many)
         self.gamma.setCurrentIndex(max(0, self.gamma.findData(self._gamma)))
 
-    # What is shown
+    # Output.
 
     def refresh(self) -> None:
-        """Judges what the answer has gained, and shows it."""
+        """Judges the new rounds of the answer and shows the result."""
         answer = self.shown.answer
         rounds = [] if answer is None else answer.rounds
         if answer is not self._answer or (self._judged is not None and len(rounds) < len(self._judged.rounds)):
@@ -156,7 +156,7 @@ class RulesPage(QWidget):
         self._mark()
 
     def _judge(self) -> None:
-        """Takes the rounds that came since the last time; none where the answer cannot be judged again at all."""
+        """Judges the rounds added since the last call; none if the answer cannot be judged again at all."""
         answer = self._answer
         if answer is None or (self._judged is None and why_not(answer.options, self.asked, self._gamma)):
             return
@@ -171,7 +171,8 @@ class RulesPage(QWidget):
 
     @property
     def marks(self) -> bool:
-        """Whether the changes are marked in the text and in the rounds: while the page shows, and as long as the user wants."""
+        """Whether the changes are marked in the text and in the rounds: while the page is shown, or if the user keeps the
+        marks."""
         return self.isVisible() or self.keep.isChecked()
 
     @Slot()
@@ -187,6 +188,6 @@ class RulesPage(QWidget):
         self._mark()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Marks in the text go with the page, unless they are kept."""
+        """Removes the marks, unless they are kept."""
         super().hideEvent(event)
         self._mark()
