@@ -1,5 +1,5 @@
-"""What became of one token and why, in words and figures that the verdict card, its screen reader and a comparison share.
+"""The verdict on one token, in words and figures, shared by the verdict card, its screen reader text and comparisons.
 
-No Qt. Does not live here: the reasons by rule, which the report gives as well (`engine.lens.token_reasons`), and the card itself
-(`app.conversation.verdict_card`). A figure of a token is one more `Figure` in `verdict`; the card shows whatever is there.
+No Qt. The reasons by rule, which reports use as well, are in `engine.lens.token_reasons`; the card is
+`app.conversation.verdict_card`. Each figure of a token is a `Figure` in `verdict`; the card shows whatever it gets.
 """

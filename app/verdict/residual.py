@@ -1,8 +1,8 @@
-"""What a correction was drawn from: the normalised (p − q)+, as far as the recorded alternatives show it. No Qt in here.
+"""The distribution that a correction was drawn from: the normalised (p − q)+, as far as the recorded alternatives show it. No Qt.
 
-Its mass needs no alternatives: the sum of (p − q)+ is 1 − Σ min(p, q), and Σ min(p, q) is the closed-form chance to accept
-under rejection, which every judged position records. So a share is exact wherever both p and q of a token are known. Where
-the draft's alternatives leave a token out, its q is at most that of the last one listed, and the share lies between two bounds.
+Its mass needs no alternatives: the sum of (p − q)+ is 1 − Σ min(p, q), and Σ min(p, q) is the closed-form acceptance probability
+under rejection, which every judged position records. So a share is exact if both p and q of a token are known. If the draft's
+alternatives lack a token, its q is at most that of the last one listed, and the share lies between two bounds.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from engine.lens.token_reasons import block_weight
 from engine.types import RATIO_RULES, Proposal, Round
 
 TOP = 5
-"""Alternatives a round records at most; fewer are all there are."""
+"""Maximum number of alternatives that a round records; if there are fewer, the list is complete."""
 LEAST_MASS = 1e-3
-"""Less is lost in the rounding of what was recorded."""
+"""Mass below which the rounding of the recorded values dominates."""
 LEAST_SHARE = 0.01
-"""Tokens below it are left out, unless one of them was drawn."""
+"""Share below which tokens are omitted, unless drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A token of the residual and its share, between two bounds that are equal where it is known."""
+    """A token of the residual with bounds of its share; they are equal if the share is known."""
 
     id: int
     token: str
@@ -32,7 +32,7 @@ class Left:
 
     @property
     def words(self) -> str:
-        """The share to two decimals, as "low to high" where the bounds differ, or that it is below `LEAST_SHARE`."""
+        """The share to two decimals, as "low to high" if the bounds differ, or that it is below `LEAST_SHARE`."""
         if self.high < LEAST_SHARE:
             return f"< {LEAST_SHARE}"
         low, high = f"{self.low:.2f}", f"{self.high:.2f}"
@@ -40,9 +40,9 @@ class Left:
 
 
 def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
-    """The residual at a place where a proposal was rejected, likeliest first; empty where the rule draws from none.
+    """Returns the residual at the position of a rejected proposal, most likely token first; empty if the rule draws from none.
 
-    It lists what the target's alternatives show of it, and the token that was drawn.
+    It contains the tokens among the target's alternatives, and the drawn token.
     """
     if greedy or round_.rule not in RATIO_RULES or spot.at != round_.accepted or spot.at >= len(round_.expected):
         return ()
@@ -62,12 +62,12 @@ def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
         if high >= LEAST_SHARE or (drawn is not None and token == drawn.id):
             shares.append(Left(token, words, low, high))
     known = sum(left.low for left in shares)
-    shares = [replace(left, high=max(left.low, min(left.high, 1 - known + left.low))) for left in shares]  # all add up to 1
+    shares = [replace(left, high=max(left.low, min(left.high, 1 - known + left.low))) for left in shares]  # they sum to 1
     return tuple(sorted(shares, key=lambda left: -left.low - left.high))
 
 
 def draft_probability(rejected: Proposal, token: int) -> tuple[float, float]:
-    """Bounds of the probability that the drafter gave a token."""
+    """Returns bounds of the drafter's probability of a token."""
     if token == rejected.id and rejected.q is not None:
         return rejected.q, rejected.q
     known = next((entry.probability for entry in rejected.draft_top if entry.id == token), None)

@@ -1,6 +1,6 @@
-"""What became of one token and why, in words and figures: the verdict card and the screen reader say the same. No Qt in here.
+"""The verdict on one token, in words and figures, the same for the verdict card and the screen reader. No Qt.
 
-Everything comes from the recorded round; what a round does not record is said to be unknown and never guessed.
+Everything comes from the recorded round; values that a round does not record are reported as unknown, never guessed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Figure:
     """One line of figures.
 
     Attributes:
-        words: the value as it is shown; note: what it means, if it needs that.
-        share: 0 to 1 for a bar, None for none. side: whose figure it is.
+        words: the displayed value; note: its meaning, if it needs an explanation.
+        share: 0 to 1 for a bar, None for none. side: the model it belongs to.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One of the likeliest tokens of a distribution.
+    """One of the most likely tokens of a distribution.
 
     Attributes:
-        marks: what else it is: "proposed", "in the text".
+        marks: further roles of the token: "proposed", "in the text".
     """
 
     id: int
@@ -59,16 +59,17 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Everything the card shows of one token.
+    """The content of the card for one token.
 
     Attributes:
-        token: with white space visible; data: its bytes in hexadecimal; id: of the target's vocabulary.
-        where: its round, its place there, and its absolute position.
-        decision: one or two sentences on why it became what it is.
-        target, draft: the likeliest tokens of either side, likeliest first.
-        residual: what the correction was drawn from, as far as it is known; only after a rejection by residual.
-        expected: (rule, closed-form probability to accept at this position).
-        unknown: what the round does not say.
+        token: the text with visible white space; data: its bytes in hexadecimal; id: in the target's vocabulary.
+        where: its round, its position in the round, and its absolute position.
+        decision: one or two sentences on why it has its status.
+        target, draft: the most likely tokens of each model, most likely first.
+        residual: the distribution that the correction was drawn from, as far as it is known; only after a rejection with a
+            residual.
+        expected: (rule, closed-form acceptance probability at this position).
+        unknown: which values the round does not record.
     """
 
     kind: Kind
@@ -86,17 +87,17 @@ class Verdict:
 
     @property
     def state(self) -> str:
-        """What became of the token, as the word that card and screen reader use for it."""
+        """The status of the token, as the word used by card and screen reader."""
         return STATE_WORDS[self.kind]
 
     @property
     def brief(self) -> str:
-        """In one breath, for a screen reader that goes from token to token."""
+        """A short summary, for a screen reader that moves from token to token."""
         figures = ", ".join(f"{figure.name} {figure.words}" for figure in self.figures if figure.side)
         return ", ".join(part for part in (spoken(self.token), self.state, figures) if part)
 
     def text(self) -> str:
-        """The whole card as plain text."""
+        """Returns the whole card as plain text."""
         lines = [f"“{self.token}” {self.state}. {self.where}.", f"Token {self.id}, bytes {self.data or 'none'}."]
         lines += [f"{figure.name} {figure.words}{f', {figure.note}' if figure.note else ''}." for figure in self.figures]
         lines.append(self.decision)
@@ -113,7 +114,7 @@ class Verdict:
 
 
 def judge(answer: Answer, spot: Spot) -> Verdict | None:
-    """The verdict on a token of an answer; None if there is no such token."""
+    """Returns the verdict on a token of an answer; None if there is no such token."""
     if not 0 <= spot.round < len(answer.rounds):
         return None
     round_ = answer.rounds[spot.round]
@@ -144,7 +145,8 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
 
 
 def kept_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:
-    """Ids of the answer's tokens before a place, which a branch there keeps. None where that text was never there."""
+    """Returns the ids of the answer's tokens before a position, which a branch there keeps. None if the answer never had that
+    text."""
     if answer.request is None or not 0 <= spot.round < len(answer.rounds):
         return None
     round_ = answer.rounds[spot.round]
@@ -155,7 +157,7 @@ def kept_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:
 
 
 def _judged_here(round_: Round, spot: Spot) -> Proposal | None:
-    """The proposal that was judged at this position, whose distributions are those of the token as well."""
+    """Returns the proposal judged at this position, whose distributions also apply to the token."""
     if spot.at >= len(round_.proposals):
         return None
     proposal = round_.proposals[spot.at]
@@ -203,8 +205,8 @@ def _figures(round_: Round, spot: Spot, temperature: float, near: float) -> tupl
 
 
 def _rule_figures(round_: Round, spot: Spot, temperature: float, near: float) -> list[Figure]:
-    """What the rule looked at: the chance, the coin, the margin; and the filters' border. Gaps of less than `near` logits are
-    near-ties."""
+    """Returns the values that the rule used (acceptance probability, coin, margin) and the filters' border. Gaps of less than
+    `near` logits are near-ties."""
     found = []
     greedy = temperature == 0
     if not spot.own:
@@ -242,7 +244,7 @@ def _alternatives(top: tuple[Candidate, ...], proposed: int | None, stands: int 
 
 
 def rank_words(token: int, top: tuple[Candidate, ...]) -> str:
-    """The rank of a token among the target's likeliest, of which a round records five at most."""
+    """Returns the rank of a token among the target's most likely ones, of which a round records at most five."""
     if not top:
         return ""
     place = next((place for place, entry in enumerate(top, start=1) if entry.id == token), None)
@@ -252,7 +254,7 @@ def rank_words(token: int, top: tuple[Candidate, ...]) -> str:
 
 
 def probability(value: float) -> str:
-    """Three decimals, more where they would say 0 or 1 of what is neither."""
+    """Formats a probability with three decimals, or more if those would round it to 0 or 1."""
     if value in (0.0, 1.0):
         return f"{value:.0f}"
     if value < 0.0005:
@@ -261,12 +263,12 @@ def probability(value: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """A quotient or a margin of any size to about three digits, in scientific notation where decimals would read 0."""
+    """Formats a quotient or a margin with about three digits, in scientific notation if decimals would read 0."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else _small(value)
 
 
 def spoken(token: str) -> str:
-    """Visible white space as words, which screen readers would leave out."""
+    """Replaces visible white space by words, since screen readers would skip the symbols."""
     words = {"·": " space ", "⏎": " line break ", "⇥": " tab "}
     return " ".join("".join(words.get(letter, letter) for letter in token).split())
 
