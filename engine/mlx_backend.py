@@ -12,7 +12,6 @@ from typing import Any
 from engine import garbage
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.decode.policy.adaptive import MARGIN, MOST_SAMPLED
 from engine.decode.policy.costs import KeptCosts, MachineCosts
 from engine.decode.policy.estimates import Cost, speed
 from engine.drafter_kinds import (
@@ -172,6 +171,8 @@ class MlxBackend:
     def _draft_models_used(self, target: Any) -> list[str]:
         """Of the draft models with which this target has answered here the path of the one that makes it fastest by what is known
         of passes, steps and alphas; none where none makes it faster, or none is there any more."""
+        from engine.decode.policy.adaptive import MARGIN, MOST_SAMPLED
+
         costs = self._costs_of(target)
         faster: dict[float, str] = {}
         for name in costs.steps:

@@ -197,7 +197,7 @@ class FakeEngine(EngineLike):
         match command:
             case Load(target, drafter):
                 self.loads.append((target, drafter))
-                self._load(target, drafter)
+                self.answer_load(target, drafter)
             case IgnoreMemory(names):
                 self.forced.extend(names)
             case CheckDrafter(name):
@@ -221,7 +221,8 @@ class FakeEngine(EngineLike):
             case _:
                 pass
 
-    def _load(self, target: str, drafter: str) -> None:
+    def answer_load(self, target: str, drafter: str = "none") -> None:
+        """Says what became of a load; a test may put another answer in its place."""
         self.say(LoadStarted(target), LoadFinished(MODEL, 0.1), DrafterReady(drafter, drafter != "ngram"))
 
     def _count(self, number: int, request: Request) -> None:

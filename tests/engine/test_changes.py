@@ -369,7 +369,7 @@ def test_answers_that_take_turns_may_change_and_stop_at_every_round(home: Path, 
 def test_a_change_that_a_stop_prevented_is_not_told_as_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def change_and_stop(run: Run, current: Round) -> None:
         if current.index == 1:
-            monkeypatch.setattr(DraftModel, "begin", lambda *arguments: run.stop())
+            monkeypatch.setattr(DraftModel, "start", lambda *arguments: run.stop())
             run.update(rule="match", drafter="draft")
 
     (whole,) = turns_taken(lambda run, current: None, "none")

@@ -14,7 +14,7 @@ import pytest
 
 from engine import mlx_import
 from engine.cluster.about import about
-from engine.cluster.rank import FAILED, MARK
+from engine.cluster.signs import FAILED, MARK
 from engine.errors import DraftlightError
 from engine.mlx_backend import MlxBackend
 from tests.engine.drivers import DRIVER, compile_library, packages

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -34,8 +35,10 @@ P, Q = (0.5, 0.45, 0.05), (0.05, 0.45, 0.5)
 """Turned by the token before, so that a row that is mistaken for the next one shows, too. A proposal is accepted with 0.55."""
 SURE_FIRST, ANY = [1, 0], [0, 0]
 """Prompts. Behind the first p = q holds for the next token."""
-KNOWN = {"draft model at 1.0": 0.9}
-"""A stored acceptance, with which first drafts have three tokens; without, two."""
+KNOWN = MachineCosts(alphas={"draft model at 1.0": 0.9})
+"""A stored acceptance, with which first drafts may have more than two tokens."""
+FREE = MachineCosts(rows=dict.fromkeys(range(1, 17), 1.0), steps={"draft model": (0.0, 0.0)})
+"""Proposals that cost nothing: the first draft has the two tokens that it may have."""
 SHORT, LONG = 400, 300
 
 
@@ -56,14 +59,14 @@ def tables() -> Pair:
 TABLES = tables()
 
 
-def p_value(rule: Rule, prompt: list[int], answers: int, length: int, alphas: dict[str, float]) -> float:
+def p_value(rule: Rule, prompt: list[int], answers: int, length: int, costs: MachineCosts) -> float:
     """Of the joint law of the first `length` tokens of so many answers, one seed each."""
     target, drafter = TabularModel(TABLES.target), DraftModel(TabularModel(TABLES.draft))
     counts = np.zeros((3,) * length)
     for seed in range(answers):
         text: list[int] = []
         wanted = options(rule, seed=seed, gamma="auto", analyse=False)
-        context = DecodeContext(target, prompt, drafter, wanted, costs=MachineCosts(alphas=dict(alphas)))
+        context = DecodeContext(target, prompt, drafter, wanted, costs=deepcopy(costs))
         with closing(DecodeLoop(context).rounds()) as answer:
             while len(text) < length:
                 text += tokens_of([next(answer)])
@@ -87,7 +90,7 @@ def law_without_residual() -> np.ndarray:
 
 def sure_first(rule: Rule, answers: int = SHORT) -> float:
     """The second of two tokens is the first that may be wrong, and the last of the draft."""
-    return p_value(rule, SURE_FIRST, answers, 2, {})
+    return p_value(rule, SURE_FIRST, answers, 2, FREE)
 
 
 def any_token(rule: Rule, answers: int = LONG) -> float:

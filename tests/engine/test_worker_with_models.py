@@ -106,7 +106,7 @@ def reacting(engine: Engine, monkeypatch: pytest.MonkeyPatch, react: Callable[[E
     On the engine thread before the next round, unless rounds are to be reported `beside` that one as they usually are.
     """
     if not beside:
-        monkeypatch.setattr(Beside, "put", lambda self, task: task())
+        monkeypatch.setattr(Beside, "put", lambda self, task, rows: task())
     emit = engine._emit
 
     def emit_and_react(event: Event) -> None:

@@ -97,7 +97,7 @@ def test_a_prompt_sent_while_the_model_loads_is_answered_when_it_is_there(qtbot:
 
 def test_a_target_that_cannot_be_loaded_leaves_the_one_before(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
-    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+    engine.answer_load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
         LoadStarted(target), LoadFailed(target, "This folder holds no model. Choose another.")
     )
     window.chat.change("target", "/models/broken")
@@ -114,7 +114,7 @@ def test_an_answer_keeps_the_name_of_the_model_that_gave_it(qtbot: QtBot, open_w
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     other = replace(MODEL, name="Other-1B")
-    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+    engine.answer_load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
         LoadStarted(target), LoadFinished(other, 0.1), DrafterReady(drafter, False)
     )
     window.chat.change("target", "/models/other")
@@ -130,7 +130,7 @@ def test_an_answer_keeps_the_name_of_the_model_that_gave_it(qtbot: QtBot, open_w
 
 def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
-    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+    engine.answer_load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
         DrafterRefused(drafter, "Its vocabulary differs from token 139 on.")
     )
     window.chat.change("drafter", "/models/other")
@@ -141,7 +141,7 @@ def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Op
 
 def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_is_tried(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
-    works = engine.load
+    works = engine.answer_load
 
     def load(target: str, drafter: str = "none") -> None:
         if target != "builtin":
@@ -149,7 +149,7 @@ def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_
         else:  # the current target is not loaded anew, so nothing says that it starts
             engine.say(LoadFinished(MODEL, 0.0), DrafterReady(drafter, True))
 
-    engine.load = load  # type: ignore[method-assign]
+    engine.answer_load = load  # type: ignore[method-assign]
     for name in ("/models/first", "/models/second"):
         window.chat.change("target", name)
         qtbot.waitUntil(lambda name=name: window.banner.words.text() == f"{name} is no model.")
@@ -157,7 +157,7 @@ def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_
         window.chat.load_models()
         qtbot.waitUntil(lambda: not window.chat.link.busy)
         assert window.session.target == "builtin"
-    engine.load = works  # type: ignore[method-assign]
+    engine.answer_load = works  # type: ignore[method-assign]
 
 
 def test_the_small_draft_model_comes_back_with_the_target_it_was_made_for(qtbot: QtBot, open_window: Open) -> None:
@@ -166,7 +166,7 @@ def test_the_small_draft_model_comes_back_with_the_target_it_was_made_for(qtbot:
     assert engine.loads[-1] == ("/models/other", "auto"), "what drafts for every target stands in"
     window.chat.change("target", "builtin")
     assert engine.loads[-1] == ("builtin", "head")
-    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+    engine.answer_load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
         LoadStarted(target), LoadFinished(MODEL, 0.1), DrafterRefused(drafter, "It cannot roll back.")
     )
     qtbot.waitUntil(lambda: window.session.drafter == "head" and not window.chat.link.busy)
@@ -194,7 +194,7 @@ def test_a_drafter_that_fitted_an_earlier_target_only_is_given_up(qtbot: QtBot, 
     path = tmp_path / "settings.json"
     window, engine = open_window(path=path, target="/models/big", drafter="/models/small")
     qtbot.waitUntil(lambda: window.session.was_ready("/models/small"))
-    engine.load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
+    engine.answer_load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
         LoadStarted(target), LoadFinished(MODEL, 0.1), DrafterRefused(drafter, "The vocabularies differ.")
     )
     window.chat.change("target", "builtin")

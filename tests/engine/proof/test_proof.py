@@ -311,7 +311,7 @@ def test_other_drafters_are_checked_with_what_they_have(target: LoadedModel) -> 
 
 
 def test_a_drafter_that_proposes_nothing_cannot_be_checked(target: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NGram, "propose", lambda drafter, limit, pen: None)
+    monkeypatch.setattr(NGram, "propose", lambda drafter, plan, sampler: sampler.draft())
     with pytest.raises(DraftlightError, match="ngram proposed nothing"):
         list(run.prove(target, NGram(), TINY, 3, None, lambda step, fraction: None))
 

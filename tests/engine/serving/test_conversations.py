@@ -26,7 +26,7 @@ from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.decoding import decode
 from engine.drafter_kinds import LoadedDrafter
-from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram
+from engine.drafters import BlockDrafter, DraftContext, DraftModel, FeatureHead, NGram
 from engine.drafters.base import Drafter
 from engine.mlx_backend import MlxBackend
 from engine.models.loaded import LoadedModel
@@ -389,7 +389,7 @@ def short_memories(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("engine.target.window_cache.SLACK", 12)
     monkeypatch.setattr(WindowCache, "step", 8)
     monkeypatch.setattr(ChunkCache, "step", 8)
-    monkeypatch.setattr(Beside, "put", lambda self, task: task())
+    monkeypatch.setattr(Beside, "put", lambda self, task, rows: task())
     with ticking_clock():
         yield
 
@@ -494,13 +494,14 @@ def a_cancelled_prompt_leaves_the_old_note(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_draft_model_keeps_what_was_edited(patch: pytest.MonkeyPatch) -> None:
-    begin = DraftModel.begin
+    start = DraftModel.start
 
-    def trusting(drafter: DraftModel, tokens: list[int], *rest: Any) -> bool:
+    def trusting(drafter: DraftModel, context: DraftContext, *rest: Any) -> bool:
+        tokens = context.tokens
         drafter._committed = [*tokens[: len(drafter._committed)], *drafter._committed[len(tokens) :]]
-        return begin(drafter, tokens, *rest)
+        return start(drafter, context, *rest)
 
-    patch.setattr(DraftModel, "begin", trusting)
+    patch.setattr(DraftModel, "start", trusting)
 
 
 Plant = Callable[[pytest.MonkeyPatch], None]
