@@ -1,4 +1,4 @@
-"""The buttons over the conversation: those of the newest answer, those on code and above thoughts, and the way to its end."""
+"""The buttons over the conversation: for the newest answer, code blocks and thoughts, and one that jumps to the end."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from app.session.session import Answer
 
 
 class AnswerButtons:
-    """Stand where the layout says; what a press does is up to the view.
+    """Creates and places the buttons; the view handles the clicks.
 
     Attributes:
-        latest: goes to the end, where that is not in view.
-        copy, regenerate, reading: at the right end of the newest answer's last line of figures, once it is done.
-        thoughts, codes, continues: as many as there are in view; the last are for answers that ended early.
-        bars: the scroll bars below blocks of code that are wider than their place, as many as there are in view.
+        latest: jumps to the end; visible while the end is not in view.
+        copy, regenerate, reading: at the right end of the newest answer's last line of figures, once the answer is done.
+        thoughts, codes, continues: one per item in view; `continues` are for answers that ended early.
+        bars: the horizontal scroll bars of the code blocks in view that are too wide.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class AnswerButtons:
         return button
 
     def more(self) -> QToolButton:
-        """One more button, for the menu of a message."""
+        """Returns another button for the menu of a message."""
         button = self._tool("More about this message", "more")
         tint(button, *self._look)
         return button
@@ -88,13 +88,13 @@ class AnswerButtons:
         may_repeat: bool,
         unfinished: Sequence[tuple[AnswerBlock, float]],
     ) -> None:
-        """Puts every button where it belongs.
+        """Places every button.
 
         Args:
-            column: where the text stands in the viewport. scrolled: pixels that are out of sight above.
-            in_view: the answers of which something is in view, with the height of their tops there.
-            may_repeat: whether the newest answer can be made again.
-            unfinished: those of the answers in view that can go on now.
+            column: the column of text in viewport coordinates. scrolled: pixels of the document above the viewport.
+            in_view: the answers that are at least partly in view, each with the y of its top in the viewport.
+            may_repeat: whether the newest answer can be regenerated.
+            unfinished: the answers in view that can be continued now.
         """
         size = round(26 * self._look[1])
         done = isinstance(newest, AnswerBlock) and not newest.answer.running
@@ -112,7 +112,7 @@ class AnswerButtons:
         self.latest.setGeometry(column.center().x() - size // 2, self._viewport.height() - size - 10, size, size)
 
     def _place_codes(self, column: QRect, in_view: Sequence[tuple[AnswerBlock, float]], size: int) -> None:
-        """A button at the right end of the first line of every block of code that is in view and closed."""
+        """Places a copy button at the right end of the first line of every closed code block in view."""
         tops: list[int] = []
         codes: list[str] = []
         for block, top_of_block in in_view:
@@ -127,7 +127,7 @@ class AnswerButtons:
     def _place_continues(
         self, column: QRect, newest: Block | None, unfinished: Sequence[tuple[AnswerBlock, float]], size: int
     ) -> None:
-        """Left of the other buttons of each answer that can go on, where there is room."""
+        """Places a Continue button left of the other buttons of each answer that can be continued, where there is room."""
         unfinished = [(block, top) for block, top in unfinished if block.may_show_continue]
         blocks = {id(block.answer): (block, top) for block, top in unfinished}
         for button, answer in self.continues.show_for([block.answer for block, _ in unfinished]):
@@ -143,7 +143,7 @@ class AnswerButtons:
             button.setGeometry(right - width, round(top + block.footer_top - 5), width, size)
 
     def _place_thoughts(self, column: QRect, in_view: Sequence[tuple[AnswerBlock, float]]) -> None:
-        """Above every answer in view before which the model has thought, a button says how long, and shows or folds what."""
+        """Places a button above every answer in view that has thoughts; it says how long they took, and shows or folds them."""
         found = {block: round(top + block.head) for block, top in in_view if block.fold}
         theme, scale = self._look
         for button, block in self.thoughts.show_for([*found]):

@@ -1,4 +1,4 @@
-"""Editing the text of an answer: what is written stands beside the answer, which stays as it is."""
+"""Editing the text of an answer: the edited text becomes another version, and the answer itself stays as it is."""
 
 from __future__ import annotations
 

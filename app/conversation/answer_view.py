@@ -1,4 +1,4 @@
-"""What the conversation and a column of a comparison have in common: a painted view of answers whose tokens can be pointed at."""
+"""The base class of the conversation and of a comparison's columns: a painted view of answers whose tokens can be pointed at."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AnswerView(PaintedView):
 
     @property
     def at_end(self) -> bool:
-        """Whether the end is in view, within 4 pixels; whether the view moves with new text is told by `following`."""
+        """Whether the end is in view, within 4 pixels. `following` says whether the view scrolls along with new text."""
         return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
 
     def viewportEvent(self, event: QEvent) -> bool:
@@ -56,7 +56,7 @@ class AnswerView(PaintedView):
         return super().viewportEvent(event)
 
     def code_moved(self) -> None:
-        """Shows a block of code that was scrolled sideways as it stands now."""
+        """Repaints after a code block was scrolled sideways."""
         self.viewport().update()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
@@ -66,7 +66,7 @@ class AnswerView(PaintedView):
 
 
 class ThoughtButton(QToolButton):
-    """The line above an answer that says how long the model thought first; a press shows or folds what."""
+    """The line above an answer that says how long the model thought first; a press shows or folds the thoughts."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
@@ -92,11 +92,11 @@ class ThoughtButton(QToolButton):
         named(self, words=answer.thought_words, description=words, tip=words)
 
     def place(self, column: QRect, top: float, height: float, scale: float) -> None:
-        """Stands at a height of the viewport; its arrow is in line with the column's text."""
+        """Moves the button to a height of the viewport, with its arrow in line with the column's text."""
         width = min(self.sizeHint().width(), column.width())
         self.setGeometry(column.left() - round(12 * scale), round(top), width, round(height))
 
 
 def thought_action(answer: Answer) -> str:
-    """What a press does to the thoughts of an answer."""
+    """Returns the caption of the action that shows or folds the thoughts of an answer."""
     return "Fold the thoughts away" if answer.shows_thought else "Show the thoughts"

@@ -30,21 +30,21 @@ from engine.wording import noun, seconds
 PAD = 14.0
 GAP = 26.0
 LONGEST_LINE = 50_000
-"""Letters that a line of a text may have to be rendered."""
+"""Longest line that is rendered as Markdown, in characters."""
 OVERHANG = 8.0
-"""Pixels by which letters and marks may stand out of their line."""
+"""Pixels by which letters and marks may extend beyond their line."""
 BUTTONS = 132.0
-"""Room at the end of an answer's last line for its buttons."""
+"""Width reserved for buttons at the end of an answer's last line, in pixels at a text size of 15."""
 CONTINUE = "Continue"
 
 
 class Block:
-    """Something with a height that stands in the column.
+    """An item of the column: it has a height and paints itself.
 
     Attributes:
-        top: where it starts in the document; height: how tall it is, the gap below included.
-        found: the parts of it that were looked for, as offsets in the flow, and are marked.
-        flow: its text; `origin` is where the flow's corner lies relative to the block's.
+        top: its y in the document; height: its height including the gap below; both in pixels.
+        found: the highlighted search hits, as offsets in the flow.
+        flow: its text; `origin` is the flow's top left corner relative to the block's.
     """
 
     def __init__(self, style: Style, width: float) -> None:
@@ -101,7 +101,7 @@ class Block:
 
 
 class UserBlock(Block):
-    """What the user wrote, as a bubble on the right."""
+    """A prompt, shown as a bubble on the right."""
 
     def __init__(self, style: Style, width: float, prompt: str) -> None:
         super().__init__(replace(style, line_height=1.35, lit=None), width)
@@ -118,13 +118,13 @@ class UserBlock(Block):
         self.height = self.bubble.height() + GAP * 0.75
 
     def reserve(self, below: float) -> None:
-        """Leaves so many pixels below the bubble to buttons."""
+        """Reserves `below` pixels below the bubble for buttons."""
         if below != self.below:
             self.height += below - self.below
             self.below = below
 
     def divide(self, words: str) -> bool:
-        """Stands below a line with these words across the column, or below none; returns whether that is new."""
+        """Puts a line with these words above the bubble, or removes it if `words` is empty; returns whether anything changed."""
         if words == self.above:
             return False
         room = self.flow.divider_room + GAP / 2
@@ -144,14 +144,14 @@ class UserBlock(Block):
 
 
 class AnswerBlock(Block):
-    """One answer: who and how, the text with its tokens' fates, and a summary below.
+    """One answer: a header with model and settings, the text with the marks of its tokens, and the figures below.
 
     Attributes:
-        markdown: whether the text is set as Markdown says.
-        folds: whether a line above the answer says how long the model thought first, from where that is shown and folded away.
-        reading: whether it is shown without tokens' marks as soon as it is done.
-        reserved: pixels at the right end of the lines above the text that are left to buttons.
-        changed_top: where the part begins that the last `grow` has changed, in pixels from the top of the block.
+        markdown: whether the text is formatted as Markdown.
+        folds: whether the thoughts can be folded; a line above the answer then says how long they took.
+        reading: whether the answer is shown in the reading view, without the tokens' marks, once it is done.
+        reserved: pixels at the right end of the lines above the text that are reserved for buttons.
+        changed_top: top of the area that the last `grow` changed, in pixels from the top of the block.
     """
 
     markdown = True
@@ -183,7 +183,7 @@ class AnswerBlock(Block):
 
     @property
     def head(self) -> float:
-        """Height of what stands above the text: who and how, in one line or, where that is too narrow, in several."""
+        """Height of the header above the text; it wraps into several lines where the column is too narrow."""
         return self.line + (len(self._head) - 1) * self._line_step
 
     @property
@@ -192,7 +192,7 @@ class AnswerBlock(Block):
 
     @property
     def fold(self) -> float:
-        """Height of the line that says how long the model has thought; 0 where it has not."""
+        """Height of the line that says how long the model thought; 0 if it did not."""
         return self.line + 6 if self.folds and self.answer.has_thought else 0.0
 
     def reserve(self, width: float) -> None:
@@ -202,7 +202,7 @@ class AnswerBlock(Block):
             self._measure()
 
     def grow(self) -> None:
-        """Takes in the pieces that came since the last time."""
+        """Appends the pieces that have arrived since the last call."""
         pieces = self.answer.text.pieces
         folded = self.answer.folded if self.folds else 0
         undecided = folded and self.answer.text.thought.state == "undecided"
@@ -230,7 +230,8 @@ class AnswerBlock(Block):
         self._measure()
 
     def _measure(self) -> None:
-        """Where the text begins, and how high all of it is. Where words above the text changed, all is painted anew."""
+        """Updates the position of the text and the height of the block. If the words above the text changed, all of it is
+        repainted."""
         told = self._head_words()
         if told != self._told:
             self._told = told
@@ -250,7 +251,8 @@ class AnswerBlock(Block):
         return [(self.answer.model, theme.dim, True), *settings]
 
     def _divided(self, fresh: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
-        """The pieces in parts under one rule, drafter and gamma, with a divider set in the text before each but the first."""
+        """Splits the pieces where rule, drafter or gamma change, and puts a divider into the text before each part but the
+        first."""
         for divider in self.answer.dividers[self._divided_by :]:
             cut = next((place for place, piece in enumerate(fresh) if piece.spot.round >= divider.first), None)
             if cut is None:
@@ -263,7 +265,7 @@ class AnswerBlock(Block):
         yield fresh
 
     def _behind_thought(self, part: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
-        """The pieces of the thought and those of the answer, with a divider between them where the thought is shown."""
+        """Splits the pieces into thought and answer, with a divider between them while the thought is shown."""
         text = self.answer.text
         if self.fold and self.answer.shows_thought and text.answer_at is not None:
             first = text.pieces[text.answer_at]
@@ -276,8 +278,9 @@ class AnswerBlock(Block):
 
     @property
     def reads(self) -> bool:
-        """Whether the reading view is what is to be shown now. Tokens that are lit up have to be seen, and what has an endless
-        line is no text to read: laid out as one paragraph it would hold the window up for seconds."""
+        """Whether the reading view is to be shown now. It is not while tokens are highlighted, nor for a text with an endless
+        line:
+        laid out as one paragraph, that would block the window for seconds."""
         wanted = self.reading and self.style.lit is None and not self.answer.running and bool(self.answer.text.pieces)
         return wanted and not self._has_endless_line()
 
@@ -289,12 +292,12 @@ class AnswerBlock(Block):
 
     @property
     def turns(self) -> bool:
-        """Whether the next `grow` will show the other view."""
+        """Whether the next `grow` switches between the token view and the reading view."""
         shows = isinstance(self.flow, ReadingFlow)
         return shows != self.reads or (shows and self.shown != len(self.answer.text.pieces))
 
     def code_text(self, code: Code) -> str:
-        """The text of a block of code as the model wrote it; the view has blanks for its tabs."""
+        """Returns the text of a code block as the model wrote it; the view replaces its tabs with blanks."""
         text = self.answer.text
         source = text.text[text.answer_start :] if self.answer.folded else text.text
         lines = source.replace("\r\n", "\n").split("\n")[code.first + code.fenced :][: code.text.count("\n") + 1]
@@ -302,7 +305,7 @@ class AnswerBlock(Block):
 
     @property
     def footer_top(self) -> float:
-        """Where the figures begin, in pixels from the top of the block; they are `foot` pixels high."""
+        """Top of the figures, in pixels from the top of the block; they are `foot` pixels high."""
         return self.height - GAP - self.foot
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
@@ -334,7 +337,7 @@ class AnswerBlock(Block):
             paint_words(painter, self.small, 0, baseline + place * self._line_step, self._footer_width, words)
 
     def _footer(self) -> list[list[Word]]:
-        """The figures, in one line or, where that is too narrow beside the buttons, in several."""
+        """Returns the figures, wrapped into several lines where there is too little room beside the buttons."""
         theme = self.style.theme
         return in_lines(self.small, self._footer_width, footer_words(self.answer, theme.text, theme.dim, theme.rejected))
 
@@ -348,17 +351,18 @@ class AnswerBlock(Block):
 
     @property
     def may_show_continue(self) -> bool:
-        """Whether the button that goes on with an answer leaves room for the longest words beside it."""
+        """Whether there is room for the Continue button beside the longest words of the footer."""
         longest = QFontMetricsF(self.small).horizontalAdvance(f"  {INVARIANT}")
         return self._beside_buttons - self.continue_width >= longest
 
     @property
     def continue_width(self) -> float:
-        """Pixels that the button takes which goes on with an answer, with what is left free beside it."""
+        """Width of the Continue button and the gap beside it, in pixels."""
         return QFontMetricsF(self.small).horizontalAdvance(CONTINUE) + 2.6 * self.style.text.pixelSize()
 
     def figure_at(self, x: float, y: float) -> str:
-        """What to explain of the summary at a place, `y` from the top of the figures; empty beside them, and without any."""
+        """Returns the key of the explanation of the figure at a point, with `y` from the top of the figures; empty if there is
+        none."""
         lines = self._footer() if self.answer.tally.rounds else []
         if not lines:
             return ""
@@ -368,7 +372,7 @@ class AnswerBlock(Block):
 
 
 def settings_words(answer: Answer) -> list[str]:
-    """What an answer was made with; what changed on the way stands in its order, joined by arrows."""
+    """Returns the settings of an answer; the values of a setting that changed are joined by arrows, in their order."""
     if answer.edited:
         return [EDITED_WORDS]
     if answer.foreign:
@@ -390,11 +394,11 @@ def settings_words(answer: Answer) -> list[str]:
 
 INVARIANT = "same with any drafter"
 STOPPED_EMPTY = "Stopped before the first token. Regenerate tries again"
-"""In place of an answer without text; the button stands in the same line."""
+"""Shown in place of an answer without text; the Regenerate button is in the same line."""
 
 
 def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tuple[str, str, bool]]:
-    """How long an answer is, what it took and how it ended, as (words, colour, bold). Its other figures stand in the panel."""
+    """Returns length, duration and ending of an answer as (words, colour, bold). The panel shows its other figures."""
     summary = answer.tally.summary
     words: list[tuple[str, str, bool]] = []
     if summary.rounds:
@@ -423,7 +427,7 @@ def _rules(answer: Answer) -> list[Rule]:
 
 
 def _clip(painter: QPainter, chunk: Chunk, window: tuple[float, float] | None) -> None:
-    """Paints from now on only between two edges, at the height of a chunk; everywhere without any."""
+    """Restricts painting to the x range `window` at the height of a chunk; does nothing if `window` is None."""
     if window is not None:
         left, right = window
         area = QRectF(left, chunk.top - OVERHANG, right - left, chunk.height + 2 * OVERHANG)
@@ -431,7 +435,7 @@ def _clip(painter: QPainter, chunk: Chunk, window: tuple[float, float] | None) -
 
 
 def paint_seam(painter: QPainter, seam: Seam, flow: Flow, theme: Theme) -> None:
-    """A thin line across the text with the divider's words, and down to the place where the text behind it begins."""
+    """Paints a divider: a thin line across the text with words, and a vertical stroke where the text after it begins."""
     metrics = QFontMetricsF(flow.divider_font)
     words = metrics.elidedText(seam.divider.words, Qt.TextElideMode.ElideRight, flow.width - 16)
     wide = metrics.horizontalAdvance(words)
@@ -452,7 +456,7 @@ def paint_seam(painter: QPainter, seam: Seam, flow: Flow, theme: Theme) -> None:
 
 
 def paint_line(painter: QPainter, words: str, width: float, flow: Flow, theme: Theme) -> None:
-    """A thin line across the column with words in its middle, at the top of a block."""
+    """Paints a thin line across the column at the top of a block, with words in its middle."""
     metrics = QFontMetricsF(flow.divider_font)
     words = metrics.elidedText(words, Qt.TextElideMode.ElideRight, width - 40)
     wide = metrics.horizontalAdvance(words)
@@ -466,7 +470,8 @@ def paint_line(painter: QPainter, words: str, width: float, flow: Flow, theme: T
 
 
 def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:
-    """The marks of tokens, or of the lit ones: tint, underline, dots, dashes. Their fonts strike rejected ones through."""
+    """Paints the marks of tokens, or of the highlighted kind only: tint, underline, dots, dashes. Rejected ones are struck out by
+    font."""
     by_kind: dict[Kind, list[Box]] = {}
     for box in boxes:
         if style.lit in (None, box.kind):
@@ -517,7 +522,7 @@ def _dashes(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
 
 
 def _chosen(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
-    """A frame with a thick foot: the token the user put there."""
+    """Paints a frame with a thick bottom edge: the mark of a token that the user chose."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(QPen(QColor(theme.accent), 1))
     painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -538,7 +543,8 @@ _MARKS: dict[Kind, Callable[[QPainter, list[Box], Theme], None]] = {
 def _selected(
     chunk: Chunk, selection: tuple[int, int] | None, style: Style, background: str = ""
 ) -> list[QTextLayout.FormatRange]:
-    """What is selected of a chunk. Ghosts in it stay dim, and struck where they were rejected: they will not be copied."""
+    """Returns the formats of the selected part of a chunk. Ghosts in it stay dim, and struck out if rejected: they are not
+    copied."""
     if selection is None or selection[1] <= chunk.start or selection[0] >= chunk.start + chunk.length:
         return []
     start, end = max(0, selection[0] - chunk.start), min(chunk.length, selection[1] - chunk.start)

@@ -1,4 +1,4 @@
-"""Chunks, a few lines of text that are laid out once: their tokens, and the boxes that these take on the lines."""
+"""Chunks, a few lines of text that are laid out once: their tokens, and the boxes of these on the lines."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from app.conversation.line_looks import NO_LOOK, Look, Span, units
 from engine.lens.pieces import GHOSTS, NOWHERE, Kind, Spot
 
 NEWLINE = 6.0
-"""Width of a newline's mark in pixels. It stands behind the last letter even where the line is full, outside the flow's width."""
+"""Width of a newline's mark in pixels. It follows the last letter, and on a full line extends beyond the flow's width."""
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 """Hebrew, Arabic and other scripts that are written from right to left."""
 HANGING = 3.0
-"""Pixels that a token takes whose blanks hang over the end of a full line; at most twice as much is taken by all."""
+"""Width of a token whose blanks hang over the end of a full line, in pixels; all of them together take at most twice that."""
 
 
 @dataclass(frozen=True, slots=True)
 class PieceRun:
-    """One piece inside a chunk: its place in the chunk's text, in UTF-16 units.
+    """The part of a piece that lies in a chunk: start and length in the chunk's text, in UTF-16 units.
 
     Attributes:
-        blanks: blanks before its letters, which its mark leaves out unless it is a tint; 0 where it is all blank.
-        goes_on, began: whether the piece has letters in the chunk behind and in the one before.
+        blanks: leading blanks, which its mark leaves out unless it is a tint; 0 if the piece is all blank.
+        goes_on, began: whether letters of the piece are in the next chunk and in the previous one.
     """
 
     start: int
@@ -46,11 +46,11 @@ class PieceRun:
 
 
 class Box(NamedTuple):
-    """Where one run stands on one line, relative to the chunk.
+    """The area of one run on one line, relative to the chunk.
 
     Attributes:
-        open_left, open_right: its letters go on at another line, from that end.
-        is_blank: it has no letters, and the run has some elsewhere.
+        open_left, open_right: its letters continue on another line at that end.
+        is_blank: it has no letters, but the run has some on another line.
     """
 
     rect: QRectF
@@ -62,14 +62,14 @@ class Box(NamedTuple):
     is_blank: bool = False
 
     def united(self, other: Box) -> Box:
-        """This box and one beside it on the same line as one."""
+        """Returns the union of this box and one beside it on the same line."""
         left, right = (self, other) if self.rect.left() <= other.rect.left() else (other, self)
         return self._replace(rect=left.rect.united(right.rect), open_left=left.open_left, open_right=right.open_right)
 
 
 @dataclass(frozen=True, slots=True)
 class DividerLine:
-    """Something changed at a place of the text: a line across it with words, in a colour as #rrggbb. No part of the text."""
+    """A line across the text that marks a change of settings, with words and a colour (#rrggbb). It is not part of the text."""
 
     words: str
     colour: str
@@ -77,8 +77,9 @@ class DividerLine:
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """Where a divider stands, relative to the chunk: its line at `top` across the text, and down to `bottom` at `x`, left of the
-    first token behind it."""
+    """The position of a divider relative to the chunk: a line across the text at `top`, and a stroke down to `bottom` at `x`,
+    left of
+    the first token after it."""
 
     divider: DividerLine
     x: float
@@ -88,13 +89,13 @@ class Seam:
 
 @dataclass(slots=True)
 class LineBoxes:
-    """The boxes of a chunk's uppermost lines, of as many as were asked for."""
+    """A cache of the boxes of a chunk's first `lines` lines."""
 
     lines: int = 0
     boxes: list[Box] = field(default_factory=list)
 
     def above(self, lines: int, y: float) -> LineBoxes:
-        """Those of at most so many lines, which end at a height."""
+        """Returns the boxes of at most `lines` lines, which end at height `y`."""
         return self if self.lines <= lines else LineBoxes(lines, [box for box in self.boxes if box.rect.top() < y])
 
 
@@ -122,7 +123,7 @@ class CodeScroll:
 
     @property
     def limit(self) -> float:
-        """The greatest offset; 0 where every line fits."""
+        """The largest offset; 0 if every line fits."""
         spare = self.extent - self.right
         return spare if spare >= 1 else 0.0
 
@@ -133,11 +134,11 @@ class CodeScroll:
 
     @property
     def bottom(self) -> float:
-        """Lower edge of the block, with the room for its scroll bar."""
+        """Lower edge of the block, including its scroll bar."""
         return self.last.top + self.last.height
 
     def move(self, offset: float) -> bool:
-        """Scrolls to an offset, or as near to it as there is text; returns whether anything has moved."""
+        """Scrolls to an offset, clamped to the valid range; returns whether the offset changed."""
         before, self.offset = self.offset, min(max(0.0, offset), self.limit)
         return self.offset != before
 
@@ -181,39 +182,39 @@ class Chunk:
 
     @property
     def offset(self) -> float:
-        """How far its letters are scrolled to the left, in pixels."""
+        """Horizontal scroll offset of its letters, in pixels."""
         return 0.0 if self.scroll is None else self.scroll.offset
 
     @property
     def window(self) -> tuple[float, float] | None:
-        """The edges between which its letters are shown, in the flow; None where none can be scrolled out of sight."""
+        """The x range of the flow in which its letters are visible; None if it does not scroll."""
         scroll = self.scroll
         if scroll is None or not scroll.limit:
             return None
         return scroll.left, scroll.right - (scroll.button if scroll.first is self else 1.0)
 
     def inside(self, point: QPointF) -> QPointF:
-        """A point of the flow in the chunk's own coordinates. Beside the window it counts as on its edge."""
+        """Converts a point of the flow to the chunk's coordinates. A point beside the window is moved to its edge."""
         x, window = point.x(), self.window
         return QPointF((x if window is None else min(max(x, window[0]), window[1])) + self.offset, point.y() - self.top)
 
     def outside(self, rect: QRectF) -> QRectF:
-        """A rectangle of the chunk in the flow's coordinates, in sight or not."""
+        """Converts a rectangle of the chunk to the flow's coordinates, whether it is in sight or not."""
         return rect.translated(-self.offset, self.top)
 
     def leave_room(self, below: float) -> None:
-        """Reserves pixels below its last line for a scroll bar."""
+        """Reserves `below` pixels below its last line for a scroll bar."""
         self.height += below - self.below
         self.below = below
 
     @property
     def length(self) -> int:
-        """How much of the flow's text the chunk takes, in UTF-16 units, a newline behind it included."""
+        """Length of the chunk in the flow's text, in UTF-16 units, including a newline at its end."""
         return units(self.text) + (self.newline is not None)
 
     @property
     def code(self) -> bool:
-        """Whether it stands in a block of code, fences included."""
+        """Whether it is part of a code block, fences included."""
         return self.look.kind in ("code", "fence")
 
     @property
@@ -223,7 +224,7 @@ class Chunk:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """What is set differently in it, in units of its text without ghosts."""
+        """The formatted spans in it, in UTF-16 units of its text without ghosts."""
         return self.look.within(self.into, self.into + self.committed)
 
     @property
@@ -233,7 +234,7 @@ class Chunk:
 
 
 def cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
-    """The chunk in pieces that begin at these offsets, without places or layouts."""
+    """Splits a chunk at these offsets; the parts have no positions and no layouts."""
     edges = [0, *cuts, units(chunk.text)]
     raw = chunk.text.encode("utf-16-le", "surrogatepass")
     parts = [
@@ -267,7 +268,7 @@ def cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
 
 
 def joined_chunk(chunks: list[Chunk]) -> Chunk:
-    """What was cut becomes one again, without place or layout."""
+    """Joins chunks that `cut` made, without position or layout."""
     first, last = chunks[0], chunks[-1]
     whole = Chunk(first.start, first.top, number=first.number, into=first.into, look=first.look, hang=first.hang)
     whole.newline, whole.newline_spot = last.newline, last.newline_spot
@@ -284,7 +285,7 @@ def joined_chunk(chunks: list[Chunk]) -> Chunk:
 
 
 def prefix(chunk: Chunk) -> str:
-    """The letters before the text of an item or a quote, ghosts among them left out."""
+    """Returns the marker of a list item or a quote, without ghosts."""
     parts: list[str] = []
     left = chunk.look.hang
     for run in chunk.runs:
@@ -303,7 +304,8 @@ def lines_of(chunk: Chunk) -> list[QTextLine]:
 
 
 def line_at(lines: list[QTextLine], point: QPointF, reach: float) -> QTextLine | None:
-    """The line at a point relative to the chunk; a line reaches so many times its height down. In a table the nearest cell."""
+    """Returns the line at a point relative to the chunk, or in a table the nearest cell. A line extends down by `reach` times its
+    height."""
     first = next((line for line in lines if point.y() < line.y() + line.height() * reach), None)
     if first is None:
         return None
@@ -358,7 +360,7 @@ def boxes_on(chunk: Chunk, with_blanks: bool = False, from_line: int = 0) -> Ite
 
 
 def joined_boxes(boxes: Iterable[Box]) -> list[Box]:
-    """The unjudged tokens of a round in one box per line: it matters little where one ends, and much that the text is calm."""
+    """Joins the boxes of unjudged tokens per line: where one of them ends matters little, and the text stays calm."""
     joined: list[Box] = []
     for box in boxes:
         before = joined[-1] if joined else None
@@ -375,7 +377,8 @@ def _span(line: QTextLine, start: int, end: int) -> tuple[float, float]:
 
 
 def _spans(line: QTextLine, start: int, end: int) -> list[tuple[float, float, bool]]:
-    """Where letters stand on a line with right-to-left text, as (left, right, backwards); several where other text is between."""
+    """Returns the areas of letters on a line with right-to-left text as (left, right, backwards); several if other text is
+    between."""
     spans: list[tuple[float, float, bool]] = []
     for run in line.glyphRuns(start, end - start):  # `cursorToX` knows one of two places where directions meet
         advances = run.rawFont().advancesForGlyphIndexes(run.glyphIndexes())
@@ -389,7 +392,7 @@ def _spans(line: QTextLine, start: int, end: int) -> list[tuple[float, float, bo
 
 
 def x_of(line: QTextLine, offset: int) -> float:
-    """Where a letter of a line begins, in pixels from the left of the chunk."""
+    """Returns the left edge of a letter of a line, in pixels from the left of the chunk."""
     place: tuple[float, int] = line.cursorToX(offset)  # type: ignore[assignment]  # the stubs miss the second value
     return place[0]
 

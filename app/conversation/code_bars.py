@@ -1,4 +1,4 @@
-"""The scroll bars below blocks of code in answers whose lines are wider than their place."""
+"""The horizontal scroll bars of code blocks whose lines are too wide."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ STEP = 20
 
 
 class CodeBar(QScrollBar):
-    """A bar that leaves the wheel to the conversation: it must not stop where a bar comes under the pointer."""
+    """A scroll bar that ignores the wheel, so that scrolling the conversation does not stop when a bar comes under the
+    pointer."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
@@ -33,10 +34,10 @@ class CodeBar(QScrollBar):
 
 
 class CodeBars:
-    """As many bars as there are wide blocks of code in view, made when first needed and kept.
+    """A pool of scroll bars, one per wide code block in view; bars are created when first needed and reused.
 
     Args:
-        moved: is called when the user has moved one.
+        moved: called when the user has moved a bar.
     """
 
     def __init__(self, viewport: QWidget, moved: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""Where the user writes: Enter sends, Shift+Enter starts a line."""
+"""The message field: Enter sends, Shift+Enter starts a new line."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ MAX_LINES = 9
 LONGEST_NAME = 28
 """Letters of a file's name on its chip."""
 SHARE = 0.5
-"""Of the height below the header, at most, for a long message with all that is around it."""
+"""Largest share of the height below the header that the composer takes for a long message."""
 CHIPS_SHARE = 0.2
-"""Of that height, at most, for the files that go with a message."""
+"""Largest share of that height for the attached files."""
 
 
 class PromptEdit(QPlainTextEdit):
@@ -92,7 +92,7 @@ class PromptEdit(QPlainTextEdit):
             super().keyPressEvent(event)
 
     def insertFromMimeData(self, source: QMimeData) -> None:
-        """Pasted text is written unless it is long; that and pasted files are handed on."""
+        """Inserts pasted text unless it is long; long texts and files are emitted as signals instead."""
         if paths := dropped_files(source):
             self.files_given.emit(paths)
         elif self.folds and source.hasText() and is_long(source.text()):
@@ -102,7 +102,7 @@ class PromptEdit(QPlainTextEdit):
 
 
 def dropped_files(data: QMimeData) -> list[Path]:
-    """What is dragged or pasted, if it is nothing but files that can be attached."""
+    """Returns the dragged or pasted files if all of them can be attached; empty otherwise."""
     paths = local_files(data)
     return paths if len(paths) == len(data.urls()) and all(map(is_attachable, paths)) else []
 
@@ -122,7 +122,7 @@ class Chip(QFrame):
         self.show_tokens(None)
 
     def show_tokens(self, tokens: int | None) -> None:
-        """Says how many tokens the file has, once that is known."""
+        """Shows the number of tokens of the file, once it is known."""
         name = self.attachment.name
         short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"
         told = "" if tokens is None else f"  {amount(tokens, 'token')}"
@@ -133,7 +133,7 @@ class Chip(QFrame):
 
 
 class ActiveChip(QFrame):
-    """Something that acts on the chat, such as its system prompt. One button opens where it is changed, the other one ends it."""
+    """A setting in force in the chat, such as its system prompt. One button opens its editor, the other one removes it."""
 
     def __init__(self, active: Active, opened: Callable[[], object], removed: Callable[[], object]) -> None:
         super().__init__()
@@ -152,13 +152,13 @@ class ActiveChip(QFrame):
 
 
 class Composer(QWidget):
-    """The field, the files that go with it, what it hints at, and the buttons that send and stop.
+    """The field, its attachments, the hint, and the buttons that send and stop.
 
     Signals:
-        sent: (text) the user wants an answer. stopped: Stop. recalled: the last prompt is wanted back.
-        files_wanted: files are to be chosen. attached: (Attachment) one has been, and its tokens are to be counted.
-        changed: there is another text or another file.
-        active_opened, active_removed: (kind) what acts on the chat is to be changed, or to end.
+        sent: (text) the user wants an answer. stopped: Stop. recalled: the user wants the last prompt back.
+        files_wanted: the user wants to choose files. attached: (Attachment) a file was attached and its tokens are to be counted.
+        changed: the text or the attachments changed.
+        active_opened, active_removed: (kind) a setting in force is to be opened or removed.
     """
 
     sent = Signal(str)
@@ -237,7 +237,7 @@ class Composer(QWidget):
 
     @property
     def text(self) -> str:
-        """The prompt so far: what is typed, blanks at its ends included, and the files."""
+        """The prompt so far: the typed text, including blanks at its ends, and the attachments."""
         return joined(self.edit.toPlainText(), (chip.attachment for chip in self.chips))
 
     def set_text(self, text: str) -> None:
@@ -246,7 +246,7 @@ class Composer(QWidget):
         self.edit.setFocus()
 
     def show_text(self, text: str) -> None:
-        """The same, and the keyboard stays where it is."""
+        """Replaces the prompt without moving the keyboard focus."""
         typed, attachments = taken_apart(text)
         self._folded.clear()
         for chip in [*self.chips]:
@@ -274,7 +274,7 @@ class Composer(QWidget):
         self._show_chips()
 
     def show_active(self, active: Sequence[Active]) -> None:
-        """Shows what acts on the chat, each with a chip."""
+        """Shows a chip for each setting in force in the chat."""
         if list(active) == [chip.active for chip in self.active_chips]:
             return
         focused = QApplication.focusWidget()
@@ -312,7 +312,7 @@ class Composer(QWidget):
         preview.open()
 
     def _unfold(self, chip: Chip) -> None:
-        """Writes an attachment into the field in its place."""
+        """Replaces an attachment by its text in the field."""
         if chip in self.chips:
             self._take_out(chip)
             self.edit.insertPlainText(chip.attachment.text)
@@ -331,7 +331,7 @@ class Composer(QWidget):
             self.attach([attachment])
 
     def show_tokens(self, attachment: Attachment, tokens: int | None) -> None:
-        """Says on its chip how many tokens a file has."""
+        """Shows the number of tokens of a file on its chip."""
         for chip in self.chips:
             if chip.attachment == attachment:
                 chip.show_tokens(tokens)
@@ -357,14 +357,15 @@ class Composer(QWidget):
         self._refresh()
 
     def _fit_chips(self) -> None:
-        """As high as all rows of chips, at most a part of the room; then they scroll, and what has the keyboard stays in view."""
+        """Fits the height to all rows of chips, up to a share of the room; beyond that they scroll, and the focused one stays in
+        view."""
         if self.chips:
             tallest = max(chip.sizeHint().height() for chip in self.chips)
             wanted = self._chips.heightForWidth(max(1, self.chip_area.viewport().width()))
             self.chip_area.setFixedHeight(min(wanted, max(tallest, int(CHIPS_SHARE * self._room))) + 1)
 
     def set_running(self, running: bool) -> None:
-        """Stop stands in Send's place while an answer is under way."""
+        """Shows Stop in place of Send while an answer is running."""
         had_focus = self.send.hasFocus() or self.stop.hasFocus()
         self._running = running
         self.send.setVisible(not running)
@@ -374,17 +375,17 @@ class Composer(QWidget):
         self._refresh()
 
     def set_raw(self, raw: bool) -> None:
-        """Whether the model goes on with what is written, so that blanks and line breaks at its ends count."""
+        """Sets whether the model continues the text instead of answering it, so that blanks and line breaks at its ends count."""
         self._raw = raw
         self.edit.folds = not raw  # what a model goes on with has no fence around it
         self.edit.setPlaceholderText("Write the beginning of a text" if raw else "Ask something")
 
     def show_hint(self, words: str) -> None:
-        """What to know while writing; empty for what the keys do."""
+        """Shows a hint; empty for the default one about the keys."""
         self.hint.setText(words or ("Esc to stop" if self._running else "Enter to send, Shift+Enter for a new line"))
 
     def show_context(self, words: str, why: str = "") -> None:
-        """How full the context is; empty where that is not known. `why`: what will come of it, where it does not fit."""
+        """Shows how full the context is; empty if that is unknown. `why` warns of the consequences if the prompt does not fit."""
         if words == self.context.text() and why == self.context.accessibleDescription():
             return
         self.context.setText(words)
@@ -409,7 +410,7 @@ class Composer(QWidget):
 
     @Slot()
     def submit(self) -> None:
-        """Sends what is written, if an answer can be asked for."""
+        """Sends the prompt, unless it is empty or an answer is running."""
         if self.text.strip() and not self._running:
             self.sent.emit(self.text if self._raw else self.text.strip())
 
@@ -427,7 +428,7 @@ class Composer(QWidget):
         self.stop.setIcon(themes.icon("stop", theme.background))
 
     def set_room(self, height: int) -> None:
-        """Leaves half the height of a low window to the conversation."""
+        """Sets the height below the header, of which the composer takes at most half."""
         self._room = height
         self._fit_chips()
         around = self.sizeHint().height() - self.edit.height()

@@ -1,4 +1,4 @@
-"""Words in lines, each with its colour: where they stand, painting them, and which one is at a place."""
+"""Coloured words in lines: their layout, painting and hit testing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Word = tuple[str, str, bool]
 
 
 class _Face(NamedTuple):
-    """A font in one weight, what it measures, and the width of a blank."""
+    """A font in one weight, its metrics, and the width of a blank."""
 
     font: QFont
     metrics: QFontMetricsF
@@ -26,7 +26,7 @@ class _Face(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A word where it stands: `word` is its index, `text` what of it has room."""
+    """A word with its position: `word` is its index, `text` the part of it that fits."""
 
     word: int
     text: str
@@ -36,8 +36,9 @@ class Placed:
 
 
 def placed(font: QFont, width: float, words: Sequence[Word]) -> Iterator[Placed]:
-    """The words that have room, the first at the very left. A figure without room for its number is left out, other words end
-    in "…"."""
+    """Yields the words that fit, from the left edge on. A figure whose number does not fit is left out, other words are elided
+    with
+    "…"."""
     x = 0.0
     faces = _face(font, False), _face(font, True)
     for place, (text, _, bold) in enumerate(words):
@@ -61,7 +62,7 @@ def placed(font: QFont, width: float, words: Sequence[Word]) -> Iterator[Placed]
 
 
 def in_lines(font: QFont, width: float, words: Sequence[Word]) -> list[list[Word]]:
-    """The words in as many lines as they need; a line ends between two figures."""
+    """Wraps the words into as many lines as they need; lines break only between figures."""
     lines: list[list[Word]] = []
     for word in words:
         if not lines or not word[0].startswith("  "):
@@ -86,7 +87,7 @@ def paint_words(painter: QPainter, font: QFont, x: float, baseline: float, width
 
 
 def figure_at(font: QFont, x: float, width: float, words: Sequence[Word]) -> tuple[str, ...]:
-    """The words of the figure at a place, its name and its number; none beside them."""
+    """Returns the words of the figure at x, its name and its number; empty beside the figures."""
     figures: list[list[Placed]] = []
     for word in placed(font, width, words):
         if not figures or words[word.word][0].startswith("  "):

@@ -1,4 +1,4 @@
-"""Finding words in the conversation that is shown: where they stand, their marks, and the bar that asks for them."""
+"""Finding words in the conversation: the search, the highlighting and the find bar."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from app.look.widgets import icon_button, in_row, named, tint
 from engine.lens.pieces import GHOSTS
 
 Found = tuple[int, int, int]
-"""Index of a block, and where in its flow the words begin and end."""
+"""Index of a block, and the start and end of the hit in its flow."""
 
 
 def occurrences(flow: Flow, words: str) -> list[tuple[int, int]]:
-    """Where words stand in a text without its ghosts, whatever their case, as offsets in the flow."""
+    """Returns the hits in a text without its ghosts, ignoring case, as offsets in the flow."""
     wanted = words.casefold()
     if not wanted:
         return []
@@ -61,10 +61,10 @@ def find(blocks: list[Block], words: str) -> list[Found]:
 
 
 class Searched(Protocol):
-    """What words are found in."""
+    """The interface of a view that can be searched."""
 
     def mark_words(self, words: str) -> int:
-        """Marks them wherever they stand, and returns how often they do."""
+        """Highlights all hits and returns their number."""
 
     def first_found(self) -> int:
         """Index of the first occurrence that is in view or below it."""
@@ -73,11 +73,11 @@ class Searched(Protocol):
         """Brings an occurrence into view."""
 
     def setFocus(self, reason: Qt.FocusReason) -> None:
-        """The keyboard goes there."""
+        """Gives the view the keyboard focus."""
 
 
 class FindBar(QWidget):
-    """Asks for words, goes from one place to the next, and marks them while it is open."""
+    """A search field with buttons for the next and the previous hit; hits are highlighted while it is open."""
 
     def __init__(self, searched: Searched) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class FindBar(QWidget):
         self.hide()
 
     def open(self) -> None:
-        """Shows itself, with the words that were looked for last."""
+        """Shows the bar with the words of the last search."""
         self.show()
         self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.field.selectAll()
@@ -123,13 +123,13 @@ class FindBar(QWidget):
 
     @Slot()
     def _stop(self) -> None:
-        """Without marks again; what was found last stays selected."""
+        """Closes the bar and removes the highlighting; the last hit stays selected."""
         self.hide()
         self._searched.mark_words("")
         self._searched.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _go_to(self, at: int, many: int) -> None:
-        """The occurrence at an index of so many."""
+        """Goes to the hit at index `at` of `many`."""
         self._at = at
         self._searched.go_to_found(at)
         words = f"{at + 1:,} of {many:,}" if many else "Not found" if self.field.text() else ""

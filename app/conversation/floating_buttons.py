@@ -16,7 +16,7 @@ Button = TypeVar("Button", bound=QToolButton)
 
 
 def floating(parent: QWidget, name: str) -> QToolButton:
-    """A hidden button over text, on which the pointer is an arrow."""
+    """Returns a hidden button for use over text, with an arrow as its pointer."""
     button = named(QToolButton(parent), name)
     button.setCursor(Qt.CursorShape.ArrowCursor)
     button.hide()
@@ -24,10 +24,10 @@ def floating(parent: QWidget, name: str) -> QToolButton:
 
 
 class FloatingButtons(Generic[Button, Thing]):
-    """As many buttons as there are things in view, made when first needed and kept.
+    """A pool of buttons, one per thing in view; buttons are created when first needed and reused.
 
     Args:
-        make: makes one. pressed: is called with the thing whose button was pressed.
+        make: creates a button. pressed: called with the thing whose button was pressed.
     """
 
     def __init__(self, make: Callable[[], Button], pressed: Callable[[Thing], object]) -> None:

@@ -1,4 +1,4 @@
-"""What the marks in a text mean, each drawn as it is there. A press on one lights up its tokens and dims the rest."""
+"""The legend of the marks in a text, each drawn as in the text. Clicking one highlights its tokens and dims the rest."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from engine.lens.shared_wording import LEGEND
 
 PAD = 7.0
 PALE = 0.45
-"""How much of its colour a mark keeps whose tokens are not shown."""
+"""Opacity of the mark of a kind that is not shown."""
 STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1}
 
 
 class LegendButton(QPushButton):
-    """One kind of token, drawn as in the text, with a frame while its tokens are lit up."""
+    """One kind of token, drawn as in the text, with a frame while its tokens are highlighted."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__(kind)
@@ -42,7 +42,7 @@ class LegendButton(QPushButton):
         self.set_left_out(False)
 
     def set_left_out(self, left_out: bool) -> None:
-        """Pale while the text leaves these tokens out, unless they are lit up, which shows them in any case."""
+        """Sets whether the text leaves these tokens out, which pales the mark. Highlighted tokens are shown in any case."""
         self._left_out = left_out
         now = f" Not shown now ({native_keys('Ctrl+G')})." if left_out else ""
         self.setAccessibleDescription(f"{self.kind}: {LEGEND[self.kind]}.{now}")
@@ -91,7 +91,7 @@ class LegendButton(QPushButton):
         painter.end()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Arrows go to the neighbours: one press of Tab leads in, the next one out."""
+        """Moves to the neighbours with the arrow keys, so that the whole legend is one stop of Tab."""
         bar = self.parent()
         if isinstance(bar, Legend) and (by := STEPS.get(Qt.Key(event.key()))) is not None:
             bar.step(self, by)
@@ -131,19 +131,19 @@ class Legend(QWidget):
         self._flow.invalidate()
 
     def show_chosen(self, chosen: Kind | None) -> None:
-        """Presses the button of a kind, or releases them all; emits nothing. Tab leads to the one that is down."""
+        """Checks the button of a kind, or none; emits nothing. Tab leads to the checked one."""
         reached = chosen or next(iter(self.buttons))
         for kind, button in self.buttons.items():
             button.setChecked(kind == chosen)
             button.setFocusPolicy(Qt.FocusPolicy.StrongFocus if kind == reached else Qt.FocusPolicy.ClickFocus)
 
     def show_ghosts(self, ghosts: Ghosts) -> None:
-        """Pales what a text with so many ghosts leaves out."""
+        """Pales the kinds that this setting of ghosts leaves out."""
         for kind, button in self.buttons.items():
             button.set_left_out(kind in HIDDEN[ghosts])
 
     def step(self, button: LegendButton, by: int) -> None:
-        """Moves the keyboard to the button before or behind one, if there is any."""
+        """Moves the focus to the previous or next button, if there is one."""
         kinds = list(self.buttons)
         at = kinds.index(button.kind) + by
         if 0 <= at < len(kinds):
@@ -155,7 +155,7 @@ class Legend(QWidget):
         self.chosen.emit(chosen)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """A ground of its own, for when it stands over the text."""
+        """Fills the background, because the legend may float over the text."""
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(self._theme.background))
         painter.end()

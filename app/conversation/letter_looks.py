@@ -1,4 +1,4 @@
-"""How letters are set: the fonts and colours of a flow, Markdown, and tokens that were not accepted."""
+"""The formats of letters: fonts and colours of a flow, Markdown, and tokens that were not accepted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class Style:
 
 
 def unbroken(chunk: Chunk, style: Style) -> tuple[QTextLayout, QFontMetricsF, float]:
-    """A chunk's letters as they are set, not broken into lines yet; the metrics of its font; the height of a line in pixels."""
+    """Returns the layout of a chunk's letters before line breaking, the metrics of its font, and the height of a line in
+    pixels."""
     font = _font_of(chunk.look, style)
     layout = QTextLayout(chunk.text, font)
     option = QTextOption()
@@ -52,7 +53,7 @@ def unbroken(chunk: Chunk, style: Style) -> tuple[QTextLayout, QFontMetricsF, fl
 
 
 def _has_endless_word(text: str) -> bool:
-    """Whether a word is longer than any line. For each of its lines Qt looks for its end, which takes seconds in a long one."""
+    """Returns whether a word is too long. Qt searches its end once per line, which takes seconds in a long word."""
     return len(text) > LONGEST_WORD and max(map(len, text.split(" "))) > LONGEST_WORD
 
 
@@ -66,7 +67,7 @@ def _font_of(look: Look, style: Style) -> QFont:
 
 
 def _formats(chunk: Chunk, font: QFont, style: Style) -> list[QTextLayout.FormatRange]:
-    """How the letters of a chunk are set: Markdown, ghosts, and what steps back while a kind of tokens is lit up."""
+    """Returns the formats of a chunk's letters: Markdown, ghosts, and the dimmed rest while a kind of tokens is highlighted."""
     theme = style.theme
     formats = []
     if chunk.look.kind == "fence":
@@ -95,7 +96,7 @@ def _formats(chunk: Chunk, font: QFont, style: Style) -> list[QTextLayout.Format
 
 
 def _ghost_look(kind: Kind, font: QFont, style: Style) -> QTextCharFormat:
-    """How rejected or unjudged tokens are written: dimmer and smaller than the answer, unless they are lit up."""
+    """Returns the format of rejected or unjudged tokens: dimmer and smaller than the answer, unless they are highlighted."""
     theme, lit = style.theme, style.lit
     back = lit is not None and kind != lit
     if kind == "rejected":
@@ -105,7 +106,7 @@ def _ghost_look(kind: Kind, font: QFont, style: Style) -> QTextCharFormat:
 
 
 def letters(span: Span, font: QFont, style: Style) -> QTextCharFormat:
-    """How the letters of a span are set on a line of this font."""
+    """Returns the format of a span on a line of this font."""
     theme, flags = style.theme, span.flags
     look = QTextCharFormat()
     if flags & (Flag.CODE | Flag.MATH) and font.family() != style.code.family():
@@ -137,7 +138,7 @@ def _look(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -
 
 
 def format_range(start: int, length: int, look: QTextCharFormat) -> QTextLayout.FormatRange:
-    """A look for `length` letters from `start` on, as Qt wants it."""
+    """Returns Qt's format range for `length` letters from `start` on."""
     result = QTextLayout.FormatRange()
     result.start, result.length = start, length
     result.format = look
