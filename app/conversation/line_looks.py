@@ -1,8 +1,8 @@
-"""How the lines of an answer are set while it grows, token by token, with every letter of its Markdown kept.
+"""The formats of an answer's lines while it grows, token by token, with every letter of its Markdown kept.
 
-The text is split into blocks. A block that nothing can change any more is read as a whole, once, and forgotten; the lines of the
-open one are read one by one, each when something in it may have closed, so what a token costs does not depend on what
-stands before it. Code is coloured when its fence closes. Offsets count UTF-16 units, as Qt does. No Qt here.
+The text is split into blocks. A block that nothing can change any more is parsed as a whole, once, and forgotten. The lines of
+the open block are parsed one by one, each when something in it may have closed, so the cost of a token does not depend on
+the text before it. Code is coloured when its fence closes. Offsets count UTF-16 units, as Qt does. No Qt here.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from app.conversation.markdown_source import PLAIN, Code, Document, Flag, read
 from app.conversation.tex import MATH_ENDS
 
 LONG_LINE = 1000
-"""Letters up to which an open line is read while it grows."""
+"""Longest open line that is parsed while it grows, in characters."""
 LONG_BLOCK = 20_000
-"""Letters from which on a block keeps what its lines got one by one: the most hostile of that length takes a second to read."""
+"""Longest block that is parsed as a whole, in characters: the worst case of that length takes a second. A longer one keeps the
+formats that its lines got one by one."""
 LineKind = Literal["text", "heading", "code", "fence", "table"]
 
 
 class Span(NamedTuple):
-    """Letters of a line that are set alike: [start, end) in UTF-16 units of the line without ghosts."""
+    """A run of equally formatted letters: [start, end) in UTF-16 units of the line without ghosts."""
 
     start: int
     end: int
@@ -34,11 +35,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How one line is set.
+    """The format of one line.
 
     Attributes:
         level: of a heading.
-        hang: letters at its beginning, in UTF-16 units, behind which its further lines begin: of a list or a quote.
+        hang: length of its list or quote marker in UTF-16 units; its wrapped lines are indented by the marker's width.
     """
 
     kind: LineKind = "text"
@@ -47,7 +48,7 @@ class Look:
     spans: tuple[Span, ...] = ()
 
     def within(self, start: int, end: int) -> tuple[Span, ...]:
-        """The spans of a part of the line, relative to it."""
+        """Returns the spans of a part of the line, relative to that part."""
         cut = (span._replace(start=max(span.start, start) - start, end=min(span.end, end) - start) for span in self.spans)
         return tuple(span for span in cut if span.start < span.end)
 
@@ -58,13 +59,13 @@ FENCE = Look("fence")
 
 
 class LineLooks:
-    """Follows a text that grows and tells which lines look different from before.
+    """Parses a growing text and reports the lines whose format has changed.
 
     Args:
-        markdown: False finds fences only, as in a prompt or beside other answers.
+        markdown: False recognises fences only, as in a prompt or beside other answers.
 
     Attributes:
-        finished: the number of lines whose looks will not change.
+        finished: the number of lines whose formats are final.
     """
 
     def __init__(self, markdown: bool) -> None:
@@ -87,11 +88,11 @@ class LineLooks:
 
     @property
     def codes(self) -> list[Code]:
-        """The blocks of code that are closed, by their lines in the text."""
+        """The closed code blocks, by their lines in the text."""
         return [*self._codes, *self._open_codes]
 
     def add(self, text: str) -> None:
-        """Text at the end, without line breaks."""
+        """Appends text without line breaks."""
         self._open = True
         before = self._lines[-1]
         if len(before) > LONG_LINE:
@@ -102,7 +103,7 @@ class LineLooks:
             self._set(len(self._lines) - 1, self._glance(line))
 
     def end_line(self) -> None:
-        """The open line is complete, and another one is open."""
+        """Completes the open line and opens another one."""
         self._open = True
         line = self._whole_line()
         self._set(len(self._lines) - 1, self._glance(line))
@@ -118,21 +119,21 @@ class LineLooks:
         self._set(len(self._lines) - 1, self._glance(""))
 
     def finish(self) -> None:
-        """Nothing more comes: the open block is read as a whole. It stays open, in case more comes after all."""
+        """Parses the open block as a whole, because the text is complete. The block stays open in case more follows after all."""
         if self.markdown and self._open:
             self._open = False
             self._whole_line()
             self._open_codes = self._settle("\n".join(self._lines))
 
     def _whole_line(self) -> str:
-        """The open line with all of its parts."""
+        """Joins and returns the open line."""
         if self._behind:
             self._lines[-1] += "".join(self._behind)
             self._behind.clear()
         return self._lines[-1]
 
     def changes(self) -> dict[int, Look]:
-        """The lines that look different since this was last asked, by their number in the text."""
+        """Returns the formats that have changed since the last call, by line number in the text."""
         changed, self._changed = self._changed, {}
         return changed
 
@@ -142,7 +143,7 @@ class LineLooks:
             self._changed[self.finished + index] = look
 
     def _glance(self, line: str) -> Look:
-        """How a line looks by itself."""
+        """Returns the format of a line parsed by itself."""
         if not self.markdown:
             return FENCE if line.lstrip().startswith("```") else CODE if self._fence else NO_LOOK
         if self._fence:
@@ -162,7 +163,7 @@ class LineLooks:
     # Blocks
 
     def _advance(self, line: str) -> None:
-        """Sees whether the line that is complete begins or ends a block."""
+        """Updates the open block after a complete line, which may begin or end a block."""
         blank, depth = not line.strip(), len(line) - len(line.lstrip(" "))
         at = len(self._lines) - 1
         if self._kind == "fence":
@@ -210,7 +211,7 @@ class LineLooks:
             self._look_inside(line)
 
     def _parts(self, line: str, depth: int) -> bool:
-        """Whether the line can belong to nothing that began before it."""
+        """Returns whether the line cannot belong to the open block."""
         if self._kind == "indented":
             return depth < 4
         if _DELIMITERS.match(line) and (self._kind == "paragraph" or "|" in self._lines[-2]):
@@ -224,7 +225,7 @@ class LineLooks:
         return depth < 4 and _interrupts(line, self._kind)
 
     def _begin(self, at: int, line: str) -> None:
-        """The line is the first of a block."""
+        """Begins a block with the line."""
         if self._kind:
             self._finish(at)
             at = len(self._lines) - 1
@@ -249,19 +250,19 @@ class LineLooks:
             self._math = _open_math(line)
 
     def _look_inside(self, line: str) -> None:
-        """Code or mathematics that begins within another block."""
+        """Detects code or mathematics that begins within another block."""
         self._math = "" if self._kind == "paragraph" and line.startswith("    ") else _open_math(line)
         if self._kind == "list" and (found := _NESTED_FENCE.match(line)):
             self._fence, self._kind = (found[1], "list") if "|" not in line else ("", "lost")
 
     def _finish(self, count: int) -> None:
-        """So many lines of the open block will not change."""
+        """Closes the open block after its first `count` lines, whose formats are final."""
         self._codes += self._settle("\n".join(self._lines[:count]) + "\n")
         self._drop(count)
         self._kind, self._fence, self._math, self._after_blank = "", "", "", False
 
     def _settle(self, source: str) -> list[Code]:
-        """Reads lines of the open block as a whole; returns the code in them."""
+        """Parses lines of the open block as a whole; returns the code blocks in them."""
         if len(source) > LONG_BLOCK and self._kind != "fence":
             return []
         document = read(source, references=False)
@@ -282,7 +283,7 @@ _HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
 _RULE = re.compile(r" {0,3}(?:(?:\*[ ]*){3,}|(?:_[ ]*){3,}|(?:-[ ]*){3,})$")
 _ITEM = re.compile(r"( {0,3}(?:[-*+]|\d{1,9}[.)]))( +|$)")
 _FIRST_ITEM = re.compile(r" {0,3}(?:[-*+]|1[.)]) +\S")
-"""A list that may begin right behind a paragraph: not with an empty item, nor with another number."""
+"""A list item that can interrupt a paragraph: it is not empty, and its number, if any, is 1."""
 _ROW = re.compile(r" {0,3}\|")
 _DELIMITERS = re.compile(r"[\s|:-]+$")
 _MARKERS = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s*)+")
@@ -290,7 +291,7 @@ _PREFIX = re.compile(r"(?:\s*>)*\s*(?:(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?)
 
 
 def _content_of(item: re.Match[str]) -> int:
-    """Where the text of an item begins, and what belongs to it must."""
+    """Returns the column in which the text of an item begins, and from which on lines belong to the item."""
     blanks = len(item[2])
     return len(item[1]) + (blanks if 1 <= blanks <= 4 and item.end() < len(item.string) else 1)
 
@@ -301,7 +302,7 @@ def _closes(line: str, fence: str) -> bool:
 
 
 def _interrupts(line: str, kind: str) -> bool:
-    """Whether a line begins a new block even right behind a line of a block of this kind."""
+    """Returns whether a line begins a new block right after a line of a block of this kind, without a blank line between."""
     if _FENCE.match(line) or _HEADING.match(line):
         return True
     if kind == "unsure":
@@ -311,7 +312,7 @@ def _interrupts(line: str, kind: str) -> bool:
 
 
 def _open_math(line: str) -> str:
-    """What would end the mathematics that a line begins; empty where it begins none, or ends it itself."""
+    """Returns the mark that closes the mathematics that a line opens; empty if it opens none, or closes it itself."""
     bare = line.strip()
     end = MATH_ENDS.get(bare[:2], "")
     return "" if end in bare[2:] else end
@@ -321,17 +322,17 @@ def _open_math(line: str) -> str:
 
 
 def looks_of(source: str) -> list[Look]:
-    """The looks of a source's lines, read as a whole."""
+    """Returns the formats of the lines of a source, parsed as a whole."""
     return looks_in(read(source, references=False))
 
 
 def codes_in(document: Document) -> list[Code]:
-    """The blocks of code in a document, each once."""
+    """Returns the code blocks of a document, each once."""
     return list(dict.fromkeys(part.code for part in document.parts if part.code is not None))
 
 
 def looks_in(document: Document) -> list[Look]:
-    """The looks of a document's lines. What is not rendered is syntax."""
+    """Returns the formats of a document's lines. Letters that are not rendered count as syntax."""
     source = document.source
     styles: list[tuple[Flag, str] | None] = [_SYNTAX] * len(source)
     lines = source.split("\n")

@@ -1,4 +1,4 @@
-"""A link of an answer is opened only when the user has read where it leads and says so: a model wrote it."""
+"""A question before a link of an answer is opened: the user reads the address first, because a model wrote it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST = 500
 
 
 class LinkQuestion(Question):
-    """Asks whether to open an address. It can be copied in any case; what is no page or mail address cannot be opened."""
+    """Asks whether to open an address. Any address can be copied, but only web and mail addresses can be opened."""
 
     def __init__(self, address: str, parent: QWidget) -> None:
         may_open = QUrl(address).scheme().lower() in OPENED

@@ -1,4 +1,4 @@
-"""markdown-it as Draftlight uses it: places of inline tokens, mathematics, no HTML. Imported when the first answer is shown."""
+"""The markdown-it parser, extended by source positions of inline tokens and by mathematics, without HTML. Imported lazily."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.conversation.tex import MATH_ENDS
 
 
 def make(references: bool) -> MarkdownIt:
-    """A parser whose inline tokens say in `meta["span"]` which part of their block's content they are."""
+    """Returns a parser whose inline tokens have their span in their block's content as `meta["span"]`."""
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(["table", "strikethrough"])
     parser.inline = _Inline()
     parser.inline.ruler.enableOnly([*_RULES])
@@ -32,23 +32,23 @@ _RULES = ("text", "newline", "escape", "backticks", "strikethrough", "emphasis",
 
 
 class _State(StateInline):
-    """Text that waits to become a token remembers where it began."""
+    """An inline state that remembers where its pending text began."""
 
     waiting_from = 0
     nested_end = 0
 
     def pushPending(self) -> Token:
-        """As in the base class; the text that has been waiting gets its place in the source."""
+        """As in the base class; the pending text also gets its span in the source."""
         token = super().pushPending()
         token.meta["span"] = (self.waiting_from, self.waiting_from + len(token.content))
         return token
 
 
 class _Inline(ParserInline):
-    """markdown-it's own loop, with a note of where each rule began and ended."""
+    """markdown-it's own loop, extended to record where each rule began and ended."""
 
     def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
-        """As in the base class, with a state that keeps places."""
+        """As in the base class, with a state that records spans."""
         state = _State(src, md, env, tokens)
         self.tokenize(state)
         for rule in self.ruler2.getRules(""):
@@ -75,7 +75,7 @@ class _Inline(ParserInline):
 
 
 def _note(state: _State, start: int, first: int) -> None:
-    """Gives the tokens that a rule has made their places."""
+    """Sets the spans of the tokens that a rule has made."""
     made = [token for token in state.tokens[first:] if "span" not in token.meta]
     if not made:
         return
@@ -99,11 +99,12 @@ _MATHS = (
     re.compile(r"\\\((?P<body>.+?)\\\)", re.DOTALL),
     re.compile(r"\\\[(?P<body>.+?)\\\]", re.DOTALL),
 )
-"""As in Pandoc, a dollar opens where a letter follows, and closes where one stands before and no digit behind: no prices."""
+"""Patterns of inline mathematics. As in Pandoc, no blank follows an opening dollar; no blank precedes a closing one and no digit
+follows it, so that prices are not mathematics."""
 _LONGEST = 2000
-"""Characters of inline mathematics. Beyond this an opening mark counts as text, so that each mark costs a bounded search."""
+"""Longest inline mathematics, in characters. Beyond it an opening mark is text, so that the search per mark is bounded."""
 _MOST_LINES = 50
-"""The same for a block of mathematics, in lines."""
+"""Longest block of mathematics, in lines."""
 
 
 def _math_inline(state: StateInline, silent: bool) -> bool:
@@ -124,7 +125,7 @@ def _math_inline(state: StateInline, silent: bool) -> bool:
 
 
 def _math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Reads lines without a blank one between, of which the first begins and the last ends like mathematics."""
+    """Parses a block of mathematics: consecutive lines that are not blank, from an opening mark to the closing one."""
     if state.is_code_block(start):
         return False
     text = _line(state, start)

@@ -1,8 +1,8 @@
-"""Markdown read without losing a letter: every part of the rendered text knows where in the source it stands.
+"""A lossless Markdown reader: every part of the rendered text knows its position in the source.
 
-markdown-it does the reading. It keeps no places of inline markup, so its inline parser is extended to note where each token
-begins and ends; lines of a block are found again in the source as the ends of its lines. HTML is text, images are links to where
-they are, and mathematics (`$a$`, `$$a$$`, `\\(a\\)`, `\\[a\\]`) is read before the backslash can escape anything.
+markdown-it does the parsing. It records no positions of inline markup, so its inline parser is extended to record where each
+token begins and ends. The lines of a block are located by matching them with the ends of source lines. HTML is text, images are
+links to their address, and mathematics (`$a$`, `$$a$$`, `\\(a\\)`, `\\[a\\]`) is parsed before the backslash can escape anything.
 
 Offsets count Python characters of the source as it is shown (`shown`). No Qt here.
 """
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 HIGHLIGHTED = 20_000
-"""Code of more characters than that is not coloured: a lexer written in Python takes about 50 ms for that many."""
+"""Longest code that is coloured, in characters: a lexer written in Python takes about 50 ms for that many."""
 LINE_BREAK = "\u2028"
 """A line break inside a part, as Qt writes it."""
 
 
 class Flag(IntFlag):
-    """How a letter is set."""
+    """The text style of a letter."""
 
     BOLD = 1
     ITALIC = 2
@@ -47,13 +47,13 @@ PartKind = Literal["text", "heading", "code", "row", "rule", "math"]
 
 
 class Segment(NamedTuple):
-    """Rendered text and the part of the source it stands for.
+    """Rendered text and the part of the source that it comes from.
 
-    Where the two are equally long, letter stands for letter; otherwise (an entity, mathematics) the letters share the source.
+    If the two are equally long, their letters correspond one to one. Otherwise (an entity, mathematics) offsets are interpolated.
 
     Attributes:
-        ink: what a lexer says of code: "keyword", "string" ... or "".
-        href: where a link leads.
+        ink: the lexer's class of code: "keyword", "string" ... or "".
+        href: the target of a link.
     """
 
     text: str
@@ -64,7 +64,7 @@ class Segment(NamedTuple):
     href: str = ""
 
     def source_of(self, at: int) -> int:
-        """Where in the source the letter at an index of the text stands."""
+        """Returns the source offset of the letter at an index of the text."""
         return self.start + (at if len(self.text) == self.end - self.start else at * (self.end - self.start) // len(self.text))
 
 
@@ -79,7 +79,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A block of code: its lines in the source, fences included (the last one excluded), its language and its text."""
+    """A code block: its lines in the source (fences included, `last` excluded), its language and its text."""
 
     first: int
     last: int
@@ -90,12 +90,12 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is rendered one below the other: a paragraph, a heading, a line of code, a row of a table.
+    """A rendered row: a paragraph, a heading, a line of code, a row of a table.
 
     Attributes:
         first, last: its lines in the source, the last one excluded.
-        nesting: what it stands in, from the outside: "q" for a quote, "l" for an item of a list.
-        marker: of the item of a list that begins with it.
+        nesting: its containers from the outside: "q" for a quote, "l" for a list item.
+        marker: the marker of the list item that begins with this part.
         group: code and tables only: parts of one block have the same number.
         cells: rows only: the segments and the alignment of each cell.
     """
@@ -114,7 +114,7 @@ class Part:
 
     @property
     def all_segments(self) -> Iterator[Segment]:
-        """Its text, cell by cell in a row."""
+        """Its segments; in a row, cell by cell."""
         yield from self.segments
         for segments, _ in self.cells:
             yield from segments
@@ -122,7 +122,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A source and what is rendered of it; `pairs` are sorted by where they begin."""
+    """A source and its rendered parts; `pairs` are sorted by their start."""
 
     source: str
     parts: tuple[Part, ...]
@@ -130,22 +130,23 @@ class Document:
 
 
 def shown(text: str) -> str:
-    """The text of a token as a flow sets it, without line breaks of other systems and what Qt would take for commands."""
+    """Returns the text of a token as a flow shows it: tabs expanded, other line breaks and control characters of Qt replaced."""
     text = text.replace("\r\n", "\n").replace("\t", "    ").replace("\x00", "\N{REPLACEMENT CHARACTER}")
     return text.replace("\u2028", " ").replace("\u2029", " ")
 
 
 def read(source: str, references: bool = True) -> Document:
-    """Reads a whole source, which `shown` has been through.
+    """Parses a whole source that `shown` has processed.
 
     Args:
-        references: whether links may be defined elsewhere in the text ("[name]: address"), which only the whole of it can tell.
+        references: whether to resolve links defined elsewhere in the text ("[name]: address"); this needs the whole text.
     """
     return _Reader(source).read(_parser(references))
 
 
 def link_in(line: str, at: int) -> str:
-    """Where the link leads that a letter of a line belongs to, its brackets and address included; empty where there is none."""
+    """Returns the address of the link at an index of a line, brackets and address of the link included; empty if there is
+    none."""
     document = read(line, references=False)
     around = [pair for pair in document.pairs if pair.open_start <= at < pair.close_end]
     for part in document.parts:
@@ -157,7 +158,7 @@ def link_in(line: str, at: int) -> str:
 
 
 class _Reader:
-    """From markdown-it's tokens to parts."""
+    """Converts markdown-it's tokens to parts."""
 
     def __init__(self, source: str) -> None:
         self.source = source.replace("\r", " ")
@@ -172,7 +173,7 @@ class _Reader:
         self.group = 0
 
     def read(self, parser: MarkdownIt) -> Document:
-        """The source as parts, read with this parser."""
+        """Parses the source with this parser."""
         level, head, align, cursor = 0, False, "", 0
         row: list[tuple[tuple[Segment, ...], str]] | None = None
         for token in parser.parse(self.source):
@@ -220,7 +221,7 @@ class _Reader:
         return Document(self.source, tuple(self.parts), tuple(sorted(self.pairs)))
 
     def _part(self, kind: PartKind, token: Token) -> Part:
-        """An empty part at a token's lines; it takes the marker of its item, if none has."""
+        """Returns an empty part at a token's lines; the first part of a list item takes its marker."""
         first, last = token.map or [0, 0]
         marker, self.marker = self.marker, ""
         return Part(kind, first, last, nesting=self.nesting, marker=marker)
@@ -231,7 +232,7 @@ class _Reader:
     # Where the text of a token stands in the source
 
     def _offsets(self, token: Token) -> list[int] | None:
-        """The source's offset of each letter of a token's content, and of its end; None where its lines are not to be found."""
+        """Returns the source offset of each letter of a token's content, and of its end; None if its lines cannot be located."""
         first = (token.map or [0, 0])[0]
         found: list[int] = []
         for number, text in enumerate(token.content.split("\n"), first):
@@ -244,7 +245,7 @@ class _Reader:
         return found
 
     def _heading(self, token: Token) -> list[int] | None:
-        """The same for a heading, which may have marks on both sides."""
+        """Returns the source offsets of a heading's content, which may have marks on both sides; None if it cannot be located."""
         number = (token.map or [0, 0])[0]
         line = self.lines[number]
         at = line.find(token.content, line.find("#") + 1 if "#" in line else 0)
@@ -252,7 +253,7 @@ class _Reader:
         return None if at < 0 or "#" not in line else list(range(start, start + len(token.content) + 1))
 
     def _cell(self, token: Token, cursor: int) -> tuple[list[int] | None, int]:
-        """The same for a cell, and where in its line the next cell begins."""
+        """Returns the source offsets of a cell's content, None if unknown, and where in its line the next cell begins."""
         number = (token.map or [0, 0])[0]
         line = self.lines[number]
         if cursor == 0 and (prefix := _ROW_START.match(line)):
@@ -282,7 +283,7 @@ class _Reader:
         return tuple(self._linked(self._merged(self._children(token.children or [], offsets, flags))))
 
     def _children(self, children: Sequence[Token], offsets: list[int], flags: Flag) -> Iterator[Segment]:
-        """A segment for every token with letters. Markup around them becomes a pair."""
+        """Yields a segment for every token with letters. Markup around them is recorded as a pair."""
         open_: list[tuple[Flag, str, int, int]] = []
         href = ""
         for child in children:
@@ -325,7 +326,7 @@ class _Reader:
         self.pairs.append(Pair(*(offsets[edge] for edge in edges)))
 
     def _merged(self, segments: Iterable[Segment]) -> Iterator[Segment]:
-        """Texts side by side become one: the parser leaves each star that marks nothing by itself."""
+        """Merges adjacent texts, because the parser emits each star that marks nothing as a token of its own."""
         last: Segment | None = None
         for segment in segments:
             if last is not None and last.end == segment.start and last[3:] == segment[3:] and self._literal(last, segment):
@@ -341,7 +342,7 @@ class _Reader:
         return all(segment.text == self.source[segment.start : segment.end] for segment in segments)
 
     def _linked(self, segments: Iterable[Segment]) -> Iterator[Segment]:
-        """Addresses in the text are links too."""
+        """Turns addresses in the text into links."""
         for segment in segments:
             at = 0
             if (
@@ -408,7 +409,7 @@ _BORDER = re.compile(r"(?<!\\)\|")
 
 
 def _without_marks(address: str) -> str:
-    """An address without the marks that a sentence sets behind it, and without parentheses that it does not open."""
+    """Returns an address without trailing punctuation and without closing parentheses that it does not open."""
     unopened, end = address.count(")") - address.count("("), len(address)
     while address[end - 1] in ".,;:!?'\"*_~" or (address[end - 1] == ")" and unopened > 0):
         unopened -= address[end - 1] == ")"
@@ -457,7 +458,7 @@ INKS = {
     "Generic.Deleted": "number",
     "Generic.Heading": "keyword",
 }
-"""What Pygments calls a token, without "Token." and any ending, and the ink it gets."""
+"""The ink of each Pygments token type, without "Token."; a subtype has the ink of its nearest listed parent."""
 
 
 @cache
@@ -470,7 +471,7 @@ def _ink(kind: str) -> str:
 
 
 def _inks(text: str, language: str) -> list[tuple[int, str]]:
-    """Where each ink begins; empty where no lexer knows the language, or the code is too long."""
+    """Returns where each ink begins; empty if no lexer knows the language, or the code is too long."""
     from pygments.lexer import Lexer
 
     lexer = _lexer(language.lower().strip("{}."))
@@ -487,7 +488,7 @@ def _inks(text: str, language: str) -> list[tuple[int, str]]:
 
 
 def _inked(inks: list[tuple[int, str]], start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    """The inks of one line, as (start, end, ink) within it."""
+    """Yields the inks of one line, as (start, end, ink) within it."""
     index = max(0, bisect_right(inks, start, key=lambda ink: ink[0]) - 1)
     while index < len(inks) and inks[index][0] < end:
         behind = inks[index + 1][0] if index + 1 < len(inks) else end

@@ -1,4 +1,4 @@
-"""What stands beside the messages in view: arrows between siblings, and a button with all that can be done with a message."""
+"""The tools of the messages in view: arrows between siblings, and a button that opens the menu of a message."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from app.session.session import Session, Turn
 
 Wish = Literal["copy", "edit", "regenerate", "continue", "replay", "compare", "new chat", "delete"]
 Message = tuple[int, bool]
-"""Index of a turn, and whether its prompt is meant, not its answer."""
+"""Index of a turn, and whether its prompt is meant rather than its answer."""
 PlacedAnswer = tuple[int, AnswerBlock, float]
 PlacedPrompt = tuple[int, UserBlock, float]
-"""A message in view: its turn, its block, and where the top of that stands in the view."""
+"""A message in view: index of its turn, its block, and the y of the block's top in the viewport."""
 TITLES: dict[Wish, tuple[str, str]] = {
     "copy": ("Copy prompt", "Copy answer"),
     "edit": ("Edit prompt", "Edit answer…"),
@@ -33,20 +33,20 @@ TITLES: dict[Wish, tuple[str, str]] = {
     "new chat": ("", "New chat up to here"),
     "delete": ("Delete prompt and what follows", "Delete answer and what follows"),
 }
-"""What can be asked of a prompt and of an answer; empty where it cannot."""
+"""Menu titles of the actions on a prompt and on an answer; empty where an action does not apply."""
 
 
 class View(Protocol):
-    """What of the conversation on screen is needed here."""
+    """The part of the transcript's interface that is needed here."""
 
     session: Session
 
     @property
     def column(self) -> QRect:
-        """Where the text stands in the viewport."""
+        """The column of text in viewport coordinates."""
 
     def viewport(self) -> QWidget:
-        """What the conversation is painted on."""
+        """Returns the widget that the conversation is painted on."""
 
 
 class MessageTools(QObject):
@@ -87,7 +87,7 @@ class MessageTools(QObject):
             tint(button, theme, scale)
 
     def leave_room(self, answers: list[AnswerBlock], prompts: list[UserBlock]) -> None:
-        """Has the messages with siblings leave room for their arrows; all blocks of the conversation, in order."""
+        """Reserves room for the arrows of messages with siblings. Takes all blocks of the conversation, in order."""
         turns = self._view.session.turns
         if not _show(answers, turns):
             return
@@ -97,7 +97,7 @@ class MessageTools(QObject):
             prompt.reserve(float(self.newest.sizeHint().height()) if turn.wording[1] > 1 else 0.0)
 
     def _width(self, many: int) -> int:
-        """Of arrows between so many, in pixels."""
+        """Returns the width of a switch between `many` siblings, in pixels."""
         metrics = self.newest.words.fontMetrics()
         words = metrics.horizontalAdvance(f"{many}/{many}") - metrics.horizontalAdvance(self.newest.words.text())
         return self.newest.sizeHint().width() + words
@@ -105,7 +105,8 @@ class MessageTools(QObject):
     def place(
         self, answers: list[tuple[int, AnswerBlock, float]], prompts: list[tuple[int, UserBlock, float]], size: int
     ) -> None:
-        """Puts everything beside the messages in view, each given with its turn and where its top stands in the view."""
+        """Places the tools of the messages in view, which are given as (index of the turn, block, y of its top in the
+        viewport)."""
         session, column = self._view.session, self._view.column
         running = session.running is not None or session.replaying
         turns = session.turns
@@ -167,7 +168,7 @@ class MessageTools(QObject):
         return next((button for button, other in self.more.shown if other == message), None)
 
     def fill(self, menu: QMenu, message: Message) -> None:
-        """Adds to a menu what can be done with a message."""
+        """Adds the actions on a message to a menu."""
         at, prompt = message
         turn, session = self._view.session.turns[at], self._view.session
         idle = session.idle
@@ -183,7 +184,7 @@ class MessageTools(QObject):
 
 
 def _can(wish: Wish, turn: Turn, prompt: bool) -> bool:
-    """Whether there is what a wish needs."""
+    """Returns whether a message has the data that an action needs."""
     if prompt:
         return True
     match wish:
@@ -197,5 +198,5 @@ def _can(wish: Wish, turn: Turn, prompt: bool) -> bool:
 
 
 def _show(answers: list[AnswerBlock], turns: list[Turn]) -> bool:
-    """Whether the blocks are those of the turns: for a moment they are of the conversation before."""
+    """Returns whether the blocks belong to the turns; briefly they may still belong to the previous conversation."""
     return len(turns) == len(answers) and all(block.answer is turn.answer for block, turn in zip(answers, turns, strict=True))

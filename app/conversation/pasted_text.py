@@ -1,4 +1,4 @@
-"""A long text that was pasted: it goes with the message like a file, and can be read first or put into the message instead."""
+"""Long pasted texts: attached to the message like a file; a preview shows the text and can put it into the message instead."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SIZE = QSize(680, 520)
 
 
 def is_long(text: str) -> bool:
-    """Whether a pasted text is attached instead of being written into the field."""
+    """Returns whether a pasted text is attached instead of inserted into the field."""
     return bool(text.strip()) and (len(text) > MOST_LETTERS or text.count("\n") >= MOST_LINES)
 
 
 def pasted(text: str, taken: Collection[str]) -> Attachment:
-    """A pasted text as an attachment, under a name that none of those `taken` has."""
+    """Returns a pasted text as an attachment, with a name that is not in `taken`."""
     number, name = 1, "Pasted text.txt"
     while name in taken:
         number += 1

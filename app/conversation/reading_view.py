@@ -1,8 +1,8 @@
 """The reading view of an answer: its Markdown rendered, without syntax, ghosts and marks.
 
-It is a `Flow` like the token view, so that every letter still knows its token: pointing, pinning and selecting work in both, and
-the place is kept when one takes the other's place. What is copied is the Markdown that was selected, made whole: half a bold
-phrase is bold, and a part of one link or one block of code is just its text.
+It is a `Flow` like the token view, so every letter still knows its token. Pointing, pinning and selecting work in both views, and
+switching between them keeps the position. Copying yields the selected Markdown with its markup completed: half a bold phrase is
+bold, and a part of one link or one code block is just its text.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ TASKS = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 @dataclass(slots=True)
 class Rendered(Chunk):
-    """One part of the document.
+    """A chunk that renders one part of the document.
 
     Attributes:
         above: room above its first line.
         segments: each with the offset of its first letter in the chunk's text.
         columns: left edges of a row's cells, and the right edge of the last one.
-        first, last: of its block of code or its table.
+        first, last: whether it is the first or last part of its code block or table.
     """
 
     part: Part = field(default_factory=lambda: Part("text", 0, 0))
@@ -57,7 +57,7 @@ class Rendered(Chunk):
 
 
 class ReadingFlow(Flow):
-    """An answer that is done, rendered at one width."""
+    """A finished answer, rendered at one width."""
 
     in_order = False  # the cells of a table stand beside each other
 
@@ -130,7 +130,7 @@ class ReadingFlow(Flow):
         return chunk
 
     def _tasks(self, segments: Sequence[Segment], part: Part) -> Iterable[Segment]:
-        """An item that begins with a box to tick has one."""
+        """Replaces the task marker at the start of a list item by a check box."""
         first = segments[0] if segments else None
         if first is None or not part.marker or first.text[:4] not in TASKS or first.end - first.start != len(first.text):
             return segments
@@ -138,7 +138,7 @@ class ReadingFlow(Flow):
         return [first._replace(text=TASKS[first.text[:4]], end=first.start + 4), *([rest] if rest.text else []), *segments[1:]]
 
     def _runs(self, segment: Segment, start: int) -> list[PieceRun]:
-        """The tokens that a segment's letters belong to."""
+        """Returns a segment's letters, grouped by token."""
         runs: list[PieceRun] = []
         for index, letter in enumerate(segment.text):
             spot, length = self._spot(segment.source_of(index)), units(letter)
@@ -157,8 +157,9 @@ class ReadingFlow(Flow):
 
     @property
     def spoken(self) -> list[tuple[str, Spot]]:
-        """What is to be read, as a screen reader gets it: text without syntax in parts of one token each. Items begin with their
-        markers, cells of a row stand behind commas, and every part of the document is a line."""
+        """The text for a screen reader: without syntax, in parts of one token each. Items begin with their markers, cells of a
+        row are
+        separated by commas, and every part of the document is a line."""
         if self._spoken is None:
             self._spoken = [*self._in_words()]
         return self._spoken
@@ -193,7 +194,7 @@ class ReadingFlow(Flow):
         return self._size * (1.1 if container == "q" else 1.6)
 
     def _left(self, part: Part) -> float:
-        """How far a part is moved to the right; half of the width stays, however deep it is nested."""
+        """Returns the indentation of a part; however deep it is nested, at least half of the width remains."""
         return min(sum(self._indent(container) for container in part.nesting), self.width / 2)
 
     def _gap(self, before: Part | None, part: Part) -> float:
@@ -215,7 +216,7 @@ class ReadingFlow(Flow):
         return self._size * (CODE_HEAD if code.language else CODE_EDGE)
 
     def _columns(self, rows: list[Part]) -> list[float]:
-        """Edges of a table's columns. Narrow ones get what they want, wide ones share the rest."""
+        """Returns the edges of a table's columns. Narrow columns get their natural width, wide ones share the rest."""
         bold = QFont(self.style.text)
         bold.setWeight(QFont.Weight.DemiBold)
         metrics, code = QFontMetricsF(bold), QFontMetricsF(self.style.code)
@@ -274,7 +275,7 @@ class ReadingFlow(Flow):
 
     @property
     def codes(self) -> list[tuple[float, float, Code]]:
-        """The blocks of code, each with its top and its bottom."""
+        """The code blocks, each with its top and its bottom."""
         return self._codes
 
     def _find_codes(self) -> list[tuple[float, float, Code]]:
@@ -290,7 +291,7 @@ class ReadingFlow(Flow):
     # Painting
 
     def paint_under(self, painter: QPainter, chunk: Chunk) -> None:
-        """Bars of quotes, markers of items, the boxes of code and the lines of tables."""
+        """Paints the bars of quotes, markers of items, boxes of code and lines of tables."""
         if not isinstance(chunk, Rendered):
             super().paint_under(painter, chunk)
             return
@@ -357,12 +358,12 @@ class ReadingFlow(Flow):
     # Links and selections
 
     def link_at(self, offset: int) -> str:
-        """Where the link leads whose letter stands at an offset; empty where there is none."""
+        """Returns the address of the link at an offset; empty if there is none."""
         found = self._segment_at(offset)
         return "" if found is None else found[2].href
 
     def _segment_at(self, offset: int) -> tuple[Rendered, int, Segment] | None:
-        """The chunk, the letter within the segment, and the segment at an offset."""
+        """Returns the chunk, the index of the letter in the segment, and the segment at an offset."""
         chunk = self.chunks[max(0, bisect_right(self.chunks, offset, key=lambda each: each.start) - 1)]
         if not isinstance(chunk, Rendered):
             return None
@@ -375,7 +376,7 @@ class ReadingFlow(Flow):
         return (chunk, letter, segment) if letter < len(segment.text) else None
 
     def text_between(self, first: int, last: int, keep_ghosts: bool = False) -> str:
-        """The Markdown of a range."""
+        """Returns the Markdown of a range."""
         if first <= 0 and last >= self.length:
             return self.document.source
         source = self.document.source
@@ -390,7 +391,7 @@ class ReadingFlow(Flow):
         return opened + source[begin:end] + closed
 
     def _source_of(self, first: int, last: int) -> tuple[int | None, tuple[int, ...]]:
-        """Where the range begins in the source: with the marker of its line, where the line is selected to its end."""
+        """Returns the start of the range in the source. It includes the marker of a line that is selected to its end."""
         for chunk in self.chunks[max(0, bisect_right(self.chunks, first, key=lambda each: each.start) - 1) :]:
             if not isinstance(chunk, Rendered) or chunk.start >= last:
                 break
@@ -407,7 +408,7 @@ class ReadingFlow(Flow):
         return None, ()
 
     def _source_end(self, last: int) -> int | None:
-        """Where the letter before an offset ends in the source."""
+        """Returns the source offset of the end of the letter before an offset."""
         for chunk in reversed(self.chunks[: bisect_right(self.chunks, last - 1, key=lambda each: each.start)]):
             if not isinstance(chunk, Rendered):
                 continue
@@ -420,14 +421,14 @@ class ReadingFlow(Flow):
 
 
 def _letter(text: str, at: int) -> int:
-    """The index of the letter at a UTF-16 offset."""
+    """Returns the index of the letter at a UTF-16 offset."""
     if text.isascii():
         return at
     return len(text.encode("utf-16-le", "surrogatepass")[: 2 * at].decode("utf-16-le", "ignore"))
 
 
 def _shared(before: str, nesting: str) -> int:
-    """How many containers two parts have in common, by their kind."""
+    """Returns the number of leading containers that two parts have in common, by their kind."""
     count = 0
     for one, other in zip(before, nesting, strict=False):
         if one != other:
@@ -437,7 +438,7 @@ def _shared(before: str, nesting: str) -> int:
 
 
 def rects_of(chunk: Chunk, start: int, end: int) -> list[QRectF]:
-    """Where letters stand, one rectangle for each line, relative to the chunk."""
+    """Returns the areas of letters, one rectangle per line, relative to the chunk."""
     found = []
     for line in lines_of(chunk):
         first, last = max(start, line.textStart()), min(end, line.textStart() + line.textLength())

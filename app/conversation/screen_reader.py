@@ -1,8 +1,7 @@
-"""What a screen reader gets of the conversation, which is painted and therefore has no widgets of its own.
+"""The accessible interface of the conversation, which is painted and therefore has no widgets of its own.
 
 It is one text that can be read letter by letter: prompts, and answers without ghosts, in the reading view without syntax. The
-reader's cursor is the window's: where a token is pointed at, there it stands, and the description of the conversation says what
-became of that token.
+screen reader's cursor is the window's token cursor, and the description of the conversation is the verdict on its token.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from engine.lens.pieces import NOWHERE
 
 
 def verdict_words(transcript: Transcript, place: Place | None) -> str:
-    """What became of a token, in one line; empty where there is none."""
+    """Returns the verdict on a token in one line; empty if there is none."""
     turns = transcript.session.turns
     if place is None or not 0 <= place.turn < len(turns):
         return ""
@@ -43,7 +42,7 @@ def _answer_starts(transcript: Transcript) -> list[int]:
 
 
 def offset_of(transcript: Transcript, place: Place | None) -> int:
-    """Where a token begins in the conversation's text; a ghost where it would have stood."""
+    """Returns the offset of a token in the conversation's text; for a ghost, the offset at which it was proposed."""
     turns = transcript.session.turns
     if place is None or not 0 <= place.turn < len(turns):
         return 0
@@ -69,8 +68,8 @@ def place_at(transcript: Transcript, offset: int) -> Place | None:
 class ConversationText(QAccessibleTextInterface):
     """The conversation letter by letter. Offsets count UTF-16 units.
 
-    PySide leaves out what would tell of attributes and selections, so what became of a token is told by the description of the
-    conversation and by an announcement, whenever the reader's cursor comes to it.
+    PySide does not bind attributes and selections. So the verdict on a token is the description of the conversation, and it is
+    announced whenever the reader's cursor moves to the token.
     """
 
     def __init__(self, transcript: Transcript) -> None:
@@ -118,14 +117,15 @@ class ConversationText(QAccessibleTextInterface):
 
 
 class TranscriptInterface(QAccessibleWidget):
-    """A document whose value is the conversation in words, without ghosts; its description tells of the token pointed at."""
+    """A document whose value is the conversation in words, without ghosts; its description is the verdict on the token pointed
+    at."""
 
     def __init__(self, transcript: Transcript) -> None:
         super().__init__(transcript, QAccessible.Role.Document, transcript.accessibleName())
         self._letters = ConversationText(transcript)
 
     def text(self, kind: QAccessible.Text) -> str:
-        """Gives the conversation as the value and the verdict on the token pointed at as the description."""
+        """Returns the conversation as the value and the verdict on the token pointed at as the description."""
         transcript = self.object()
         if isinstance(transcript, Transcript):
             if kind == QAccessible.Text.Value:
@@ -136,7 +136,7 @@ class TranscriptInterface(QAccessibleWidget):
         return super().text(kind)
 
     def interface_cast(self, kind: QAccessible.InterfaceType) -> Any:
-        """Offers `ConversationText` to readers that ask for a text interface; other kinds are Qt's own."""
+        """Returns `ConversationText` for the text interface; Qt handles other kinds."""
         if kind == QAccessible.InterfaceType.TextInterface:
             return self._letters
         return super().interface_cast(kind)
@@ -154,5 +154,5 @@ def _factory(_: str, thing: QObject) -> QAccessibleInterface | None:
 
 
 def install() -> None:
-    """Makes the conversation readable; once per process."""
+    """Installs the accessible interface; once per process."""
     QAccessible.installFactory(_factory)

@@ -1,4 +1,4 @@
-"""What is selected of the conversation: from a letter of one block to a letter of the same or another."""
+"""The selection in the conversation: from a letter of one block to a letter of the same or another block."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ Where = tuple[int, int]
 
 
 class Selection:
-    """Letters from where the selection began to where it goes, in either direction.
+    """A range of letters, in either direction.
 
     Attributes:
-        anchor: where it began, `end`: where it goes; None without one.
+        anchor: where it began, `end`: where it ends; None if nothing is selected.
     """
 
     anchor: Where | None = None
     end: Where | None = None
 
     def select(self, anchor: Where | None, end: Where | None) -> None:
-        """Selects what lies between two places; nothing without them."""
+        """Selects the text between two positions; None clears the selection."""
         self.anchor, self.end = anchor, end
 
     def __bool__(self) -> bool:
         return None not in (self.anchor, self.end) and self.anchor != self.end
 
     def within(self, index: int, length: int) -> tuple[int, int] | None:
-        """Start and end of what is selected of a block of this length; None without anything in it."""
+        """Returns start and end of the selection in a block of this length; None if it has no part in the block."""
         if self.anchor is None or self.end is None or not self:
             return None
         (first, start), (last, end) = sorted((self.anchor, self.end))

@@ -1,5 +1,5 @@
-"""The arrows beside a message that has siblings: other answers to the same prompt, made by answering again or by branching, or
-other wordings of a prompt."""
+"""The arrows beside a message with siblings: other answers to the same prompt (regenerated or branched), or other wordings of a
+prompt."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SiblingSwitch(QWidget):
         tint(self.forth, theme, scale)
 
     def show_place(self, turn: int, index: int, many: int, running: bool) -> None:
-        """The message at `index` of so many in a turn; hidden where there is one."""
+        """Shows the message at `index` of `many` siblings in a turn; hides itself if there is only one."""
         self.turn = turn
         self.setAccessibleDescription(f"{index + 1} of {many}")
         self.words.setText(f"{index + 1}/{many}")

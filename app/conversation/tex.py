@@ -1,11 +1,11 @@
-"""Mathematics in TeX as plain letters, where Unicode has them. What it has none for stays as it was written."""
+"""Converts mathematics in TeX to Unicode text. Whatever Unicode lacks stays as it was written."""
 
 from __future__ import annotations
 
 import re
 
 MATH_ENDS = {"$$": "$$", "\\[": "\\]"}
-"""What a block of mathematics begins with, and what ends it."""
+"""The opening marks of a block of mathematics and the marks that close it."""
 _SYMBOLS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
     "theta": "θ", "vartheta": "ϑ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π",
@@ -63,7 +63,7 @@ _DEEPEST = 12
 
 
 def unicode_of(tex: str) -> str:
-    """TeX with its commonest symbols, powers, indices, fractions and roots as letters; an unknown command stays what it is."""
+    """Converts TeX with common symbols, powers, indices, fractions and roots to Unicode; unknown commands stay as they are."""
     return re.sub(r"(?<! ) {2,}+(?=\S)", " ", _Converter(tex).all()).strip(" ") if tex.strip() else tex
 
 

@@ -1,4 +1,4 @@
-"""Line breaking for text that grows at its end: what is laid out once stays laid out.
+"""Line breaking for text that grows at its end: finished lines are never laid out again.
 
 A `Flow` holds chunks of at most `MAX_LINES` lines, each one QTextLayout. Appending touches only the last chunk; when it
 grows too tall it is split at a line start, where greedy line breaking gives the same lines again. So the cost of a
@@ -42,13 +42,13 @@ from app.look.theme import sized
 from engine.lens.pieces import GHOSTS, Piece, Spot
 
 END = Spot(2**62, True, 0)
-"""Behind every token."""
+"""A spot after every token."""
 MAX_LINES = 6
 KEPT_LINES = 2
 CODE_LINE = 1000
-"""Letters of a line of code that is not wrapped. A longer one is, for what a token costs depends on the letters in its chunk."""
+"""Longest line of code that is not wrapped, in characters. Longer ones are, because a token's cost grows with its chunk."""
 CODE_LINES = 3
-"""Like `MAX_LINES`, of such long lines."""
+"""`MAX_LINES` for chunks of such long lines."""
 INSET = 12.0
 """Pixels between the edges of a block of code and its letters."""
 BUTTON = 2.2
@@ -58,23 +58,23 @@ EDGE = 2.0
 BAR = 10.0
 """Pixels that a scroll bar takes below a block of code."""
 REVEALED = 40.0
-"""Pixels kept between a place that is scrolled into sight and the edge of its block of code."""
+"""Pixels kept between a position that is scrolled into view and the edge of its code block."""
 BATCH = 400
-"""Pieces that are added before they are laid out: an open chunk must not get long, because every piece copies its text."""
+"""Pieces that are added between two layouts: an open chunk must stay short, because every piece copies its text."""
 
 
 class Flow:
     """Pieces laid out at one width.
 
     Args:
-        markdown: sets the letters as Markdown says, keeps all of them, and does not wrap lines of code, which scroll sideways as
-            a block; otherwise only fenced code is told apart, and its lines are wrapped.
+        markdown: formats the letters as Markdown, keeps all of them, and does not wrap lines of code, which scroll sideways as
+            a block; otherwise only fenced code is recognised, and its lines are wrapped.
 
     Attributes:
         chunks: in reading order; never empty.
         width: in logical pixels.
-        changed_top: where the part begins that the last `append` or `finish` has laid out.
-        in_order: whether each line of a chunk stands below the one before it, so that those in sight can be painted alone.
+        changed_top: top of the area that the last `append` or `finish` laid out.
+        in_order: whether each line of a chunk is below the previous one, so that only the visible ones need painting.
     """
 
     in_order = True
@@ -104,12 +104,12 @@ class Flow:
 
     @property
     def natural_width(self) -> float:
-        """The width the widest line really takes."""
+        """The width of the widest line."""
         widths = [line.naturalTextWidth() for chunk in self.chunks for line in lines_of(chunk)]
         return max(widths, default=0.0)
 
     def append(self, pieces: Iterable[Piece]) -> None:
-        """Adds pieces at the end and lays out what they touched."""
+        """Appends pieces and lays out the affected chunks."""
         left = iter(pieces)
         self.changed_top = self.height
         while batch := list(islice(left, BATCH)):
@@ -128,11 +128,11 @@ class Flow:
             self._lay_out_from(min(first, self._take_looks()), before)
 
     def divide(self, words: str, colour: str) -> None:
-        """Puts a divider before whatever is added next."""
+        """Puts a divider before the next piece."""
         self._dividers[self.length] = DividerLine(words, colour)
 
     def finish(self) -> None:
-        """Nothing more comes: what was still open is set like the rest."""
+        """Completes the text: formats what was still open."""
         self.changed_top = self.height
         self._looks.finish()
         if (first := self._take_looks()) < len(self.chunks):
@@ -140,7 +140,7 @@ class Flow:
 
     @property
     def codes(self) -> list[tuple[float, float, Code]]:
-        """The blocks of code that are closed, each with its top and its bottom."""
+        """The closed code blocks, each with its top and its bottom."""
         found = []
         for code in self._looks.codes:
             first = self.chunks[self._first_of_line(code.first)]
@@ -167,7 +167,7 @@ class Flow:
         self.chunks.append(Chunk(0, 0.0, number=chunk.number + 1))
 
     def _take_looks(self) -> int:
-        """Gives lines the looks that they have now; returns the first chunk that is to be laid out, or how many there are."""
+        """Applies changed line formats; returns the index of the first chunk to lay out, or the number of chunks."""
         first = len(self.chunks)
         for number, look in sorted(self._looks.changes().items(), reverse=True):
             first = min(first, self._restyle(number, look))
@@ -177,7 +177,8 @@ class Flow:
         return bisect_left(self.chunks, number, key=lambda chunk: chunk.number)
 
     def _restyle(self, number: int, look: Look) -> int:
-        """A line's chunks from the first that looks different on become one again, because they are broken differently."""
+        """Joins a line's chunks from the first changed one on, because they break differently now; returns the first one to lay
+        out."""
         start = self._first_of_line(number)
         end = self._first_of_line(number + 1)
         chunks = self.chunks[start:end]
@@ -196,7 +197,8 @@ class Flow:
         return start + first if scroll is None else self._first_of_line(scroll.line)
 
     def _lay_out_from(self, first: int, known: _SettledLines | None = None) -> None:
-        """Lays out what has no layout yet, and places the rest below it. `known`: the lines of a chunk that has got more text."""
+        """Lays out chunks that have no layout, and moves the rest below them. `known`: the lines of a chunk that has got more
+        text."""
         index = first
         changed = False
         while index < len(self.chunks):
@@ -227,23 +229,23 @@ class Flow:
     # Code that scrolls sideways. A block of it is a row of chunks, from one that `_begins_code` to the last that stands in code.
 
     def _begins_code(self, chunk: Chunk, before: Chunk | None) -> bool:
-        """Whether a block of code begins with a chunk."""
+        """Returns whether a code block begins with a chunk."""
         return chunk.code and (before is None or not before.code)
 
     def _code_line(self, chunk: Chunk) -> int:
-        """The number of the first line of the code that begins with a chunk, in every view of the same text."""
+        """Returns the number of the code block's first line, which is the same in every view of the same text."""
         return chunk.number
 
     def _code_left(self, chunk: Chunk) -> float:
-        """The left edge of the place for the letters of the code in which a chunk stands."""
+        """Returns the left edge of the area for the letters of a chunk's code block."""
         return EDGE
 
     def _code_button(self, chunk: Chunk) -> float:
-        """Width that the button takes from the first line of the code, in pixels."""
+        """Returns the width that the copy button takes from the first line of the code, in pixels."""
         return BUTTON * self.style.text.pixelSize()
 
     def _join(self, chunk: Chunk, before: Chunk | None, begins: bool) -> None:
-        """Adds a chunk to the block of code that begins with it or goes on, and forgets a block that began here."""
+        """Adds a chunk to the code block that it begins or continues, and drops a block that used to begin here."""
         line, scroll = self._code_line(chunk), None
         if begins and self._unwrapped:
             scroll = self._scrolls.get(line) or CodeScroll(
@@ -261,7 +263,7 @@ class Flow:
         chunk.scroll = scroll
 
     def _close(self, chunk: Chunk, ends: bool) -> None:
-        """Leaves room for a scroll bar below a chunk, if a block of code ends with it that is wider than its place."""
+        """Reserves room for a scroll bar below a chunk that ends a code block too wide for the flow."""
         scroll = chunk.scroll
         chunk.leave_room(BAR if ends and scroll is not None and scroll.limit else 0.0)
         if ends and scroll is not None:
@@ -269,23 +271,22 @@ class Flow:
 
     @property
     def code_scrolls(self) -> list[CodeScroll]:
-        """The blocks of code that are wider than their place."""
+        """The code blocks that are too wide for the flow."""
         return [scroll for scroll in self._scrolls.values() if scroll.limit]
 
     @property
     def code_offsets(self) -> dict[int, float]:
-        """How far blocks of code are scrolled, by the number of their first line; those at their beginning left out."""
+        """The scroll offsets of code blocks, by the number of their first line; without those at 0."""
         return {line: scroll.offset for line, scroll in self._scrolls.items() if scroll.offset}
 
     def scroll_code(self, offsets: dict[int, float]) -> None:
-        """Scrolls blocks of code as `code_offsets` of another layout of the same text says."""
+        """Restores the `code_offsets` of another layout of the same text."""
         for line, offset in offsets.items():
             if line in self._scrolls:
                 self._scrolls[line].move(offset)
 
     def reveal(self, area: QRectF) -> bool:
-        """Scrolls the block of code in which an area of the flow stands just as far as is needed to see it; returns whether it
-        has moved."""
+        """Scrolls a code block just far enough to show an area of the flow; returns whether it moved."""
         chunk = self.chunks[self.chunk_at(area.center().y())]
         if chunk.scroll is None or chunk.window is None:
             return False
@@ -295,7 +296,7 @@ class Flow:
         return chunk.scroll.move(chunk.offset + by)
 
     def area_of(self, first: int, last: int) -> QRectF:
-        """Where letters stand between two offsets; of several lines, on the first."""
+        """Returns the area of the letters between two offsets; if they span several lines, on the first."""
         chunk = self.chunks[max(0, bisect_right(self.chunks, first, key=lambda chunk: chunk.start) - 1)]
         inside = min(first - chunk.start, units(chunk.text))
         line = next((line for line in reversed(lines_of(chunk)) if line.textStart() <= inside), None)
@@ -305,13 +306,13 @@ class Flow:
         return chunk.outside(QRectF(min(edges), line.y(), abs(edges[1] - edges[0]), line.height()))
 
     def _extent(self, chunk: Chunk, inset: float) -> float:
-        """Where the widest line of a chunk ends, blanks at its end included, with a margin behind it."""
+        """Returns the right end of a chunk's widest line, including trailing blanks and a margin."""
         lines = lines_of(chunk)
         ends = (max(line.x() + line.naturalTextWidth(), x_of(line, line.textStart() + line.textLength())) for line in lines)
         return max(ends, default=0.0) + inset
 
     def _line_width(self, chunk: Chunk, room: float, metrics: QFontMetricsF) -> float:
-        """The width of a chunk's lines where there is so much room."""
+        """Returns the width of a chunk's lines if `room` pixels are available."""
         return max(room, CODE_LINE * metrics.horizontalAdvance("0")) if chunk.code and self._unwrapped else room
 
     def _lay_out(self, chunk: Chunk) -> None:
@@ -349,11 +350,11 @@ class Flow:
 
     @property
     def divider_room(self) -> float:
-        """Pixels that a divider's line takes above that of its place."""
+        """Height of a divider's line, in pixels."""
         return round(QFontMetricsF(self.divider_font).height() + 5)
 
     def _dividers_in(self, chunk: Chunk) -> list[tuple[int, DividerLine]]:
-        """The dividers before letters of a chunk, with their offsets in it; before the blanks of a word, at the word."""
+        """Returns the dividers in a chunk with their offsets in it; one before the blanks of a word is moved to the word."""
         if not self._dividers:
             return []
         found = []
@@ -365,14 +366,14 @@ class Flow:
         return found
 
     def boxes(self, chunk: Chunk) -> list[Box]:
-        """Where every run of a chunk stands, computed when first painted."""
+        """Returns the boxes of a chunk's runs for painting, computed on demand."""
         known, lines = chunk.boxes, _lines_in(chunk)
         if known.lines < lines:
             chunk.boxes = known = LineBoxes(lines, [*known.boxes, *joined_boxes(boxes_on(chunk, from_line=known.lines))])
         return known.boxes
 
     def whole_boxes(self, chunk: Chunk, last: Spot = END) -> list[Box]:
-        """The same for finding tokens, at least those up to `last`: blanks are theirs too, and none is joined to another."""
+        """Returns the boxes for hit testing, at least those up to `last`: blanks are included, and boxes are not joined."""
         known, lines = chunk.whole_boxes, _lines_in(chunk)
         if known.lines < lines and not (known.boxes and known.boxes[-1].spot > last):
             found = boxes_on(chunk, with_blanks=True, from_line=known.lines)
@@ -380,11 +381,11 @@ class Flow:
         return known.boxes
 
     def chunk_at(self, y: float) -> int:
-        """Index of the chunk at a height, the nearest one outside."""
+        """Returns the index of the chunk at a height, or of the nearest one."""
         return max(0, bisect_right(self.chunks, y, key=lambda chunk: chunk.top) - 1)
 
     def offset_at(self, point: QPointF, on_letter: bool = False) -> int:
-        """The border between letters that is nearest to a point, as an offset; or the letter that is under it."""
+        """Returns the offset of the border between letters nearest to a point, or of the letter under it."""
         chunk = self.chunks[self.chunk_at(point.y())]
         lines = lines_of(chunk)
         if not lines:
@@ -395,7 +396,7 @@ class Flow:
         return chunk.start + line.xToCursor(inside.x(), on)
 
     def link_at(self, offset: int) -> str:
-        """Where the link leads that stands at an offset; empty where there is none. It is read when asked for."""
+        """Returns the address of the link at an offset; empty if there is none. Its line is parsed for that."""
         index = max(0, bisect_right(self.chunks, offset, key=lambda chunk: chunk.start) - 1)
         number, at = self.chunks[index].number, 0
         line = []
@@ -410,7 +411,7 @@ class Flow:
         return link_in("".join(line), at)
 
     def paint_under(self, painter: QPainter, chunk: Chunk) -> None:
-        """What lies behind a chunk's letters and marks."""
+        """Paints the background of a chunk's letters and marks."""
         if chunk.code:
             painter.fillRect(QRectF(0, chunk.top, self.width, chunk.height), QColor(self.style.theme.code))
             painter.fillRect(QRectF(0, chunk.top, EDGE, chunk.height), QColor(self.style.theme.line))
@@ -428,7 +429,7 @@ class Flow:
         return chunk.start + start, chunk.start + start + units(word.rstrip())
 
     def text_between(self, first: int, last: int, keep_ghosts: bool = False) -> str:
-        """The text of a range; what was only proposed is left out."""
+        """Returns the text of a range, without ghosts unless `keep_ghosts`."""
         parts = []
         for chunk in self.chunks:
             if chunk.start >= last or chunk.start + chunk.length <= first:
@@ -448,8 +449,7 @@ def _lines_in(chunk: Chunk) -> int:
 
 
 class _SettledLines:
-    """The lines of a chunk that more text behind it leaves as they are: all but the last two, for a word may get too long for its
-    line."""
+    """The lines of a chunk that appended text cannot change: all but the last two, because a word may outgrow its line."""
 
     def __init__(self, chunk: Chunk) -> None:
         self._chunk = chunk
@@ -457,8 +457,9 @@ class _SettledLines:
         self._boxes = (chunk.boxes, chunk.whole_boxes)
 
     def reach(self, chunk: Chunk, lines: list[QTextLine]) -> float:
-        """How far down they reach in a chunk that is laid out anew, and has these lines; 0 where any stands elsewhere now. The
-        chunk gets back the boxes that are known of them."""
+        """Returns the bottom of these lines in the chunk's new layout, which has `lines`; 0 if any of them has moved. Restores
+        the cached
+        boxes of these lines to the chunk."""
         many = len(self._lines)
         if chunk is not self._chunk or not 0 < many < len(lines) or [_place(line) for line in lines[:many]] != self._lines:
             return 0.0

@@ -1,4 +1,4 @@
-"""Which token of a flow stands where: from a point to a token, and from tokens to the boxes they take."""
+"""Hit testing of tokens in a flow: from a point to a token, and from tokens to their boxes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from app.conversation.text_flow import END, Flow
 from engine.lens.pieces import NOWHERE, Spot
 
 _NEAR = 4.0
-"""Pixels behind the last token of a line that still belong to it: the mark of a newline is narrow."""
+"""Pixels after the last token of a line that still count as its own, because the mark of a newline is narrow."""
 
 
 def spot_at(flow: Flow, point: QPointF) -> Spot | None:
-    """The token whose letters or blanks lie under a point; None beside the text and on text of no round."""
+    """Returns the token whose letters or blanks are at a point; None beside the text and on text of no round."""
     chunk = flow.chunks[flow.chunk_at(point.y())]
     if (window := chunk.window) is not None and not window[0] <= point.x() <= window[1]:
         return None
@@ -38,7 +38,7 @@ def spot_at(flow: Flow, point: QPointF) -> Spot | None:
 
 
 def spot_from(flow: Flow, y: float) -> Spot | None:
-    """The first token that stands at or below a height."""
+    """Returns the first token at or below a height."""
     for chunk in flow.chunks[flow.chunk_at(y) :]:
         for box in flow.whole_boxes(chunk):
             if box.spot != NOWHERE and chunk.top + box.rect.top() >= y:
@@ -47,7 +47,7 @@ def spot_from(flow: Flow, y: float) -> Spot | None:
 
 
 def spot_before(flow: Flow, y: float) -> Spot | None:
-    """The last token that stands at or above a height."""
+    """Returns the last token at or above a height."""
     for chunk in reversed(flow.chunks[: flow.chunk_at(y) + 1]):
         for box in reversed(flow.whole_boxes(chunk)):
             if box.spot != NOWHERE and chunk.top + box.rect.bottom() <= y:
@@ -56,14 +56,14 @@ def spot_before(flow: Flow, y: float) -> Spot | None:
 
 
 def boxes_of(flow: Flow, first: Spot, last: Spot) -> list[QRectF]:
-    """The areas of `fragments_of`."""
+    """Returns the rectangles of `fragments_of`."""
     return [box.rect for box in fragments_of(flow, first, last)]
 
 
 def fragments_of(flow: Flow, first: Spot, last: Spot) -> list[Box]:
-    """Where the tokens from `first` to `last` stand, in sight or not, one box per line and token, relative to the flow.
+    """Returns the boxes of the tokens from `first` to `last`, one per line and token, relative to the flow, in sight or not.
 
-    A blank at the end of a line is left out where the letters of its word stand on the next.
+    A blank at the end of a line is left out if the letters of its word are on the next line.
     """
     found: list[Box] = []
     for chunk in flow.chunks[_chunk_of(flow.chunks, first) :]:
@@ -78,7 +78,7 @@ def fragments_of(flow: Flow, first: Spot, last: Spot) -> list[Box]:
 
 
 def gap_before(flow: Flow, spot: Spot) -> QRectF:
-    """A narrow box where a token without letters stands: behind the last letter before it."""
+    """Returns a narrow box for a token without letters: after the last letter before it."""
     chunk = flow.chunks[_chunk_of(flow.chunks, spot)]
     before = [box for box in flow.whole_boxes(chunk) if box.spot < spot]
     rect = chunk.outside(before[-1].rect if before else QRectF(0, 0, 0, chunk.height))
@@ -86,8 +86,9 @@ def gap_before(flow: Flow, spot: Spot) -> QRectF:
 
 
 def in_window(flow: Flow, box: Box) -> Box:
-    """The part of a box that is in sight in its block of code, open where it is cut off. Where nothing of it is in sight, a box
-    without width at the edge beyond which it stands."""
+    """Clips a box to the visible part of its code block; a clipped end is open. If nothing of it is visible, the box has no width
+    and
+    is at the edge beyond which it lies."""
     window = flow.chunks[flow.chunk_at(box.rect.center().y())].window
     if window is None:
         return box
@@ -101,7 +102,7 @@ def in_window(flow: Flow, box: Box) -> Box:
 
 
 def _chunk_of(chunks: Sequence[Chunk], spot: Spot) -> int:
-    """Index of the first chunk that may hold the token."""
+    """Returns the index of the first chunk that may contain the token."""
     index = max(0, bisect_right(chunks, spot, key=lambda chunk: chunk.first_spot or END) - 1)
     while index and (chunks[index].first_spot or END) >= spot:  # the token may have begun in the chunk before
         index -= 1

@@ -1,4 +1,5 @@
-"""Between the tokens of the conversation and the cursor: mouse and keys point and pin, and what is shown gets an outline."""
+"""Connects the tokens of the conversation with the cursor: mouse and keys point and pin, and the cursor's tokens get an
+outline."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ from engine.lens.pieces import GHOSTS, Kind, Spot, fold_of, kind_of
 
 LAST = 2**31
 LANDMARKS = 40
-"""Tokens among which one is looked for that has letters in both views of an answer: marks and ghosts have none in one of them."""
+"""Number of tokens searched for one with letters in both views of an answer: marks and ghosts have none in one of the views."""
 MARGIN = 60
 """Pixels kept between a token that was walked to and the edge of the view."""
 
 
 class View(Protocol):
-    """What must be known of the transcript."""
+    """The part of the transcript's interface that is needed here."""
 
     session: Session
     theme: Theme
@@ -41,30 +42,30 @@ class View(Protocol):
         """The column of text in the viewport; only its left edge and width matter."""
 
     def answer_block(self, turn: int) -> AnswerBlock | None:
-        """The block of a turn's answer, by the turn's index in the session; None where there is none."""
+        """Returns the block of a turn's answer, by the turn's index in the session; None if there is none."""
 
     def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
         """The answer at a height of the document in pixels, as (index of its turn, its block); None between answers."""
 
     def viewport(self) -> QWidget:
-        """The widget in which the text is painted and whose coordinates the pointer has."""
+        """Returns the widget in which the text is painted; the pointer's coordinates are relative to it."""
 
     def verticalScrollBar(self) -> QScrollBar:
         """Its value is the height of the document that is scrolled out of sight, in pixels."""
 
     def code_moved(self) -> None:
-        """Shows a block of code that was scrolled sideways as it stands now."""
+        """Repaints after a code block was scrolled sideways."""
 
 
 class TokenPointer(QObject):
-    """The transcript's hand on the cursor.
+    """Moves the cursor for the transcript.
 
     Attributes:
-        walking: the place was pointed at by key, so it stays where the pointer is not.
+        walking: the token was pointed at by key, so it stays when the mouse pointer is over no token.
 
     Signals:
-        walked: a key has pointed at a token, or everything was let go.
-        entered: a key asks to go into what is shown of the pinned token.
+        walked: a key has pointed at a token, or pointing and pinning ended.
+        entered: a key asks to move the focus into the card of the pinned token.
     """
 
     walked = Signal()
@@ -85,7 +86,7 @@ class TokenPointer(QObject):
     # Where things are
 
     def place_at(self, point: QPointF) -> Place | None:
-        """The token at a point of the viewport."""
+        """Returns the token at a point of the viewport."""
         below = point.y() + self.view.verticalScrollBar().value()
         if (found := self.view.turn_at(below)) is None:
             return None
@@ -94,8 +95,9 @@ class TokenPointer(QObject):
         return None if spot is None else place_of(turn, spot)
 
     def boxes(self, place: Place | None) -> list[QRectF]:
-        """Where the tokens of a place stand in the viewport, visible or not; one box per line for a whole round. Of one that is
-        scrolled out of sight in its block of code, a box without width at the edge."""
+        """Returns the boxes of a place's tokens in the viewport, visible or not; one box per line for a whole round. A token that
+        is
+        scrolled out of sight in its code block has a box without width at the edge."""
         return [box.rect for box in self._fragments(place)]
 
     def _fragments(self, place: Place | None) -> list[Box]:
@@ -106,7 +108,7 @@ class TokenPointer(QObject):
         return [box._replace(rect=box.rect.translated(shift)) for box in found]
 
     def _in_flow(self, place: Place, block: AnswerBlock) -> list[Box]:
-        """Where the tokens of a place stand relative to the flow, in sight or not."""
+        """Returns the boxes of a place's tokens relative to the flow, in sight or not."""
         if not block.shown:
             return []
         if place.whole_round:
@@ -118,7 +120,7 @@ class TokenPointer(QObject):
         return found
 
     def _without_letters(self, block: AnswerBlock, spot: Spot) -> list[Box]:
-        """Where a token is shown that has no letters of its own in the text, relative to the flow: in a fold or in a gap."""
+        """Returns the box of a token without letters of its own, relative to the flow: that of its fold, or a gap."""
         round_ = block.answer.rounds[spot.round]
         kind = kind_of(round_, spot)
         if kind in self._hidden(block):
@@ -128,12 +130,13 @@ class TokenPointer(QObject):
         return fragments_of(block.flow, fold, fold) or [Box(gap, gap.bottom(), "plain", spot)]
 
     def _hidden(self, block: AnswerBlock | None) -> frozenset[Kind]:
-        """What is left out of an answer's text; of one that is read, everything that is not the answer."""
+        """Returns the kinds that are left out of an answer's text; in the reading view, all ghosts."""
         return GHOSTS if block is not None and block.reads else self.view.hidden
 
     def area(self, place: Place | None) -> QRect:
-        """A rectangle around a place in the viewport; empty where it is not shown. Of a token that is scrolled out of sight in a
-        block of code, the edge beyond which it stands."""
+        """Returns the bounding rectangle of a place in the viewport; empty if it is not shown. For a token that is scrolled out
+        of sight in
+        a code block, it is the edge beyond which the token lies."""
         area = QRectF()
         for box in self.boxes(place):
             area = area.united(box if box.width() else box.adjusted(-0.5, 0, 0.5, 0))
@@ -142,7 +145,7 @@ class TokenPointer(QObject):
     # Mouse
 
     def hover(self, point: QPointF) -> None:
-        """Points the cursor at the token under the pointer; over none, a token that was walked to by key stays."""
+        """Points the cursor at the token under the mouse pointer; if there is none, a token that was pointed at by key stays."""
         place = self.place_at(point)
         if place is None and self.walking:
             return
@@ -151,18 +154,18 @@ class TokenPointer(QObject):
         self.cursor.point(place)
 
     def leave(self) -> None:
-        """The pointer is elsewhere, or the text under it has moved."""
+        """Ends hovering, because the mouse pointer left or the text under it moved."""
         if self._hovering:
             self._hovering = False
             self.cursor.leave()
 
     def click(self, point: QPointF) -> None:
-        """Pins a token; a click on the pinned one, or beside the text, lets go."""
+        """Pins a token; a click on the pinned one, or beside the text, unpins it."""
         place = self.place_at(point)
         self.cursor.pin(None if place == self.cursor.pin_place else place)
 
     def let_go(self) -> None:
-        """Ends pointing and pinning of every kind, and emits `walked`."""
+        """Ends all pointing and pinning, and emits `walked`."""
         self.walking = False
         self.cursor.pin(None)
         self.cursor.leave()
@@ -172,11 +175,11 @@ class TokenPointer(QObject):
 
     @property
     def holds(self) -> bool:
-        """Whether there is something that Escape would let go."""
+        """Whether there is a pinned token, or one pointed at by key, that Escape would release."""
         return self.walking or self.cursor.pin_place is not None
 
     def key(self, event: QKeyEvent) -> bool:
-        """Walks with the arrows, with Ctrl round by round, pins with Enter. False for other keys."""
+        """Moves the cursor with the arrow keys (with Ctrl by round) and pins with Enter. Returns False for other keys."""
         key, modifiers = Qt.Key(event.key()), event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
         by = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(key)
         if by is not None and modifiers in (Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ControlModifier):
@@ -189,7 +192,8 @@ class TokenPointer(QObject):
         return True
 
     def walk(self, by: int, rounds: bool = False) -> None:
-        """To the token (or round) before, -1, or behind, 1. Begins where the cursor is, or else at what is in view."""
+        """Moves the cursor to the previous (-1) or next (1) token or round. Starts at the cursor, or else at the tokens in
+        view."""
         place, turns = self.cursor.place, self.view.session.turns
         hidden = self._hidden(None if place is None else self.view.answer_block(place.turn))
         target = self._in_view(by) if place is None else neighbour(turns, place, by, hidden, rounds)
@@ -197,7 +201,7 @@ class TokenPointer(QObject):
             self.go(target)
 
     def go(self, target: Place) -> None:
-        """To a token, as a key goes there: what was pinned goes along."""
+        """Moves the cursor to a token as a key does: the pin moves along."""
         self.walking, self._walked_to = True, target
         if self.cursor.pin_place is not None:
             self.cursor.pin(target)
@@ -206,12 +210,12 @@ class TokenPointer(QObject):
         self.walked.emit()
 
     def stay(self, place: Place | None) -> None:
-        """As if a key had gone to a place: it is pointed at until a key or the mouse points elsewhere."""
+        """Points at a place as a key does, until a key or the mouse points elsewhere."""
         self.walking, self._walked_to = place is not None, place
         self.cursor.point(place)
 
     def _in_view(self, by: int) -> Place | None:
-        """The first token in view, or going back the last one."""
+        """Returns the first token in view, or when going back the last one."""
         turns, view = self.view.session.turns, self.view
         height = view.viewport().height()
         edge = view.verticalScrollBar().value() + (0 if by > 0 else height)
@@ -231,9 +235,9 @@ class TokenPointer(QObject):
         return neighbour(turns, Place(0, -1), 1, view.hidden) if turns else None
 
     def landmarks(self) -> list[tuple[Place, int]]:
-        """Where the pinned token stands, if it is in view, or else the first tokens in view; with their heights in the viewport.
+        """Returns the pinned token if it is in view, or else the first tokens in view, with their y in the viewport.
 
-        They are the places by which another view of the same text is brought to where this one is.
+        `return_to` restores the scroll position of another view of the same text from them.
         """
         pinned = self.cursor.pin_place
         if pinned is not None and self.view.viewport().rect().intersects(self.area(pinned)):
@@ -245,7 +249,7 @@ class TokenPointer(QObject):
         return found
 
     def return_to(self, landmarks: list[tuple[Place, int]]) -> None:
-        """Scrolls so that the first of them that has letters in this view stands as high as it did."""
+        """Scrolls so that the first landmark with letters in this view is at its former y."""
         lettered = (each for each in landmarks if self._letters(each[0]))
         place, top = next(lettered, landmarks[0] if landmarks else (None, 0))
         if place is not None and not (area := self.area(place)).isEmpty():
@@ -260,7 +264,7 @@ class TokenPointer(QObject):
         return block is not None and spot is not None and bool(fragments_of(block.flow, spot, spot))
 
     def show(self, place: Place) -> None:
-        """Scrolls just as far as is needed to see a place, at once, the block of code in which it stands too."""
+        """Scrolls at once, just far enough to show a place, and its code block too."""
         self._reveal(place)
         area, bar = self.area(place), self.view.verticalScrollBar()
         height = self.view.viewport().height()
@@ -272,7 +276,7 @@ class TokenPointer(QObject):
             bar.setValue(bar.value() + area.bottom() - height + MARGIN)
 
     def _reveal(self, place: Place) -> None:
-        """Scrolls the block of code in which a place stands, so that it is in sight between the edges of that."""
+        """Scrolls the code block of a place sideways until the place is visible."""
         block = self.view.answer_block(place.turn)
         if block is not None and (found := self._in_flow(place, block)) and block.flow.reveal(found[0].rect):
             self.view.code_moved()
@@ -280,7 +284,7 @@ class TokenPointer(QObject):
     # What is shown
 
     def check(self) -> None:
-        """Forgets a place whose answer is no longer there."""
+        """Clears the cursor if the answer of its place no longer exists."""
         turns = self.view.session.turns
         for place in (self.cursor.place, self.cursor.pin_place):
             if place is not None and (place.turn >= len(turns) or place.round >= len(turns[place.turn].answer.rounds)):
@@ -288,8 +292,9 @@ class TokenPointer(QObject):
                 self.walking = False
 
     def paint(self, painter: QPainter) -> None:
-        """Outlines what is pinned and what is pointed at, the latter thinner; widths tell them apart without colour. What is
-        marked has a bracket over it."""
+        """Outlines the pinned token and, thinner, the one pointed at, so that they differ without colour. Marked tokens have a
+        bracket over
+        them."""
         theme = self.view.theme
         for marked in self._marks_in_view():
             for box in self.boxes(marked):
@@ -302,7 +307,7 @@ class TokenPointer(QObject):
             _outline(painter, self._fragments(place), QPen(QColor(theme.text), 2 if place == pinned else 1.4))
 
     def _marks_in_view(self) -> Iterator[Place]:
-        """The marked places of the rounds that are in view, however many there are elsewhere."""
+        """Yields the marked places of the rounds in view; its cost does not depend on the number of other marks."""
         marks = self.cursor.marks
         any_place = next(iter(marks.values()), None)
         if any_place is None or (block := self.view.answer_block(any_place.turn)) is None or not block.shown:
@@ -325,7 +330,7 @@ class TokenPointer(QObject):
 
     @Slot(object)
     def _pinned(self, place: Place | None) -> None:
-        """A place pinned in another view is brought into sight."""
+        """Scrolls to a place that was pinned in another view."""
         self.repaint()
         if place is None or self.walking or self._hovering:
             return
@@ -340,7 +345,7 @@ class TokenPointer(QObject):
         self.view.viewport().update()
 
     def repaint(self) -> None:
-        """Only where an outline was and where one will be."""
+        """Repaints only the areas of the previous and the new outlines."""
         area = self.area(self.cursor.place).united(self.area(self.cursor.pin_place))
         if not area.isEmpty():
             area.adjust(-5, -5, 5, 5)
@@ -349,7 +354,7 @@ class TokenPointer(QObject):
 
 
 def _lines_of(boxes: Iterable[Box]) -> list[Box]:
-    """Boxes side by side become one; a round that goes on in another line is open there, as a token is."""
+    """Joins adjacent boxes; a round that continues on another line is open at that end, as a token is."""
     lines: list[Box] = []
     for box in boxes:
         if lines and abs(lines[-1].rect.center().y() - box.rect.center().y()) < box.rect.height() / 2:

@@ -49,7 +49,7 @@ from engine.lens.pieces import Ghosts, Kind, Spot
 from engine.lens.shared_wording import left_out
 
 MEASURE = 74
-"""Letters of English text that a line of the column holds: between 65 and 75 are read most easily."""
+"""Width of the column in characters of English text: lines of 65 to 75 are easiest to read."""
 SAMPLE = "It was a bright cold day in April, and the clocks were striking thirteen; the keeper looked up. "
 TOP = 26.0
 DRAG = 40
@@ -57,7 +57,7 @@ DRAG = 40
 LEGEND_GAP = 8
 """Pixels between the legend and the answer below it."""
 LEGEND_INDENT = 7
-"""How far its buttons stand out to the left, so that their words are in line with the text."""
+"""Pixels by which the legend extends to the left of the column, so that its words align with the text."""
 SUMMARY_EXPLAINED = f"<p>Tokens and time since the prompt was read. Click for all figures.</p><p>{DEFINITIONS['invariant']}</p>"
 
 
@@ -66,11 +66,11 @@ class Transcript(AnswerView):
 
     Signals:
         regenerate: the user asked for another answer to the last prompt.
-        wanted: (wish, turn, whether its prompt) something of `message_tools.TITLES` is to be done with a message.
-        scrolled: other messages are in view.
-        code_scrolled: a block of code was scrolled sideways.
-        reading_wanted: the user asked for the other view of answers.
-        link_wanted: (address) a link was clicked or chosen in a menu; whether to open it is to be asked.
+        wanted: (action, turn, whether its prompt) the user asked for one of `message_tools.TITLES`.
+        scrolled: the view was scrolled.
+        code_scrolled: a code block was scrolled sideways.
+        reading_wanted: the user asked to switch between token view and reading view.
+        link_wanted: (address) a link was clicked or chosen in a menu; the receiver asks whether to open it.
         figure_wanted: (turn, definition, global position) a figure below an answer was clicked.
     """
 
@@ -151,21 +151,22 @@ class Transcript(AnswerView):
         self.rebuild()
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
-        """Shows more or less of what was proposed and not accepted."""
+        """Sets which proposed but not accepted tokens are shown."""
         self.ghosts = ghosts
         self.legend.show_ghosts(ghosts)
         self.rebuild()
 
     @Slot(object)
     def light(self, kind: Kind | None) -> None:
-        """Lights up the tokens of one kind, shown then in any case, and dims the rest; None ends that."""
+        """Highlights the tokens of one kind, even if they are hidden otherwise, and dims the rest; None ends that."""
         self.lit = kind
         self._style = replace(self._style, lit=kind)
         self.legend.show_chosen(kind)
         self.rebuild()
 
     def set_reading(self, reading: bool) -> None:
-        """Shows answers that are done in the reading view, or their tokens; what was first in view, or pinned, stays there."""
+        """Switches finished answers to the reading view or the token view; the pinned or first visible token keeps its
+        position."""
         if reading == self.reading:
             return
         self.reading = reading
@@ -179,7 +180,7 @@ class Transcript(AnswerView):
         self._turned = (kept, self.verticalScrollBar().value())  # back again, it is the same place
 
     def rebuild(self, landmarks: list[tuple[Place, int]] | None = None) -> None:
-        """Lays out everything anew, for another width, look or conversation; keeps the place in the text."""
+        """Lays out everything anew, for another width, look or conversation; keeps the scroll position."""
         self._settle.stop()
         bar = self.verticalScrollBar()
         share = bar.value() / max(1, bar.maximum())
@@ -198,15 +199,15 @@ class Transcript(AnswerView):
 
     @Slot()
     def _settled(self) -> None:
-        """The width is what it will be; often the column in it is as wide as before."""
+        """Lays out everything anew once resizing has ended, if the width of the column changed."""
         if self._blocks and self._blocks[-1].width != self.column.width():
             self.rebuild()
 
     def sync(self, only_rounds: bool = False) -> None:
-        """Takes in what the session has gained: new turns, new rounds, another state of the newest answer.
+        """Updates the view from the session: new turns, new rounds, another state of the newest answer.
 
         Args:
-            only_rounds: nothing else is new, so that what stands in the conversation stays where it is until a line is added.
+            only_rounds: nothing but rounds is new, so that everything keeps its position until a line is added.
         """
         answers = [turn.answer for turn in self.session.turns]
         if self._answers != answers[: len(self._answers)]:
@@ -269,17 +270,18 @@ class Transcript(AnswerView):
 
     @property
     def unseen_words(self) -> str:
-        """That the model did not see the oldest turns for the newest answer; empty where it saw all."""
+        """A note that the oldest turns did not fit into the context of the newest answer; empty if all did."""
         unseen = self.session.unseen
         return f"{left_out(unseen)}: the context is too small for all" if unseen else ""
 
     @property
     def _shows_tokens(self) -> bool:
-        """Whether any answer is shown token by token, with marks that the legend explains."""
+        """Whether any answer is in the token view, whose marks the legend explains."""
         return any(isinstance(block, AnswerBlock) and not block.reads for block in self._blocks)
 
     def _place_legend(self) -> None:
-        """The legend stands above the first answer; while it lights tokens up, it stays in view, so that this can be ended."""
+        """Places the legend above the first answer. While a kind is highlighted, the legend stays in view so that this can be
+        ended."""
         if not self._shows_tokens:
             self.legend.hide()
             return
@@ -305,7 +307,7 @@ class Transcript(AnswerView):
         self.buttons.latest.setVisible(not self.at_end)
 
     def _may_go_on(self, at: int, answer: Answer) -> bool:
-        """Whether the answer of a turn ended early and can go on now."""
+        """Returns whether the answer of a turn ended early and can be continued now."""
         session = self.session
         here = at < len(session.turns) and session.turns[at].answer is answer
         return answer.ended_early and here and session.idle and not session.why_not_continue(at)
@@ -316,7 +318,7 @@ class Transcript(AnswerView):
             self.wanted.emit("continue", at, False)
 
     def _in_view(self) -> Iterator[tuple[int, Block, float]]:
-        """Every message of which something is in view, its index, and where its top stands there, in pixels."""
+        """Yields the messages that are at least partly in view, as (index, block, y of its top in the viewport)."""
         scrolled, height = self.verticalScrollBar().value(), self.viewport().height()
         first = self._block_at(scrolled) if self._blocks else 0
         for index, block in enumerate(self._blocks[first:], first):
@@ -325,14 +327,14 @@ class Transcript(AnswerView):
             yield index, block, block.top - scrolled
 
     def _answers_in_view(self) -> Iterator[tuple[AnswerBlock, float]]:
-        """The same of answers alone."""
+        """Yields the answers that are at least partly in view, as (block, y of its top in the viewport)."""
         return ((block, top) for _, block, top in self._in_view() if isinstance(block, AnswerBlock))
 
     def _turn_thought(self, block: AnswerBlock) -> None:
         self.show_thought(block.answer, not block.answer.shows_thought)
 
     def show_thought(self, answer: Answer, shown: bool) -> None:
-        """Shows what the model thought before an answer, or folds it away; the line that says so stays where it is."""
+        """Shows or folds the thoughts of an answer without moving their line."""
         bar, answer.shows_thought = self.verticalScrollBar(), shown
         value, self.following = bar.value(), False
         self.rebuild()
@@ -341,7 +343,7 @@ class Transcript(AnswerView):
 
     @Slot(object)
     def _unfold(self, place: Place | None) -> None:
-        """A token that was pinned elsewhere is to be seen."""
+        """Unfolds the thoughts if a token in them was pinned in another view."""
         if place is None or (block := self.answer_block(place.turn)) is None or not block.answer.folded:
             return
         spot = spot_of(place, block.answer)
@@ -351,7 +353,7 @@ class Transcript(AnswerView):
             self.pointing.show(place)
 
     def _show_tools(self, size: int) -> None:
-        """Arrows between siblings and the buttons of all messages in view."""
+        """Places the sibling arrows and the menu buttons of all messages in view."""
         answers: list[tuple[int, AnswerBlock, float]] = []
         prompts: list[tuple[int, UserBlock, float]] = []
         for index, block, top in self._in_view():
@@ -362,11 +364,11 @@ class Transcript(AnswerView):
         self.tools.place(answers, prompts, size)
 
     def unread_in_view(self) -> list[Answer]:
-        """The answers in view of which only the text is known yet, the newest first."""
+        """Returns the answers in view whose trace has not been loaded yet, the newest first."""
         return [block.answer for block, _ in self._answers_in_view() if block.answer.unread][::-1]
 
     def read_again(self, answer: Answer) -> None:
-        """Another text, or other tokens, of an answer that was there; what is in view stays where it is."""
+        """Rebuilds the block of an answer whose text or tokens were replaced; the view does not move."""
         turn = next((turn for turn, other in enumerate(self._answers) if other is answer), None)
         if turn is None or (before := self.answer_block(turn)) is None:
             return
@@ -383,26 +385,26 @@ class Transcript(AnswerView):
 
     @property
     def column(self) -> QRect:
-        """Where the text stands in the viewport."""
+        """The column of text in viewport coordinates."""
         return self.column_in(self.viewport().width())
 
     def column_in(self, whole: int, least: float = 0.0) -> QRect:
-        """The column in a view of this width; the message field is aligned with it.
+        """Returns the column in a view of this width; the message field is aligned with it.
 
         Args:
-            least: pixels at text scale 1 that it takes where there is room, for what needs more than lines of text.
+            least: minimum width in pixels at text scale 1, as far as the view has room, for contents wider than lines of text.
         """
         margin = 44 if whole > 620 else 18
         width = max(120, min(whole - 2 * margin, max(self._measure, round(least * self.scale))))
         return QRect((whole - width) // 2, 0, width, self.viewport().height())
 
     def answer_block(self, turn: int) -> AnswerBlock | None:
-        """The block of a turn's answer."""
+        """Returns the block of a turn's answer."""
         block = self._blocks[2 * turn + 1] if 0 <= 2 * turn + 1 < len(self._blocks) else None
         return block if isinstance(block, AnswerBlock) else None
 
     def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
-        """The answer at a height of the document, with the index of its turn."""
+        """Returns the answer at a height of the document, with the index of its turn."""
         index = self._block_at(y) if self._blocks else 0
         block = self.answer_block(index // 2) if index % 2 else None
         return None if block is None else (index // 2, block)
@@ -410,24 +412,24 @@ class Transcript(AnswerView):
     # Scrolling
 
     def follow(self) -> None:
-        """Back to the end, and stay there."""
+        """Scrolls to the end and follows new text."""
         self.following = True
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
         self.buttons.latest.hide()
 
     def mark_words(self, words: str) -> int:
-        """Marks words wherever they stand, and returns how often they do."""
+        """Highlights all hits and returns their number."""
         self._found = find(self._blocks, words)
         self.viewport().update()
         return len(self._found)
 
     def first_found(self) -> int:
-        """Index of the first occurrence that is in view or below it; 0 without one."""
+        """Returns the index of the first hit in view or below it; 0 if there is none."""
         top = self.verticalScrollBar().value()
         return next((at for at, found in enumerate(self._found) if self._top_of(found) >= top), 0)
 
     def go_to_found(self, at: int) -> None:
-        """Selects an occurrence and brings it into view."""
+        """Selects a hit and scrolls to it."""
         if not 0 <= at < len(self._found):
             return
         index, start, end = self._found[at]
@@ -442,7 +444,7 @@ class Transcript(AnswerView):
         self.viewport().update()
 
     def _top_of(self, found: Found) -> float:
-        """Where an occurrence stands in the document, in pixels from its top."""
+        """Returns the y of a hit in the document, in pixels."""
         block = self._blocks[found[0]]
         chunk = next((chunk for chunk in block.flow.chunks if found[1] < chunk.start + chunk.length), block.flow.chunks[-1])
         return block.top + block.origin.y() + chunk.top
@@ -468,14 +470,14 @@ class Transcript(AnswerView):
     # Scrolling code sideways
 
     def code_moved(self) -> None:
-        """Shows a block of code that was scrolled sideways as it stands now."""
+        """Repaints after a code block was scrolled sideways."""
         self.pointing.leave()
         self._place_buttons()
         self.viewport().update()
         self.code_scrolled.emit()
 
     def _code_scroll_at(self, y: float) -> CodeScroll | None:
-        """The wide block of code at a height of the viewport."""
+        """Returns the scrollable code block at a height of the viewport."""
         below = y + self.verticalScrollBar().value()
         if (found := self.turn_at(below)) is None or not found[1].shown:
             return None
@@ -483,7 +485,7 @@ class Transcript(AnswerView):
         return next((scroll for scroll in found[1].flow.code_scrolls if scroll.top <= inside < scroll.bottom), None)
 
     def _code_scroll_for_keys(self) -> CodeScroll | None:
-        """The wide block of code in which the cursor is, or else the first one in view."""
+        """Returns the scrollable code block that contains the cursor, or else the first one in view."""
         area, height = self.pointing.area(self.pointing.cursor.place), self.viewport().height()
         if not area.isEmpty() and 0 <= area.center().y() < height and (scroll := self._code_scroll_at(area.center().y())):
             return scroll
@@ -494,7 +496,7 @@ class Transcript(AnswerView):
         return None
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Scrolls the block of code under the pointer sideways with Shift, or where a touchpad or a wheel goes that way; else the
+        """Scrolls the code block under the pointer sideways, with Shift or by a horizontal wheel or touchpad; otherwise the
         conversation."""
         delta, point = event.angleDelta(), event.position()
         shifted = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
@@ -521,23 +523,23 @@ class Transcript(AnswerView):
             self.viewport().update()
 
     def copy(self) -> None:
-        """Puts the selected text on the clipboard, which is left alone if nothing is selected."""
+        """Copies the selected text; leaves the clipboard alone if nothing is selected."""
         if text := self.selected_text():
             QGuiApplication.clipboard().setText(text)
 
     def copy_answer(self) -> None:
-        """The newest answer, without ghosts, to the clipboard; also without the thoughts before it, unless it is nothing else."""
+        """Copies the newest answer without ghosts and thoughts; if it has only thoughts, copies these."""
         if self._answers:
             text = self._answers[-1].text
             QGuiApplication.clipboard().setText(text.answer or text.text)
 
     def plain_text(self) -> str:
-        """The conversation in words, as a screen reader gets it."""
+        """Returns the conversation in words, for screen readers."""
         last = len(self.session.turns) - 1
         return self.text_before_answers()[-1] + self._words_of(last) if last >= 0 else ""
 
     def spoken(self, turn: int) -> list[tuple[str, Spot]]:
-        """An answer as it is read in the view that shows, in parts of one token each, without ghosts."""
+        """Returns the text of an answer in the current view, in parts of one token each, without ghosts."""
         block = self.answer_block(turn)
         if block is not None and isinstance(block.flow, ReadingFlow):
             return block.flow.spoken
@@ -547,7 +549,7 @@ class Transcript(AnswerView):
         return "".join(text for text, _ in self.spoken(turn))
 
     def text_before_answers(self) -> list[str]:
-        """For every turn, how the conversation in words begins up to its answer's first letter."""
+        """Returns for every turn the conversation in words up to its answer's first letter."""
         found: list[str] = []
         text = ""
         for index, turn in enumerate(self.session.turns):
@@ -602,25 +604,25 @@ class Transcript(AnswerView):
         return super().viewportEvent(event)
 
     def _link_at(self, point: QPointF) -> str:
-        """Where the link under a point leads; empty beside links."""
+        """Returns the address of the link under a point; empty if there is none."""
         place = self.pointing.place_at(point)
         at = self._place_at(point) if place is not None else None
         return "" if at is None or at[0] % 2 == 0 else self._blocks[at[0]].flow.link_at(self._letter_at(point))
 
     def _letter_at(self, point: QPointF) -> int:
-        """The offset of the letter whose left half or right half is under a point."""
+        """Returns the offset of the letter under a point."""
         index = self._block_at(point.y() + self.verticalScrollBar().value())
         block = self._blocks[index]
         inside = QPointF(point.x() - self.column.left(), point.y() + self.verticalScrollBar().value() - block.top) - block.origin
         return block.flow.offset_at(inside, on_letter=True)
 
     def _link_to_open(self, point: QPointF) -> str:
-        """The link that a click at a point opens: in the reading view, where nothing else is to be clicked."""
+        """Returns the link that a click at a point opens; only in the reading view, because in the token view a click pins."""
         found = self.turn_at(point.y() + self.verticalScrollBar().value())
         return self._link_at(point) if found is not None and found[1].reads else ""
 
     def _figure_at(self, point: QPointF) -> tuple[int, str] | None:
-        """Turn and definition of the figure below an answer that is at a point of the viewport."""
+        """Returns turn and definition of the figure at a point of the viewport."""
         below = point.y() + self.verticalScrollBar().value()
         found = self.turn_at(below)
         if found is None or not 0 <= (inside := below - found[1].top - found[1].footer_top) <= found[1].foot:
@@ -629,7 +631,7 @@ class Transcript(AnswerView):
         return (found[0], key) if key else None
 
     def _explanation_at(self, y: int) -> str:
-        """All settings, where the pointer rests on an answer's first line; what the summary is, on its last."""
+        """Returns the tooltip: all settings over an answer's header, an explanation of the summary over its footer."""
         if not self._blocks:
             return ""
         below = y + self.verticalScrollBar().value()
@@ -671,7 +673,8 @@ class Transcript(AnswerView):
             self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if over else Qt.CursorShape.IBeamCursor)
 
     def _drag_on(self) -> None:
-        """Selects up to the pointer. Held beyond an edge of the view or of a wide block of code, it scrolls there in steps."""
+        """Extends the selection to the pointer. Beyond an edge of the view or of a scrollable code block, it also scrolls in
+        steps."""
         bar, point, height = self.verticalScrollBar(), self._dragged, self.viewport().height()
         down = -1 if point.y() < 0 else 1 if point.y() > height else 0
         bar.setValue(bar.value() + down * bar.singleStep())
@@ -736,7 +739,7 @@ class Transcript(AnswerView):
             super().keyPressEvent(event)
 
     def _code_at(self, point: QPointF) -> str:
-        """The code under a point; empty beside code that is closed."""
+        """Returns the code under a point; empty outside closed code blocks."""
         below = point.y() + self.verticalScrollBar().value()
         found = self.turn_at(below)
         if found is None or not found[1].shown:

@@ -1,4 +1,4 @@
-"""The verdict card: everything that is recorded of one token. It shows; where it stands and when is its host's business."""
+"""The verdict card: everything that is recorded of one token. Its host decides when and where it is shown."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class CardLook:
     scale: float
 
     def px(self, size: float) -> int:
-        """A size in pixels at normal text scale, as whole pixels at this one."""
+        """Converts pixels at text scale 1 to whole pixels at this scale."""
         return round(size * self.scale)
 
     def colour_of(self, side: Side) -> QColor:
-        """The colour that stands for the draft, the target, or (side "") neither of them."""
+        """Returns the colour of the draft, the target, or (side "") neither of them."""
         colours = {"draft": self.theme.time_draft, "target": self.theme.time_verify, "": self.theme.dim}
         return QColor(colours[side])
 
 
 class FigureRows(QWidget):
-    """Figures in three columns: name, value, and a bar or what the value means."""
+    """Figures in three columns: name, value, and a bar or an explanation of the value."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class FigureRows(QWidget):
         self._look = CardLook(DARK, 1.0)
 
     def show_figures(self, figures: tuple[Figure, ...], look: CardLook) -> None:
-        """Shows one line for each figure, and takes no room where there are none."""
+        """Shows one line for each figure; hides itself if there are none."""
         self._figures, self._look = figures, look
         self.setVisible(bool(figures))
         self.setFixedHeight(len(figures) * look.px(20))
@@ -77,7 +77,7 @@ class FigureRows(QWidget):
         painter.end()
 
     def _bar(self, painter: QPainter, figure: Figure, row: QRectF, left: float) -> float:
-        """Draws a bar and returns where the note may begin."""
+        """Draws a bar and returns the left edge of the note."""
         look = self._look
         noted = any(row.note and row.share is not None for row in self._figures)
         length = look.px(72) if noted else self.width() - left  # one length, so that bars can be compared
@@ -109,7 +109,7 @@ class AlternativeButton(QPushButton):
         self.update()
 
     def allow(self, allowed: bool) -> None:
-        """Whether a click branches; what stands in the text already cannot be chosen."""
+        """Sets whether a click branches. A token that is in the text already cannot be chosen."""
         assert self.alternative is not None
         self.setEnabled(allowed and "in the text" not in self.alternative.marks)
         words = f"{self.alternative.token}, {probability(self.alternative.probability)}"
@@ -118,7 +118,7 @@ class AlternativeButton(QPushButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor if self.isEnabled() else Qt.CursorShape.ArrowCursor)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """A key that is held, perhaps the Enter that led here, chooses nothing."""
+        """Ignores auto-repeated keys, such as the held Enter that moved the focus here."""
         if not event.isAutoRepeat():
             super().keyPressEvent(event)
 
@@ -161,7 +161,7 @@ class AlternativeButton(QPushButton):
 
 
 class CardBody(QWidget):
-    """What the parts of a card stand on. Opaque, so that text which grows below does not have them painted again."""
+    """The background of a card's parts. It is opaque, so that text growing below it does not repaint them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class CardBody(QWidget):
         self._colour = QColor(DARK.panel)
 
     def set_colour(self, colour: QColor) -> None:
-        """The card's own."""
+        """Sets the colour of the card."""
         self._colour = colour
         self.update()
 
@@ -182,17 +182,17 @@ class CardBody(QWidget):
 WIDTH = 400
 GAP = 14
 BEYOND_CORNERS = 4
-"""A rectangle that far inside the card's border does not reach its round corners."""
+"""Inset in pixels of a rectangle that does not reach the round corners of the card's border."""
 
 
 class VerdictCard(QFrame):
     """A card that floats inside its parent.
 
     Attributes:
-        verdict: what it shows, None before the first.
+        verdict: the verdict shown; None before the first.
 
     Signals:
-        chosen: (id) an alternative to branch with. closed: the user is done with it.
+        chosen: (id) an alternative to branch with. closed: the user closed the card.
     """
 
     chosen = Signal(int)
@@ -269,8 +269,8 @@ class VerdictCard(QFrame):
         """Fills the card.
 
         Args:
-            pinned: it can be clicked; otherwise the mouse goes through it to the text.
-            hint: a last line on what can be done.
+            pinned: it can be clicked; otherwise it is transparent for the mouse.
+            hint: a last line on the possible actions.
             can_branch: whether alternatives can be chosen.
         """
         look = self._look
@@ -342,7 +342,7 @@ class VerdictCard(QFrame):
             self.chosen.emit(button.alternative.id)
 
     def _fit(self) -> None:
-        """As wide as it always is, and as tall as its words, unless the window, or what of it is on the screen, is lower."""
+        """Resizes the card to its fixed width and the height of its words, at most that of the window's visible part."""
         room = self._room
         width = min(self._look.px(WIDTH), room.width())
         height = self._height_for(width)
@@ -356,7 +356,7 @@ class VerdictCard(QFrame):
         return QSize(10**6, 10**6) if parent is None else part_on_screen(parent).size() - QSize(16, 16)
 
     def _height_for(self, width: int) -> int:
-        """Pixels that its words take at this width, frame included."""
+        """Returns the height of its contents at this width, in pixels, frame included."""
         layout, whole = self._body.layout(), self.layout()
         assert layout is not None and whole is not None
         self.ensurePolished()
@@ -368,7 +368,7 @@ class VerdictCard(QFrame):
         return layout.totalHeightForWidth(width - across) + down
 
     def _shorten(self) -> None:
-        """Nobody can scroll a card that only hovers: what is least needed gives way until the rest is whole."""
+        """Hides the least important parts until the rest fits, because a card that is not pinned cannot be scrolled."""
         least_needed: tuple[tuple[QWidget, ...], ...] = (
             (self.expected_title, self.expected_rows),
             (self.residual_title, self.residual),
@@ -383,12 +383,12 @@ class VerdictCard(QFrame):
         self._fit()
 
     def focus_first(self) -> None:
-        """Puts the keyboard on the first alternative that can be chosen, or on the card itself."""
+        """Focuses the first alternative that can be chosen, or the card itself."""
         first = next((button for button in self.alternatives if button.isEnabled()), None)
         (first or self).setFocus(Qt.FocusReason.OtherFocusReason)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Arrows and Page keys scroll a card that is taller than its window, also where it has no alternatives."""
+        """Scrolls a card taller than its window with the arrow and page keys, also if it has no alternatives."""
         bar, key = self._scroll.verticalScrollBar(), Qt.Key(event.key())
         by = {Qt.Key.Key_Up: -bar.singleStep(), Qt.Key.Key_Down: bar.singleStep()}
         by |= {Qt.Key.Key_PageUp: -bar.pageStep(), Qt.Key.Key_PageDown: bar.pageStep()}

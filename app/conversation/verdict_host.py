@@ -1,4 +1,4 @@
-"""When the verdict card shows and where it stands: near the token, inside window and screen, never under the pointer."""
+"""Shows, hides and places the verdict card: near the token, inside window and screen, never under the pointer."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from app.verdict.verdict import judge, kept_before
 from engine.lens.pieces import Spot
 
 DELAY = 350
-"""Milliseconds the pointer rests on a first token; beside a card that shows already, the next one comes sooner."""
+"""Milliseconds of hovering before the card shows. If it shows already, the next token takes `NEXT`."""
 NEXT = 60
 LINGER = 160
-"""Milliseconds without a token before the card goes, so that it does not flicker between words."""
+"""Milliseconds over no token before the card hides, so that it does not flicker between words."""
 SETTLE = 80
-"""Milliseconds after a change of the window's size, when the text is laid out anew."""
+"""Milliseconds after a resize of the window until the card is placed again, when the text has been laid out anew."""
 EDGE = 8
 GAP = 12
 
 
 class VerdictHost(QObject):
-    """Shows the card for what the cursor points at, and keeps it for what is pinned.
+    """Shows the card of the token pointed at, and keeps the card of a pinned token open.
 
     Signals:
-        branch_wanted: (turn, token ids to keep, id of the token to go on with, its text).
+        branch_wanted: (turn, token ids to keep, id of the chosen token, its text).
     """
 
     branch_wanted = Signal(int, tuple, int, str)
@@ -43,8 +43,8 @@ class VerdictHost(QObject):
         self, window: QWidget, transcript: Transcript, cursor: Cursor, panel: QWidget, target: Callable[[], str]
     ) -> None:
         """Args:
-        panel: has the other views of the rounds, whose keys and mouse go to tokens, too.
-        target: the target that answers next.
+        panel: contains the other views of the rounds, from which keys and mouse can point at tokens too.
+        target: returns the target that will answer next.
         """
         super().__init__(window)
         self._target, self._panel = target, panel
@@ -70,7 +70,7 @@ class VerdictHost(QObject):
         transcript.code_scrolled.connect(self._scrolled)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles the card and, if it shows, places it anew, because its size may have changed."""
+        """Restyles the card and, if it is shown, places it anew, because its size may have changed."""
         self.card.set_look(theme, scale)
         if not self.card.isHidden():
             self._show_again()
@@ -86,25 +86,25 @@ class VerdictHost(QObject):
         return False
 
     def touch(self) -> None:
-        """The session has changed: an answer that ended can be branched, one under way cannot."""
+        """Updates the card after a change of the session: finished answers can be branched, running ones cannot."""
         if self._shown is not None and self.card.isVisible() and self._can_branch(self._shown) != self._branchable:
             self._show(self._shown)
 
     def stop(self) -> None:
-        """Nothing more is shown."""
+        """Hides the card and cancels pending ones."""
         self._wait.stop()
         self._settle.stop()
         self.hide()
 
     @property
     def has_focus(self) -> bool:
-        """Whether the keyboard is on the card or in it."""
+        """Whether the card or a part of it has the keyboard focus."""
         focused = QApplication.focusWidget()
         return focused is not None and (focused is self.card or self.card.isAncestorOf(focused))
 
     @Slot()
     def hide(self) -> None:
-        """Hides the card and leaves any pin alone; if the card had the keyboard, the text gets it."""
+        """Hides the card but keeps the pin; if the card had the focus, the text gets it."""
         self._linger.stop()
         self._shown = None
         if self.has_focus:
@@ -113,7 +113,7 @@ class VerdictHost(QObject):
 
     @Slot()
     def close(self) -> None:
-        """Lets go of the pinned token; the keyboard goes back to the text, on that token."""
+        """Unpins the token; the focus returns to the text, on that token."""
         place, had_focus = self.cursor.pin_place, self.has_focus
         self.hide()
         self.cursor.pin(None)
@@ -170,13 +170,13 @@ class VerdictHost(QObject):
 
     @Slot()
     def _scrolled(self) -> None:
-        """A card that was not pinned would stand beside another token now."""
+        """Hides a card that is not pinned, because its token has moved."""
         if self.cursor.pin_place is None and not self.transcript.pointing.walking:
             self._wait.stop()
             self.hide()
 
     def announce(self, place: Place) -> None:
-        """Says a token and its state to a screen reader, and where it stands in the text."""
+        """Announces a token, its state and its position in the text to a screen reader."""
         if not QAccessible.isActive() or (found := self._token(place)) is None:
             return
         verdict = judge(*found)
@@ -209,7 +209,7 @@ class VerdictHost(QObject):
         self.card.raise_()
 
     def _can_branch(self, place: Place) -> bool:
-        """Whether the answer can go on from here otherwise: nothing is under way, and its target answers next."""
+        """Returns whether the answer can be branched here: nothing is running, and its target answers next."""
         found, session = self._token(place), self.transcript.session
         if found is None or not session.idle:
             return False
@@ -250,8 +250,9 @@ class VerdictHost(QObject):
     # Where it stands
 
     def _corner(self, place: Place, size: QSize) -> QPoint:
-        """Beside the token where it is in view, else beside the pointer that is on it in another view, or beside the view whose
-        keys went to it."""
+        """Returns the card's position: beside the token if it is in view, else beside the pointer, or beside the focused widget
+        of the
+        panel whose keys moved the cursor."""
         pointer = self.window.mapFromGlobal(QCursor.pos())
         viewport = self.transcript.viewport()
         area = self.transcript.pointing.area(place).intersected(viewport.rect())
@@ -278,8 +279,9 @@ class VerdictHost(QObject):
 
 
 def corner(room: QRect, anchor: QRect, size: QSize, avoid: list[QRect]) -> QPoint:
-    """Where a card of this size goes: below what it belongs to, else above, to the right or to the left of it, inside `room`;
-    the first of these that covers nothing of `avoid`, or the one that covers least."""
+    """Returns the top left corner for a card: below `anchor`, else above, to the right or to the left of it, inside `room`; the
+    first of
+    these that covers nothing of `avoid`, or the one that covers least."""
     left = max(room.left(), min(anchor.left() - 20, room.right() + 1 - size.width()))
     top = max(room.top(), min(anchor.top() - 20, room.bottom() + 1 - size.height()))
     tries = (
@@ -306,7 +308,7 @@ def _inside(room: QRect, at: QPoint, size: QSize) -> QPoint:
 
 
 def _text_of(answer: Answer, spot: Spot, token: int) -> str:
-    """The text of an alternative, which the round records beside its id."""
+    """Returns the text of an alternative, which the round records beside its id."""
     round_ = answer.rounds[spot.round]
     tops = [*round_.emitted[spot.at].target_top] if spot.at < len(round_.emitted) else []
     if spot.at < len(round_.proposals):

@@ -1,4 +1,4 @@
-"""What stands in an empty conversation: a line of words, the demonstration to start with and a few prompts worth trying."""
+"""The page of an empty conversation: a title, the demonstration to start with and a few example prompts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ EXAMPLES = (
 
 
 class Welcome(QScrollArea):
-    """The empty state.
+    """The page of an empty conversation.
 
     Signals:
         chosen: (prompt) an example was clicked.
-        demonstration: the card that shows the rules side by side was clicked.
+        demonstration: the card that compares the rules was clicked.
     """
 
     chosen = Signal(str)
@@ -76,7 +76,7 @@ class Welcome(QScrollArea):
         self._arrange(2)
 
     def set_raw(self, raw: bool) -> None:
-        """Whether the model goes on with texts, or answers messages."""
+        """Sets whether the model continues texts instead of answering messages."""
         self.title.setText("Which text should the model continue?" if raw else "What would you like to ask?")
 
     def _arrange(self, columns: int) -> None:
