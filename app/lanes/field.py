@@ -1,4 +1,4 @@
-"""The field of lanes as one surface: which rounds it has, how large it is, and what stands where in view. Without Qt."""
+"""The layout of all lanes on one surface: its rounds, its size, and the positions of what is in view. Without Qt."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from app.lanes.geometry import FIGURES, Chip, Clock, Extent, LaneScale, chips_of
 from engine.types import Round
 
 WHOLE = -1
-"""The slot that means a lane as a whole."""
+"""The slot number that means the whole lane."""
 
 
 class LaneField:
-    """Lanes one below the other, seen through a view. Every question costs the same, however many lanes there are.
+    """Lanes one below the other, seen through a viewport. The cost of a query does not depend on the number of lanes.
 
     Attributes:
-        rounds: what the lanes show; it may grow, and is counted in `grow`.
-        count: lanes that are laid out.
-        zoom: 1 shows a typical round (on the answer's clock a screenful of rounds) whole.
-        clock: where the time of a lane begins.
-        x, y: what is scrolled past, in pixels.
-        width, height: of the part of the view that shows lanes; `gutter`: of the column of numbers in it.
+        rounds: the rounds shown; the sequence may grow, and `grow` lays out the new ones.
+        count: number of lanes that are laid out.
+        zoom: 1 fits a typical round (on the answer's clock a screenful of rounds) into the width.
+        clock: the origin of a lane's time.
+        x, y: scroll offsets in pixels.
+        width, height: size of the part of the view with lanes; `gutter`: width of the column of round numbers in it.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class LaneField:
         self.scale: LaneScale = scale_for(self.extent, self.width, self.height, 1.0, self.clock, 1.0)
 
     def grow(self, rounds: Sequence[Round], anew: bool = False) -> None:
-        """Takes in rounds; `anew` where they are not those of before and more."""
+        """Lays out new rounds; `anew` discards the previous ones first."""
         if anew or len(rounds) < self.count:
             self.extent, self.count = Extent(), 0
         self.rounds = rounds
@@ -44,13 +44,13 @@ class LaneField:
             self.count = len(rounds)
 
     def fit(self, width: float, height: float, gutter: float, text_scale: float) -> None:
-        """The view has this size."""
+        """Sets the size of the view."""
         self.width, self.height, self.gutter, self.text_scale = width, max(1.0, height), gutter, text_scale
         self.scale = scale_for(self.extent, self.room, self.height, self.zoom, self.clock, text_scale)
 
     @property
     def room(self) -> float:
-        """Width of what is beside the numbers."""
+        """Width beside the column of round numbers."""
         return max(1.0, self.width - self.gutter - 6)
 
     @property
@@ -60,7 +60,7 @@ class LaneField:
 
     @property
     def wide(self) -> float:
-        """Width of the lanes in view, as far as a typical round reaches."""
+        """Width of the lanes in view, as far as a typical round extends."""
         chips = min(self.scale.reach, self.extent.usual * self.scale.slot) + FIGURES * self.text_scale
         bars = self.extent.span * self.scale.per_ms
         return max(bars, chips) if self.clock == "round" else bars * self.height / self.scale.row + chips
@@ -68,11 +68,12 @@ class LaneField:
     # Where things stand, in pixels of the view
 
     def top_of(self, index: int) -> int:
-        """Where a lane begins, in pixels below the top of the view; negative if it is scrolled out above."""
+        """Returns the top of a lane in pixels below the top of the view; negative if it is scrolled out above."""
         return index * self.scale.row - self.y
 
     def origin(self) -> float:
-        """The time in ms at the left end: on the answer's clock that of the topmost lane, moving evenly as lanes scroll by."""
+        """Returns the time in ms at the left end: on the answer's clock that of the topmost lane, interpolated while lanes scroll
+        by."""
         if self.clock == "round" or not self.count:
             return 0.0
         index, inside = divmod(self.y, self.scale.row)
@@ -81,12 +82,12 @@ class LaneField:
         return here + (below - here) * inside / self.scale.row
 
     def start_of(self, index: int) -> float:
-        """Where a round's first millisecond is."""
+        """Returns the x of the start of a round."""
         elapsed = 0.0 if self.clock == "round" else self.rounds[index].started - self.origin()
         return self.gutter + elapsed * self.scale.per_ms - self.x
 
     def marks(self) -> list[tuple[float, str]]:
-        """The ticks of the axis, as (x, label)."""
+        """Returns the ticks of the axis, as (x, label)."""
         per_ms = self.scale.per_ms
         left = self.origin() + self.x / per_ms
         right = left + (self.width - self.gutter) / per_ms
@@ -94,13 +95,13 @@ class LaneField:
         return [(self.gutter + (at - left) * per_ms, label) for at, label in found]
 
     def within(self, top: int, bottom: int) -> range:
-        """The lanes between two heights."""
+        """Returns the lanes between two heights."""
         first = max(0, (self.y + top) // self.scale.row)
         last = min(self.count - 1, int(self.y + min(bottom, self.height)) // self.scale.row)
         return range(first, last + 1)
 
     def pause_after(self, index: int) -> float:
-        """Milliseconds from the end of a round to the start of the next."""
+        """Returns the milliseconds from the end of a round to the start of the next."""
         if index + 1 >= self.count:
             return 0.0
         round_ = self.rounds[index]
@@ -109,7 +110,7 @@ class LaneField:
     # What stands where
 
     def at(self, x: float, y: float) -> tuple[int, int] | None:
-        """(lane, slot) at a point of the view; the slot is `WHOLE` beside the chips. None where there is no lane."""
+        """Returns (lane, slot) at a point of the view; the slot is `WHOLE` beside the chips. None if there is no lane."""
         index = int((y + self.y) // self.scale.row)
         if not 0 <= index < self.count or not 0 <= y < self.height:
             return None
@@ -119,17 +120,17 @@ class LaneField:
         return index, WHOLE
 
     def chips(self, index: int) -> list[Chip]:
-        """What stands in a lane from left to right, at any zoom: the round's proposals, then what the target added."""
+        """Returns the chips of a lane from left to right, at any zoom: the round's proposals, then the target's own token."""
         return chips_of(self.rounds[index])
 
     def slot_of(self, index: int, proposal: int | None, emitted: int | None) -> int:
-        """The slot of a token, given as in `app.session.cursor.Place`."""
+        """Returns the slot of a token, given as in `app.session.cursor.Place`."""
         for slot, chip in enumerate(self.chips(index)):
             if (chip.proposal, chip.emitted) == (proposal, emitted):
                 return slot
         return WHOLE
 
     def revealing(self, index: int) -> int:
-        """How far down to scroll to have a lane in view, moving as little as needed."""
+        """Returns the scroll offset that shows a lane, as near as possible to the current one."""
         top = index * self.scale.row
         return min(top, max(self.y, int(top + self.scale.row - self.height)))

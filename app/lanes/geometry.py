@@ -1,4 +1,4 @@
-"""Where everything stands in the round lanes: chips in slots, bars and ticks on a time axis. Plain geometry, without Qt."""
+"""The geometry of the round lanes: chips in slots, bars and ticks on a time axis. Without Qt."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from engine.wording import amount
 Kind = Literal["accepted", "rejected", "unjudged", "correction", "bonus", "plain"]
 Phase = Literal["draft", "verify", "judge", "other", "whole"]
 Clock = Literal["round", "answer"]
-"""Where a lane's time begins: with its own round, or with the answer."""
+"""The origin of a lane's time: the start of its own round, or of the answer."""
 
 MIN_ZOOM, MAX_ZOOM = 0.25, 32.0
 READABLE = 1.6
 """Slots narrower than this times the height of a chip show no text."""
 WIDEST = 150
-"""No slot is wider than this, whatever the zoom."""
+"""Largest width of a slot in pixels at text scale 1, at any zoom."""
 FIGURES = 92
-"""Room for what stands behind the chips of a lane: the emitted tokens and the time."""
+"""Width in pixels reserved after the chips of a lane for the number of emitted tokens and the time."""
 TYPICAL = 0.95
-"""The axis spans this share of the rounds; longer ones are cut off at its end and say so."""
+"""The axis spans this quantile of the rounds' times; longer rounds are cut off at its end, with an arrow."""
 USUAL = 0.75
-"""This share of the lanes has chips of the full width; longer lanes have narrower ones."""
+"""Share of the lanes with chips of full width; longer lanes have narrower chips."""
 NICE = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One token of a lane: a proposal, or the token that the target added.
+    """One token of a lane: a proposal, or the target's own token.
 
     Attributes:
-        proposal, emitted: which one of its round, as in `app.session.cursor.Place`; exactly one of them is given.
+        proposal, emitted: its index in the round, as in `app.session.cursor.Place`; exactly one of them is given.
         text: with white space and undecodable bytes made visible.
     """
 
@@ -52,9 +52,9 @@ class LaneScale:
     """Sizes in pixels.
 
     Attributes:
-        per_ms: along the time axis.
-        slot: from one chip to the next in a lane of the usual length; `reach`: how far the chips of any lane extend at most.
-        row: from one lane to the next.
+        per_ms: pixels per millisecond on the time axis.
+        slot: distance of the chips in a lane of the usual length; `reach`: the largest width of all chips of any lane.
+        row: distance of the lanes.
         chip_top, chip, bar_top, bar: tops within the lane, and heights.
     """
 
@@ -68,23 +68,23 @@ class LaneScale:
     bar: float
 
     def slot_in(self, count: int) -> float:
-        """From one chip to the next in a lane of so many: one that is longer than usual has narrower ones."""
+        """Returns the distance of the chips in a lane of `count` chips; longer lanes have narrower chips."""
         return min(self.slot, self.reach / max(1, count))
 
     def readable(self, slot: float) -> bool:
-        """Whether chips in such slots have room for text."""
+        """Returns whether chips in slots of this width have room for text."""
         return slot >= READABLE * self.chip and self.chip >= 11
 
 
 def shown_text(text: str, raw: bytes = b"") -> str:
-    """A token's text on a chip: as `engine.lens.pieces.visible` says, but without the blank before a word."""
+    """Returns a token's text for a chip: `engine.lens.pieces.visible` without the blank before a word."""
     if text.startswith(" ") and text.strip():
         text, raw = text[1:], raw[1:]
     return visible(text, raw)
 
 
 def chips_of(round_: Round) -> list[Chip]:
-    """The proposals in order, then what the target added."""
+    """Returns the proposals in order, then the target's own token."""
     chips = [Chip(token.status, shown_text(token.text, token.bytes), proposal=i) for i, token in enumerate(round_.proposals)]
     for i, token in enumerate(round_.emitted):
         if token.origin != "accepted":
@@ -93,7 +93,7 @@ def chips_of(round_: Round) -> list[Chip]:
 
 
 def parts_of(round_: Round) -> list[tuple[Phase, float, float]]:
-    """(phase, start, length) in ms from the round's start; one "whole" where the phases were not measured."""
+    """Returns (phase, start, length) in ms from the round's start; one "whole" if the phases were not measured."""
     times = round_.milliseconds
     if not times.measured:
         return [("whole", 0.0, times.total)]
@@ -108,17 +108,17 @@ def parts_of(round_: Round) -> list[tuple[Phase, float, float]]:
 
 
 def slot_at(x: float, count: int, scale: LaneScale) -> int | None:
-    """Which of `count` chips is `x` pixels behind the first one's left edge; None beside them."""
+    """Returns which of `count` chips is at `x` pixels from the first one's left edge; None beside them."""
     slot = math.floor(x / scale.slot_in(count))
     return slot if 0 <= slot < count else None
 
 
 class Extent:
-    """How long and how wide lanes are, kept up to date round by round.
+    """Statistics of the lanes' lengths and widths, updated round by round.
 
     Attributes:
-        usual: chips that all but the longest lanes have room for.
-        span: milliseconds the axis shows at zoom 1. Both move in steps, so that pictures stand still.
+        usual: number of chips that fits all but the longest lanes.
+        span: milliseconds on the axis at zoom 1. Both change in steps, so that the picture stays still.
     """
 
     def __init__(self) -> None:
@@ -129,11 +129,11 @@ class Extent:
         self._counts: list[int] = []
 
     def add(self, round_: Round) -> None:
-        """Takes in one more round; `add_all` is quicker for many."""
+        """Adds one round; `add_all` is faster for many."""
         self.add_all((round_,))
 
     def add_all(self, rounds: Sequence[Round]) -> None:
-        """Rounds more; many at once cost less than one by one."""
+        """Adds rounds; many at once cost less than one by one."""
         if len(rounds) > 64:
             self._totals = sorted([*self._totals, *(round_.milliseconds.total for round_ in rounds)])
             self._counts = sorted([*self._counts, *(len(round_.proposals) + 1 for round_ in rounds)])
@@ -151,12 +151,12 @@ class Extent:
                 self.usual = count
 
     def quantile(self, share: float) -> float:
-        """The time in ms that this share of the rounds does not exceed."""
+        """Returns the time in ms that this share of the rounds does not exceed."""
         return self._totals[min(len(self._totals) - 1, int(share * len(self._totals)))] if self._totals else 0.0
 
 
 def nice(value: float) -> float:
-    """The next round number from `value` up."""
+    """Rounds `value` up to a round number."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
@@ -164,9 +164,9 @@ def nice(value: float) -> float:
 
 
 def scale_for(extent: Extent, width: float, height: float, zoom: float, clock: Clock, text_scale: float) -> LaneScale:
-    """Sizes for a view of `width` x `height` pixels, in which zoom 1 shows a typical round whole.
+    """Returns the sizes for a view of `width` x `height` pixels, in which zoom 1 fits a typical round.
 
-    On the answer's clock zoom 1 shows a screenful of rounds whole. Zooming out makes lanes lower, so that more are in view.
+    On the answer's clock zoom 1 fits a screenful of rounds. Zooming out makes lanes lower, so that more are in view.
     """
     small = min(1.0, zoom)
     if zoom >= 2:
@@ -189,7 +189,7 @@ def scale_for(extent: Extent, width: float, height: float, zoom: float, clock: C
 
 
 def ticks(first: float, last: float, per_ms: float, least: float) -> list[tuple[float, str]]:
-    """(ms, label) of the round times between two, at least `least` pixels apart."""
+    """Returns (ms, label) of the round times between `first` and `last`, at least `least` pixels apart."""
     if per_ms <= 0 or last < first:
         return []
     raw = least / per_ms
@@ -201,19 +201,19 @@ def ticks(first: float, last: float, per_ms: float, least: float) -> list[tuple[
 
 
 def time_label(value: float, step: float) -> str:
-    """A time on the axis, with the decimals that its step needs."""
+    """Returns the label of a time on the axis, with the decimals that the step needs."""
     if step >= 100:
         return f"{value / 1000:.{0 if step >= 1000 else 1}f} s"
     return f"{value:.{max(0, -math.floor(math.log10(step)))}f} ms"
 
 
 def milliseconds(value: float) -> str:
-    """A time beside a lane."""
+    """Formats the time beside a lane."""
     return f"{value:.1f} ms" if value < 100 else f"{value:,.0f} ms"
 
 
 def lane_words(round_: Round) -> str:
-    """A lane as a sentence, for those who cannot see it."""
+    """Describes a lane in a sentence, for screen readers."""
     count = len(round_.proposals)
     if count:
         fates = [(round_.accepted, "accepted"), (round_.rejected, "rejected"), (round_.unjudged, "unjudged")]
@@ -227,7 +227,7 @@ def lane_words(round_: Round) -> str:
 
 
 def time_words(round_: Round) -> str:
-    """A round's time and its parts, as far as they are known."""
+    """Returns a round's time and, if measured, its phases."""
     times = round_.milliseconds
     if not times.measured:
         return f"{milliseconds(times.total)} in total, not split by phase."
@@ -236,7 +236,7 @@ def time_words(round_: Round) -> str:
 
 
 def chip_words(round_: Round, slot: int) -> str:
-    """A chip as a phrase."""
+    """Describes a chip in a phrase."""
     chips = chips_of(round_)
     chip = chips[slot]
     place = f"proposal {slot + 1} of {len(round_.proposals)}" if chip.proposal is not None else "the target's own token"

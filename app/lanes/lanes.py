@@ -1,4 +1,4 @@
-"""The rounds of one answer as lanes on a time axis, under mouse and keys: they point the window's cursor, and follow it."""
+"""The view of one answer's rounds as lanes on a time axis. Mouse and keys move the window's cursor, and the view follows it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LaneView(PaintedView):
     """Shows one answer. Call `sync` after it has gained rounds.
 
     Attributes:
-        field: what stands where.
+        field: the layout of the lanes.
         following: whether new rounds keep the end in view. It stops when the user scrolls away and resumes at the end.
 
     Signals:
@@ -61,21 +61,21 @@ class LaneView(PaintedView):
         self.latest.hide()
 
     def lit_slot(self, index: int) -> int | None:
-        """The slot of a lane that is pointed at, `WHOLE` for the lane itself; None if nothing of it is."""
+        """Returns the slot of a lane that is pointed at, `WHOLE` for the lane itself; None if it is not pointed at."""
         return None
 
     def marked_slot(self, index: int) -> int | None:
-        """The marked slot of a lane; none here."""
+        """Returns the marked slot of a lane; always None here."""
         return None
 
     def is_pinned(self, index: int) -> bool:
-        """Whether a lane is drawn as pinned; never here, where nothing can be pointed at."""
+        """Returns whether a lane is drawn as pinned; always False here, because nothing can be pointed at."""
         return False
 
     # What is shown
 
     def show_answer(self, answer: Answer | None, turn: int) -> None:
-        """Another answer, or none; `turn` is its index in the session."""
+        """Shows another answer, or none; `turn` is its index in the session."""
         other = answer is not self._answer or turn != self._turn
         if other:
             self._answer, self._turn, self.following = answer, turn, True
@@ -84,7 +84,7 @@ class LaneView(PaintedView):
         self._fit(None if other else newest)
 
     def sync(self) -> None:
-        """Takes in the rounds that the answer has gained."""
+        """Shows the rounds that the answer has gained."""
         self.show_answer(self._answer, self._turn)
 
     @property
@@ -98,7 +98,7 @@ class LaneView(PaintedView):
         self._fit()
 
     def set_clock(self, clock: Clock) -> None:
-        """Where the time of a lane begins: with its own round, or with the answer."""
+        """Sets the origin of a lane's time: the start of its own round, or of the answer."""
         if clock != self.field.clock:
             self.field.clock = clock
             self._fit()
@@ -110,7 +110,7 @@ class LaneView(PaintedView):
         return self.field.zoom
 
     def set_zoom(self, zoom: float, at: QPointF | None = None) -> None:
-        """Zooms; what is under `at` (the left end of the middle lane by default) stays there."""
+        """Zooms around the point `at`, by default the left end of the middle lane."""
         field = self.field
         zoom = min(MAX_ZOOM, max(MIN_ZOOM, zoom))
         if zoom == field.zoom:
@@ -143,7 +143,7 @@ class LaneView(PaintedView):
 
     @Slot()
     def follow(self) -> None:
-        """Back to the newest round, and stay there."""
+        """Scrolls to the newest round and follows new ones."""
         self.following = True
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
         self._place_button()
@@ -151,9 +151,9 @@ class LaneView(PaintedView):
     # Sizes
 
     def _fit(self, first: int | None = None) -> None:
-        """Sizes and scroll ranges, after anything that they depend on has changed.
+        """Updates sizes and scroll ranges.
 
-        With `first` only the lanes from there on are other than before, and what stands still is not painted again.
+        With `first`, only the lanes from that index on have changed, and the others are not repainted if they did not move.
         """
         field, look = self.field, self._look
         before = (field.scale, field.gutter, field.count > 0)
@@ -230,7 +230,7 @@ class LaneView(PaintedView):
         painter.end()
 
     def _paint_dividers(self, painter: QPainter, area: QRect) -> None:
-        """Over the lanes: the words of a divider reach into those on both sides."""
+        """Paints the dividers over the lanes, because their words overlap the lanes on both sides."""
         for divider in () if self._answer is None else self._answer.dividers:
             top, right = self.field.top_of(divider.first), self.field.width - 4
             label = self._look.divider_area(divider.from_here, top, right)
@@ -258,7 +258,7 @@ class LaneView(PaintedView):
     # Qt
 
     def scrollContentsBy(self, dx: int, dy: int) -> None:
-        """`_scrolled` and `_scrolled_sideways` know better what is to be painted than everything."""
+        """Does nothing: `_scrolled` and `_scrolled_sideways` repaint less than everything."""
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -281,7 +281,7 @@ STEPS_NOTE = "Draft steps are drawn with equal lengths: only their total is meas
 
 
 class Lanes(LaneView):
-    """Paints only the lanes in view, so ten thousand cost no more than twenty."""
+    """Lanes that can be pointed at and pinned. Only those in view are painted, so ten thousand cost no more than twenty."""
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__()
@@ -304,7 +304,7 @@ class Lanes(LaneView):
         cursor.marked.connect(self._marked)
 
     def show_answer(self, answer: Answer | None, turn: int) -> None:
-        """Another answer, or none; `turn` is its index in the session. What is pinned in it is scrolled to."""
+        """Shows another answer, or none, and scrolls to its pinned place; `turn` is its index in the session."""
         other = answer is not self._answer or turn != self._turn
         super().show_answer(answer, turn)
         if other:
@@ -314,7 +314,7 @@ class Lanes(LaneView):
     # The cursor
 
     def place_at(self, point: QPointF) -> Place | None:
-        """What a point of the viewport means."""
+        """Returns the place at a point of the viewport."""
         found = self.field.at(point.x(), point.y())
         return None if found is None else self._place(*found)
 
@@ -325,7 +325,7 @@ class Lanes(LaneView):
         return Place(self._turn, index, chip.proposal, chip.emitted)
 
     def _here(self, place: Place | None) -> Place | None:
-        """A place, if it is in one of these lanes."""
+        """Returns the place if it is in one of these lanes, else None."""
         there = place is not None and place.turn == self._turn and 0 <= place.round < self.field.count
         return place if there else None
 
@@ -333,17 +333,17 @@ class Lanes(LaneView):
         return WHOLE if place.whole_round else self.field.slot_of(place.round, place.proposal, place.emitted)
 
     def lit_slot(self, index: int) -> int | None:
-        """The slot of the place that the cursor shows, if it is in this lane."""
+        """Returns the slot of the cursor's place, if it is in this lane."""
         place = self._here(self._shown)
         return self._slot(place) if place is not None and place.round == index else None
 
     def marked_slot(self, index: int) -> int | None:
-        """The slot of the marked place, if one is in this lane."""
+        """Returns the slot of the marked place, if one is in this lane."""
         place = self._here(self.cursor_place.marks.get(index))
         return None if place is None else self._slot(place)
 
     def is_pinned(self, index: int) -> bool:
-        """Whether the pinned place is in this lane, be it the whole round or one token."""
+        """Returns whether the pinned place, a whole round or one token, is in this lane."""
         pin = self._here(self.cursor_place.pin_place)
         return pin is not None and pin.round == index
 
@@ -367,7 +367,7 @@ class Lanes(LaneView):
             self.verticalScrollBar().setValue(self.field.revealing(here.round))
 
     def _pin(self, place: Place | None) -> None:
-        """Pins a place, or lets it go if it is the pinned one."""
+        """Pins a place, or unpins it if it is the pinned one."""
         self.cursor_place.pin(None if place == self.cursor_place.pin_place else place)
 
     def _go(self, index: int, column: int) -> None:
@@ -386,7 +386,7 @@ class Lanes(LaneView):
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, self.spoken()))
 
     def spoken(self) -> str:
-        """The place pointed at, or else the newest round, in words."""
+        """Describes the place pointed at, or else the newest round."""
         field = self.field
         if not field.count:
             return self._waiting_words
@@ -407,7 +407,7 @@ class Lanes(LaneView):
         return super().viewportEvent(event)
 
     def _explanation_at(self, point: QPointF) -> str:
-        """A lane's times, where the pointer rests beside its chips."""
+        """Returns the tooltip with a lane's times; empty over its chips."""
         place = self.place_at(point)
         if place is None or not place.whole_round:
             return ""
@@ -424,10 +424,10 @@ class Lanes(LaneView):
             self._pin(self.place_at(event.position()))
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Does not let go again what its first press has pinned."""
+        """Does nothing: its second press would unpin what the first one pinned."""
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Everything was done by the press."""
+        """Does nothing: the press did everything."""
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, place = Qt.Key(event.key()), self._here(self.cursor_place.place)
@@ -445,7 +445,7 @@ class Lanes(LaneView):
             super().keyPressEvent(event)
 
     def _walk(self, key: Qt.Key, place: Place | None) -> bool:
-        """Arrow keys and their like; from nowhere they begin at the lowest lane in view."""
+        """Handles arrow and page keys; without a place they start at the lowest lane in view."""
         field = self.field
         if place is None:
             start, slot, step = max(field.within(0, round(field.height) - field.scale.row), default=0), WHOLE, 0

@@ -1,4 +1,4 @@
-"""The page of the round lanes: what they show, how to read them, and the controls of the time axis."""
+"""The page of the round lanes: title, lanes, key of the phases, and the controls of the time axis."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("
 
 
 class PhaseKey(QWidget):
-    """How the parts of a bar are drawn, and how long they were in the newest round that was measured in stages."""
+    """The key of a bar's phases, with their times in the newest round whose phases were measured."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class PhaseKey(QWidget):
         self.update()
 
     def show_round(self, staged: Round | None) -> None:
-        """The newest round of the answer that was measured in stages."""
+        """Shows the times of the answer's newest round whose phases were measured."""
         if staged is self._staged and self.accessibleDescription():
             return
         self._staged = staged
@@ -46,7 +46,7 @@ class PhaseKey(QWidget):
         self.update()
 
     def _entries(self) -> list[tuple[Phase, str, float]]:
-        """(phase, words, width), without the times where there is no room for them."""
+        """Returns (phase, words, width), without the times if they do not fit."""
         scale, metrics = self._look.text_scale, self._look.chip_metrics
         words = dict(KEYS)
         if self._staged is not None:
@@ -121,7 +121,7 @@ class LanesPage(QWidget):
         self.fit.setEnabled(self.lanes.zoom != 1)
 
     def refresh(self) -> None:
-        """Takes in what the answer has gained."""
+        """Shows what the answer has gained."""
         answer = self.shown.answer
         self.lanes.show_answer(answer, self.shown.turn)
         self.key.show_round(None if answer is None else answer.tally.staged)

@@ -1,4 +1,4 @@
-"""How a lane, its chips and the time axis are drawn. Pens, brushes and shortened texts are kept from one repaint to the next."""
+"""Draws lanes, chips and the time axis. Pens, brushes and elided texts are cached between repaints."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from engine.types import PHASES, Round
 from engine.wording import amount
 
 REMEMBERED = 8000
-"""Shortened texts that are kept."""
+"""Size of the cache of elided texts."""
 AT_EDGE = 4.0
-"""Pixels between words and the end of the drawing, where the frame of what has the keyboard stands."""
+"""Pixels between words and the edge of the view, where the focus frame is drawn."""
 FLAT = 9.0
 """Chips lower than this are plain boxes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One round, and where its lane stands.
+    """One round and the position of its lane.
 
     Attributes:
-        top: of the lane; `start`: where the round's first millisecond is; `left`, `right`: where drawing ends. In pixels.
+        top: of the lane; `start`: x of the round's start; `left`, `right`: clipping bounds. In pixels.
         pause: milliseconds between this round and the next.
         lit: the slot pointed at; -1 for the lane as a whole, None if it is not pointed at.
-        marked: the slot that is marked, None if none is.
+        marked: the marked slot; None if there is none.
         named: whether the round's number is written.
     """
 
@@ -101,7 +101,7 @@ class LanePainter:
         return self.label_metrics.horizontalAdvance("#" + "8" * max(3, len(str(rounds)))) + 14 * self.text_scale
 
     def elided(self, text: str, width: float) -> str:
-        """`text`, shortened to a width in pixels; "" where not even a part of it fits."""
+        """Returns `text` elided to a width in pixels; "" if not even a part of it fits."""
         key = (text, int(width))
         if (shown := self._elided.get(key)) is None:
             if len(self._elided) >= REMEMBERED:
@@ -117,7 +117,7 @@ class LanePainter:
     # A lane
 
     def lane(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
-        """One lane with everything in it; the painter is clipped to it or wider."""
+        """Draws one lane with everything in it; the painter is clipped to it or wider."""
         if lane.lit is not None:
             painter.fillRect(QRectF(0, lane.top, lane.right, scale.row), self._lit)
         if lane.pinned:
@@ -167,7 +167,7 @@ class LanePainter:
             )
 
     def _steps(self, painter: QPainter, part: QRectF, count: int) -> None:
-        """Marks between the drafted tokens; the steps are not timed one by one, so they are drawn equally long."""
+        """Draws marks between the drafted tokens. Their steps are not timed one by one, so they are drawn equally long."""
         high = min(5.0, part.height())
         if count > 1 and part.width() / count >= 4:
             for step in range(1, count):
@@ -211,7 +211,7 @@ class LanePainter:
             self._figures(painter, lane, scale, lane.start + len(chips) * step + 4)
 
     def chip(self, painter: QPainter, chip: Chip, box: QRectF, readable: bool) -> None:
-        """One chip; the legend draws them too."""
+        """Draws one chip."""
         kind = chip.kind
         flat = box.height() < FLAT - 1
         if (under := self._under.get(kind)) is not None:
@@ -245,7 +245,7 @@ class LanePainter:
             painter.drawLine(QPointF(left, middle), QPointF(left + wide, middle))
 
     def _figures(self, painter: QPainter, lane: Lane, scale: LaneScale, x: float) -> None:
-        """The emitted tokens and the time, behind the chips."""
+        """Draws the number of emitted tokens and the time after the chips."""
         painter.setFont(self.label_font)
         baseline = lane.top + scale.chip_top + scale.chip / 2 + (self.label_metrics.ascent() - self.label_metrics.descent()) / 2
         words = f"+{len(lane.round.emitted)}"
@@ -259,12 +259,12 @@ class LanePainter:
     # What changed
 
     def divider_area(self, words: str, top: int, right: float) -> QRectF:
-        """Where the words of a divider stand whose line lies at `top`: at the right end, over the bar of the lane above."""
+        """Returns the area of the words of a divider whose line is at `top`: at the right end, over the bar of the lane above."""
         wide, tall = self.label_metrics.horizontalAdvance(words) + 14, self.label_metrics.height() + 2
         return QRectF(max(0.0, right - wide - AT_EDGE), round(top - tall + 2), wide, tall)
 
     def divider(self, painter: QPainter, words: str, colour: str, top: int, right: float) -> None:
-        """A line above the first lane under another rule or drafter, with words on it."""
+        """Draws a line with words above the first lane under another rule or drafter."""
         area = self.divider_area(words, top, right)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         painter.fillRect(QRectF(0, top, right, 1), QColor(colour))
@@ -277,7 +277,7 @@ class LanePainter:
     # The axis
 
     def axis(self, painter: QPainter, area: QRectF, marks: Sequence[tuple[float, str]]) -> None:
-        """`marks`: (x, label); the labels stand below a line along the top of `area`."""
+        """Draws the axis: a line along the top of `area` with labels below it. `marks`: (x, label)."""
         painter.fillRect(area, self._panel)
         painter.fillRect(QRectF(area.left(), area.top(), area.width(), 1), self._line)
         painter.setFont(self.label_font)
@@ -290,6 +290,6 @@ class LanePainter:
             painter.drawText(QPointF(left, baseline), label)
 
     def grid(self, painter: QPainter, marks: Sequence[tuple[float, str]], height: float) -> None:
-        """Lines up from the marks of the axis, behind the lanes."""
+        """Draws vertical lines at the ticks of the axis, behind the lanes."""
         for x, _ in marks:  # whole pixels: between two of them a line this long costs as much as a lane
             painter.fillRect(QRect(round(x), 0, 1, round(height)), self._grid)

@@ -1,4 +1,4 @@
-"""What a screen reader gets of the lanes, which are painted and therefore have no widgets of their own."""
+"""The accessible interface of the lanes, which are painted and therefore have no widgets of their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LanesInterface(QAccessibleWidget):
         super().__init__(lanes, QAccessible.Role.List, lanes.accessibleName())
 
     def text(self, kind: QAccessible.Text) -> str:
-        """Gives the round or token pointed at as the value; name and description stay those of the widget."""
+        """Returns the round or token pointed at as the value; name and description stay those of the widget."""
         lanes = self.object()
         if kind == QAccessible.Text.Value and isinstance(lanes, Lanes):
             return lanes.spoken()
