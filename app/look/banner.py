@@ -1,4 +1,4 @@
-"""Messages: what went wrong, and notes."""
+"""The message banner: errors, notes and states."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ SHORTEST_MS, MS_PER_LETTER, ACTION_MS = 6000, 70, 20_000
 
 
 class Banner(QWidget):
-    """A message in a place of its own, so that it covers nothing.
+    """A message with an area of its own, so that it covers nothing.
 
-    An error stays until it is dismissed or replaced, or its reason has gone. A note also goes once there was time to read
-    it, which does not pass while the window is inactive, the pointer is over the note or the keyboard in it. A state stays until
-    it is hidden, and cannot be dismissed.
+    An error stays until it is dismissed or replaced, or its reason has gone. A note also hides after a reading time, which does
+    not
+    count while the window is inactive, the pointer is over the note or the note has the focus. A state stays until it is hidden,
+    and cannot be dismissed.
     """
 
     def __init__(self) -> None:
@@ -55,11 +56,11 @@ class Banner(QWidget):
         self.hide()
 
     def show_message(self, message: str, tone: str = "error", holds: Callable[[], bool] | None = None) -> None:
-        """Shows a message, and says it to a screen reader.
+        """Shows a message and announces it to screen readers.
 
         Args:
-            tone: "error", "note" or "lock" for a state, which decides icon and colour, and whether it goes by itself.
-            holds: whether its reason is still there, for whoever calls `check`; None if only the user can tell.
+            tone: "error", "note" or "lock" for a state; sets icon and colour, and whether the message hides by itself.
+            holds: returns whether the message is still valid, for `check`; None if only the user can tell.
         """
         self._holds = holds
         self.words.setText(message)
@@ -75,7 +76,7 @@ class Banner(QWidget):
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, message))
 
     def offer(self, title: str, act: Callable[[], object]) -> None:
-        """A button beside the message that is shown, until the next message."""
+        """Shows a button beside the current message, until the next message."""
         self._act = act
         self.action.setText(title)
         self.action.setAccessibleName(title)
@@ -84,7 +85,7 @@ class Banner(QWidget):
         self._count_down()
 
     def check(self) -> None:
-        """Lets a message go whose reason has gone."""
+        """Hides a message that is no longer valid."""
         if self._holds is not None and not self.isHidden() and not self._holds():
             self.hide()
 
@@ -115,7 +116,7 @@ class Banner(QWidget):
         self._count_down()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """A message that is not seen does not run out of time."""
+        """Stops the reading time while the message is not visible."""
         super().hideEvent(event)
         self.timer.stop()
 
@@ -129,7 +130,7 @@ class Banner(QWidget):
         self._fit()
 
     def set_room(self, height: int) -> None:
-        """Takes about a third of this height at most, and scrolls a longer message."""
+        """Sets the height available; the message takes at most about a third of it, and scrolls if it is longer."""
         self._room = height
         self._fit()
 
@@ -143,7 +144,7 @@ class Banner(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """As high as the words, at most `MOST_LINES`; then the keyboard can scroll them."""
+        """Fits the height to the words, up to `MOST_LINES`; beyond that the keyboard can scroll them."""
         self.margins.activate()
         line = self.words.fontMetrics().lineSpacing()
         most = line * max(1, min(MOST_LINES, int((0.35 * self._room - 40) / line)))

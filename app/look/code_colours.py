@@ -1,4 +1,4 @@
-"""The colours of code, on the background of blocks of code. They stay clear of those that mark what became of a token."""
+"""The colours of code on the background of code blocks. They differ from the colours that mark tokens."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _INKS = {
 
 
 def code_inks(theme: Theme) -> dict[str, str]:
-    """The colour of each kind of word in code; what is not named has the colour of the text."""
+    """Returns the colour of each kind of word in code; kinds that are missing have the colour of the text."""
     return _INKS[theme.name]

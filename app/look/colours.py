@@ -1,4 +1,4 @@
-"""The colours of the window and of every picture, as plain values: pictures are drawn where there is no window, too."""
+"""The colours of the window and of every picture, as plain values, because pictures are also drawn without a window."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from engine.exports import drawing
 
 @dataclass(frozen=True, slots=True)
 class Theme(drawing.Palette):
-    """The colours that pictures have too, and those of the window alone, as #rrggbb.
+    """The colours shared with pictures, and those of the window alone, as #rrggbb.
 
     Attributes:
-        muted: text that steps back while tokens of one kind are lit up.
-        agreed: the line beside texts that are compared, as far as they are the same.
+        muted: dimmed text while the tokens of one kind are highlighted.
+        agreed: the line beside compared texts, as far as they are the same.
     """
 
     name: str

@@ -20,7 +20,7 @@ MENU_ROLES = {
     "settingsAction": QAction.MenuRole.PreferencesRole,
     "aboutAction": QAction.MenuRole.AboutRole,
 }
-"""Commands that stand in the application's own menu on a Mac."""
+"""Commands that macOS shows in the application's own menu."""
 EDIT_MENU = "Edit"
 """Qt recognises these titles on a Mac and makes native items of them, which also work in the system's own file dialogs."""
 
@@ -37,36 +37,36 @@ MAC_KEYS: dict[str, tuple[str, ...]] = {
     "Ctrl+PgUp": ("Ctrl+Alt+Left",),
     "Ctrl+PgDown": ("Ctrl+Alt+Right",),
 }
-"""Keys of a Mac in place of those that it uses itself: a MacBook's F keys change brightness and sound unless fn is held,
+"""Keys on a Mac that replace those used by macOS itself: a MacBook's F keys change brightness and sound unless fn is held,
 Command+G finds again, and in a text field Command with Up and the page keys moves the text cursor."""
 
 
 def is_mac() -> bool:
-    """Whether the keys of a Mac are in force."""
+    """Returns whether the keys of a Mac apply."""
     return sys.platform == "darwin"
 
 
 def platform_keys(keys: Iterable[str]) -> tuple[str, ...]:
-    """Keys as they are on this platform, in the order in which they are shown, each once."""
+    """Returns the keys of this platform without duplicates, in the order in which they are shown."""
     return tuple(dict.fromkeys(its for each in keys for its in (MAC_KEYS.get(each, (each,)) if is_mac() else (each,))))
 
 
 def pressed(event: QKeyEvent, keys: str) -> bool:
-    """Whether a key event is one of these keys, as they are on this platform."""
+    """Returns whether a key event is one of these keys on this platform."""
     return QKeySequence(event.keyCombination()) in map(QKeySequence, platform_keys((keys,)))
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something the user can ask for.
+    """A command of the user interface.
 
     Attributes:
         id: stable name; also the action's objectName.
-        menu: the menu it stands in; empty for none.
+        menu: the menu that contains it; empty for none.
         shortcuts: in Qt's portable notation, where Ctrl is the Mac's Command key; the first is shown. A Mac has those of
             `MAC_KEYS` instead.
-        checked: whether a switch is on; None for what is no switch.
-        group: what stands together in a menu, between lines; switches among it exclude each other.
+        checked: whether a switch is on; None if it is no switch.
+        group: the menu section, between separators; the switches of a section are exclusive.
         in_every_window: whether its keys also work in the program's other windows.
     """
 
@@ -81,7 +81,7 @@ class Command:
 
 
 def make_actions(commands: Iterable[Command], owner: QWidget) -> dict[str, QAction]:
-    """One action per command, active in the whole window."""
+    """Returns one action per command, active in the whole window."""
     actions: dict[str, QAction] = {}
     groups: dict[str, QActionGroup] = {}
     for command in commands:
@@ -118,7 +118,7 @@ def show_use(action: QAction, reason: str = "") -> None:
 
 
 def make_menus(commands: Iterable[Command], actions: dict[str, QAction], parent: QWidget) -> list[QMenu]:
-    """The menus in the order in which they are first named."""
+    """Returns the menus in the order of their first command."""
     menus: dict[str, QMenu] = {}
     last_group: dict[str, str] = {}
     for command in commands:
@@ -137,10 +137,10 @@ def make_menus(commands: Iterable[Command], actions: dict[str, QAction], parent:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Keys that belong to what has the keyboard and therefore are no commands: its own `keyPressEvent` takes them.
+    """Keys that the focused widget handles in its own `keyPressEvent`, so that they are no commands.
 
     Attributes:
-        command: id of the window's command that has the same key, because it does the same thing elsewhere.
+        command: id of the window's command with the same key, because it does the same elsewhere.
     """
 
     title: str
@@ -206,7 +206,7 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Go to start or end, on the bar", ("Home", "End")),
     ),
 }
-"""By what has the keyboard."""
+"""Keys by the widget that has the focus."""
 ESCAPE = (
     "Esc does the first of these that applies: restores a number being typed; closes a menu, a list, a dialog, the tour or the "
     "list of chats over the conversation; unpins a token or round; cancels editing; stops the answer or the comparison; closes "
@@ -215,9 +215,9 @@ ESCAPE = (
 
 
 class EnterPresses(QObject):
-    """Enter presses the button that has the keyboard, as Space does. Qt does so in dialogs only, and views take Enter themselves.
+    """Presses the focused button on Enter, as Space does. Qt does so in dialogs only, and views handle Enter themselves.
 
-    Only the button with the keyboard is watched, so nothing else pays for it.
+    Only the focused button has an event filter, so other widgets have no overhead.
     """
 
     def __init__(self, parent: QObject) -> None:
@@ -229,8 +229,9 @@ class EnterPresses(QObject):
 
     @Slot()
     def _moved(self) -> None:
-        """The signal's own widgets are not taken: the one that loses the keyboard may be half destroyed, and making a Python
-        object of it may crash."""
+        """Ignores the signal's arguments: the widget that loses the focus may be half destroyed, and wrapping it in a Python
+        object may
+        crash."""
         if self._watched is not None and isValid(self._watched):
             self._watched.removeEventFilter(self)
         now = QApplication.focusWidget()
@@ -250,9 +251,9 @@ class EnterPresses(QObject):
 
 
 class ShortcutSheet(PassingDialog):
-    """Every key of the window: those of the commands by menu, and those of what has the keyboard.
+    """All keys of the window: those of the commands by menu, and those of focused widgets.
 
-    In two columns, or in one on a narrow screen; it scrolls where the screen is too low for all of it.
+    It has two columns, or one on a narrow screen, and scrolls if the screen is too low.
     """
 
     def __init__(self, commands: Iterable[Command], parent: QWidget) -> None:
@@ -281,7 +282,7 @@ class ShortcutSheet(PassingDialog):
         self._fit(parent.screen().availableGeometry().marginsRemoved(FRAME).size())
 
     def _fit(self, room: QSize) -> None:
-        """As large as all keys need, at most as large as the screen."""
+        """Resizes to show all keys, up to the size of the screen."""
         self.ensurePolished()
         body, layout = self.area.widget(), self.layout()
         assert layout is not None and body is not None
@@ -315,7 +316,7 @@ def title_with_key(title: str, place: str, entry: str) -> str:
 
 
 def native_keys(keys: str) -> str:
-    """The first of these keys on this platform, as it writes them."""
+    """Returns the first of these keys on this platform, in its notation."""
     return _written((keys,))[0]
 
 

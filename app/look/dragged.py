@@ -1,4 +1,4 @@
-"""What is dragged over the window, or pasted into it."""
+"""Files dragged over the window or pasted into it."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from PySide6.QtCore import QMimeData
 
 
 def local_files(data: QMimeData) -> list[Path]:
-    """The files and folders of this machine among it."""
+    """Returns the local files and folders in the data."""
     return [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()] if data.hasUrls() else []

@@ -1,4 +1,4 @@
-"""Fields that are shared by the window's settings and those of a comparison."""
+"""Input fields shared by the window's settings and those of a comparison."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from engine.types import RANGES, SEED_LIMIT
 
 RANDOM, LAST, LAST_ALONE = "random", "random (last {})", "last {}"
 DECIMALS = 12
-"""Digits behind the point that a value keeps; more would show how floats are rounded."""
+"""Decimals that a value keeps; more would show rounding errors of floats."""
 REASON_MS = 8000
-"""How long it is said that a text was not taken, in milliseconds, after the field was left."""
+"""Milliseconds for which the reason of a refused text stays after the field was left."""
 PASSING = (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason, Qt.FocusReason.MenuBarFocusReason)
-"""Why a field loses the keyboard that will come back to it: its menu was opened, or another window is looked at."""
+"""Reasons of a focus loss after which the field gets the focus back: its menu was opened, or another window is active."""
 
 
 class NumberField(QDoubleSpinBox):
@@ -85,12 +85,12 @@ class NumberField(QDoubleSpinBox):
 
     @property
     def range_words(self) -> str:
-        """The values that are possible, as messages word them."""
+        """The allowed values, in the words of messages."""
         return self.allowed.words
 
     @property
     def pending(self) -> bool:
-        """Whether the text is another than that of the value in force."""
+        """Whether the text differs from that of the value in force."""
         return self.cleanText() != self.textFromValue(super().value())
 
     def value(self) -> int | float:
@@ -103,7 +103,7 @@ class NumberField(QDoubleSpinBox):
 
     @property
     def setting(self) -> object:
-        """The value as the settings have it: the word of the range where that is set."""
+        """The value as the settings store it, which may be the word of the range."""
         value = self.value()
         return self.allowed.word if self._has_word and value == self._word_value else value
 
@@ -147,7 +147,7 @@ class NumberField(QDoubleSpinBox):
             return False
 
     def textFromValue(self, value: float) -> str:
-        """The text of a value: with a point, with as many decimals as it has, at least those of the field."""
+        """Returns the text of a value: with a decimal point and all its decimals, at least those of the field."""
         if self._has_word and value == self._word_value:
             return self.allowed.word
         if self.allowed.whole:
@@ -157,11 +157,11 @@ class NumberField(QDoubleSpinBox):
         return fixed if len(fixed.partition(".")[2]) >= len(shortest.partition(".")[2].rstrip("0")) else shortest
 
     def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
-        """Lets every text be typed: what cannot be taken is said, not swallowed."""
+        """Accepts any text while it is typed; a refused one is explained, not swallowed."""
         return QValidator.State.Acceptable, text, position
 
     def valueFromText(self, text: str) -> float:
-        """The value of a text, or the one in force where it has none."""
+        """Returns the value of a text, or the one in force if it has none."""
         try:
             return self._read(text)
         except ValueError:
@@ -233,11 +233,11 @@ class NumberField(QDoubleSpinBox):
         self.selectAll()
 
     def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:
-        """Both ways: a step beyond the range ends at its border."""
+        """Enables both directions: a step beyond the range ends at its limit."""
         return QAbstractSpinBox.StepEnabledFlag.StepUpEnabled | QAbstractSpinBox.StepEnabledFlag.StepDownEnabled
 
     def event(self, event: QEvent) -> bool:
-        """Sees keys before the commands of the window do."""
+        """Handles keys before the commands of the window do."""
         if event.type() != QEvent.Type.ShortcutOverride or not isinstance(event, QKeyEvent):
             return super().event(event)
         if event.key() == Qt.Key.Key_Escape and self.pending:
@@ -273,7 +273,7 @@ class NumberField(QDoubleSpinBox):
             super().keyPressEvent(event)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """A wheel that passes over the field scrolls what is below it."""
+        """Ignores the wheel unless the field has the focus, so that the wheel scrolls the page."""
         super().wheelEvent(event) if self.hasFocus() else event.ignore()
 
     def focusInEvent(self, event: QFocusEvent) -> None:

@@ -1,4 +1,4 @@
-"""Rows of widgets that wrap where the width ends."""
+"""A layout in rows that wrap at the right edge."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from PySide6.QtWidgets import QLayout, QLayoutItem, QSizePolicy, QWidget
 
 
 class FlowLayout(QLayout):
-    """Rows of widgets that wrap where the width ends; rows are centred vertically on their tallest member."""
+    """Rows of widgets that wrap at the right edge; rows are centred vertically on their tallest member."""
 
     def __init__(self, spacing: int, corner: bool = False) -> None:
         """Args:
-        corner: the last widget stands at the right end of the first row, and the rows below have its width, too.
+        corner: puts the last widget at the right end of the first row; the rows below take the full width.
         """
         super().__init__()
         self._corner = corner
@@ -24,7 +24,7 @@ class FlowLayout(QLayout):
         self._items.append(item)
 
     def count(self) -> int:
-        """How many items are laid out; part of what Qt asks of every layout."""
+        """Returns the number of items, as Qt requires of every layout."""
         return len(self._items)
 
     def itemAt(self, index: int) -> QLayoutItem | None:
@@ -34,7 +34,7 @@ class FlowLayout(QLayout):
         return self._items.pop(index) if 0 <= index < len(self._items) else None
 
     def expandingDirections(self) -> Qt.Orientation:
-        """None: the layout takes no more room than its rows."""
+        """Returns none: the layout takes no more room than its rows."""
         return Qt.Orientation(0)  # a layout would otherwise take whatever height is left
 
     def hasHeightForWidth(self) -> bool:
@@ -46,7 +46,7 @@ class FlowLayout(QLayout):
         return self._heights[width]
 
     def invalidate(self) -> None:
-        """Something has changed: heights are worked out anew."""
+        """Clears the cached heights."""
         self._heights.clear()
         super().invalidate()
 
@@ -95,7 +95,7 @@ class FlowLayout(QLayout):
 
 
 def wrapping(spacing: int, *widgets: QWidget, corner: bool = False, expands: bool = False) -> QWidget:
-    """A widget in which these wrap; `expands`: whether it takes all the width there is."""
+    """Returns a widget whose children wrap; `expands`: whether it takes all the available width."""
     whole = QWidget()
     flow = FlowLayout(spacing, corner=corner)
     whole.setLayout(flow)

@@ -1,4 +1,4 @@
-"""How often something is brought up to date that changes all the time: as often as it may cost."""
+"""Throttles repaints: a frame that costs more comes less often."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from functools import partial
 from PySide6.QtCore import QObject, QTimer, Slot
 
 LOOK_MS = 3
-"""How often a frame that would be in somebody's way looks whether it still is."""
+"""Milliseconds between two checks of whether a deferred frame can run."""
 LONGEST_PUT_OFF = 0.03
-"""Seconds that it is put off at most."""
+"""Longest deferral of a frame, in seconds."""
 PAINTED_MS = 25
-"""After so long Qt has laid out and painted what a frame has changed: it waits for the screen, and elsewhere 5 ms."""
+"""Milliseconds after which Qt has laid out and painted a frame's changes: it waits for the screen, and elsewhere 5 ms."""
 
 
 class Pacer(QObject):
-    """Has frames painted one after the other, the dearer the rarer: so that they take at most a share of a processor, yet come at
-    least every `most` seconds while there is news. The first one after a pause comes at once. One that would be in somebody's way
-    is put off until it no longer is, at most `LONGEST_PUT_OFF` seconds.
+    """Throttles repaints: a slow frame lengthens the interval, so that painting uses at most `share` of one processor. While
+    there is
+    news, a frame comes at least every `most` seconds. The first frame after a pause comes at once. A frame that `is_in_the_way`
+    is deferred, at most by `LONGEST_PUT_OFF` seconds.
 
-    What a frame costs is what the window's thread computes until it is painted. Time that it waits meanwhile counts for nothing.
+    The cost of a frame is the CPU time of the window's thread until the frame is painted; waiting does not count.
     """
 
     def __init__(
@@ -35,9 +36,9 @@ class Pacer(QObject):
         is_in_the_way: Callable[[], bool] = lambda: False,
     ) -> None:
         """Args:
-        frame: brings up to date what is to be painted.
+        frame: updates what is to be painted.
         share: of one processor. least, most: seconds between two frames.
-        is_in_the_way: whether a frame would be now; it ends soon.
+        is_in_the_way: returns whether a frame would disturb other work now, which ends soon.
         """
         super().__init__(parent)
         self._frame, self._share, self._least, self._most = frame, share, least, most
@@ -49,18 +50,18 @@ class Pacer(QObject):
 
     @property
     def waits(self) -> bool:
-        """Whether there is news that no frame shows yet."""
+        """Whether a frame is scheduled because there is news that none has shown yet."""
         return self._timer.isActive()
 
     def touch(self) -> None:
-        """There is news: a frame comes now, or as soon as it may."""
+        """Runs a frame now, or schedules it for the end of the interval."""
         if self.waits:
             return
         wait = self._began + self._pause - time.perf_counter()
         self._timer.start(math.ceil(1000 * wait)) if wait > 0 else self._run()
 
     def stop(self) -> None:
-        """The frame that waits is not needed any more."""
+        """Cancels the scheduled frame."""
         self._timer.stop()
         self._due = None
 

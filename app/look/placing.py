@@ -7,13 +7,13 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
 FRAME = QMargins(2, 40, 2, 8)
-"""More than most desktops put around a window; what they really put is known only once it shows."""
+"""Estimate of a window's frame, larger than most desktops draw; the real one is known only once the window shows."""
 LEAST_PART = 200
-"""Pixels of a window on the screen in which something can still be placed."""
+"""Smallest width and height in pixels of a window's visible part in which something can be placed."""
 
 
 def frame_of(window: QWidget) -> QMargins:
-    """What the desktop has put around a window that shows."""
+    """Returns the margins of the frame that the desktop has drawn around a visible window."""
     outer, inner = window.frameGeometry(), window.geometry()
     return QMargins(
         inner.left() - outer.left(), inner.top() - outer.top(), outer.right() - inner.right(), outer.bottom() - inner.bottom()
@@ -21,7 +21,7 @@ def frame_of(window: QWidget) -> QMargins:
 
 
 def fitted(wanted: QRect, room: QRect, frame: QMargins) -> QRect:
-    """The geometry next to the one wanted, without its frame, that fits into a room together with the frame."""
+    """Returns the geometry nearest to `wanted`, without frame, that fits into `room` together with the frame."""
     inside = room.marginsRemoved(frame)
     size = wanted.size().boundedTo(inside.size())
     return QRect(
@@ -33,21 +33,22 @@ def fitted(wanted: QRect, room: QRect, frame: QMargins) -> QRect:
 
 
 def part_on_screen(window: QWidget) -> QRect:
-    """What of a window's inside lies on a screen, in its own coordinates; all of it where next to nothing does."""
+    """Returns the part of a window's inside that is on a screen, in its own coordinates; all of it if that part is too small."""
     screens = window.screen().availableVirtualGeometry()
     inside = QRect(window.mapFromGlobal(screens.topLeft()), screens.size()) & window.rect()
     return inside if min(inside.width(), inside.height()) >= LEAST_PART else window.rect()
 
 
 def at_most_the_screen(window: QWidget, size: QSize) -> QSize:
-    """The size, or as much of it as a window with a frame may have: with a higher minimum its lower end is off the screen."""
+    """Limits a size to the screen, minus the frame. With a larger minimum, a window's lower end would be off the screen."""
     return size.boundedTo(window.screen().availableGeometry().marginsRemoved(FRAME).size())
 
 
 def place_first(window: QWidget, geometry: tuple[int, ...]) -> QSize:
-    """Puts a window where it was, if a screen is still there, else in its first size, which leaves room for a frame yet unknown.
+    """Restores a window's geometry if a screen is still there, else sets the default size, which leaves room for an estimated
+    frame.
 
-    Returns the size that it got.
+    Returns the new size.
     """
     window.resize(1440, 900)
     wanted = QRect(*geometry)
@@ -59,7 +60,7 @@ def place_first(window: QWidget, geometry: tuple[int, ...]) -> QSize:
 
 
 def keep_on_screen(window: QWidget, size: QSize) -> None:
-    """The frame is known once the window shows, and belongs on the screen too. A size other than the given one was set since."""
+    """Moves a window with its now known frame onto the screen, unless its size is no longer `size`."""
     if window.windowState() == Qt.WindowState.WindowNoState and window.size() == size:
         inside = fitted(window.geometry(), window.screen().availableGeometry(), frame_of(window))
         if inside != window.geometry():

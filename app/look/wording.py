@@ -1,4 +1,4 @@
-"""The words of the window: what a rule does, what each number means. Pure functions."""
+"""The words of the window: descriptions of rules, definitions of numbers. Pure functions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ DEFINITIONS = {
 
 
 def coincidence(temperature: float, drafter: str, has_distribution: bool) -> str:
-    """Why the rules cannot differ under these settings, in words; empty when they can."""
+    """Explains why the rules cannot differ under these settings; empty if they can."""
     if drafter == NO_DRAFTER:
         return "Without a drafter there is nothing to judge: every rule gives the target's own text."
     if temperature == 0:
@@ -65,28 +65,28 @@ def coincidence(temperature: float, drafter: str, has_distribution: bool) -> str
 
 
 def rule_note(rule: Rule, temperature: float, drafter: str, has_distribution: bool) -> str:
-    """One line below the rule selector: why rules coincide, or else what the chosen one does."""
+    """Returns the line below the rule selector: why rules coincide, or else how the chosen one works."""
     return coincidence(temperature, drafter, has_distribution) or RULE_NOTES[rule]
 
 
 def drafter_note(kind: DrafterKind) -> str:
-    """What a drafter does and what it fits."""
+    """Describes a drafter and the targets that it fits."""
     own_length = "With gamma set to auto, it decides how many tokens to propose." if kind.sets_own_length else ""
     return " ".join(filter(None, (kind.does, own_length, FITS_WORDS[kind.fits])))
 
 
 def raw_note(raw: bool, has_template: bool) -> str:
-    """What becomes of a message where no chat template is used; empty where one is."""
+    """Explains how a message is sent if no chat template is used; empty if one is."""
     if not has_template:
         return f"{no_template('This model')}."
     return "Raw completion: the model continues your text as it stands." if raw else ""
 
 
 def target_title(name: str) -> str:
-    """A target's name as a person would say it; a path gives its last part."""
+    """Returns a readable name of a target; for a path, its last part."""
     return "SmolLM2 135M" if name == "builtin" else path_title(name)
 
 
 def number(value: float | None, decimals: int = 2) -> str:
-    """A dash where there is nothing to say."""
+    """Formats a number; None becomes a dash."""
     return "–" if value is None else f"{value:,.{decimals}f}"
