@@ -1,4 +1,4 @@
-"""What one machine says of itself for `engine.cluster.doctor`: `python -m engine.cluster.about QUESTION`, a line of JSON.
+"""Reports on one machine for `engine.cluster.doctor`: `python -m engine.cluster.about QUESTION`, a line of JSON.
 
 The question names a model and the addresses at which this machine's ranks would listen.
 """
@@ -23,8 +23,8 @@ from engine.provenance import versions
 
 
 def about(target: str, places: Sequence[str]) -> dict[str, Any]:
-    """Versions, free memory in bytes, which of `places` (ip:port) are not to be had, and of the model `found_as` (a fingerprint),
-    its `need` in bytes and its `config`; or the `problem` with it."""
+    """Returns the versions, the free memory in bytes, the `taken` ones of `places` (ip:port), and for the model its fingerprint
+    (`found_as`), its `need` in bytes and its `config`, or the `problem` with it."""
     said: dict[str, Any] = {"versions": versions(), "memory": available_memory(), "taken": [p for p in places if not _is_free(p)]}
     try:
         need, config, mark = _model(target)
@@ -35,7 +35,7 @@ def about(target: str, places: Sequence[str]) -> dict[str, Any]:
 
 
 def _is_free(place: str) -> bool:
-    """Whether this machine can listen at ip:port."""
+    """Returns whether this machine can listen at ip:port."""
     ip, _, port = place.rpartition(":")
     try:
         with socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET) as listening:
@@ -47,7 +47,7 @@ def _is_free(place: str) -> bool:
 
 
 def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
-    """What a model needs, its configuration, and its fingerprint. Nothing is fetched and no weights are read."""
+    """Returns a model's memory need, its configuration, and its fingerprint. Downloads nothing and reads no weights."""
     require_device()
     from engine.cluster.sharding import fingerprint_of
     from engine.models import gguf_model
@@ -70,7 +70,7 @@ def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
 
 
 def main() -> None:
-    """Answers the question that is the argument."""
+    """Answers the question in the first argument."""
     question = json.loads(sys.argv[1])
     sys.stdout.write(f"{ABOUT}{json.dumps(about(question['target'], question['places']), default=str)}\n")
 

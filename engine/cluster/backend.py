@@ -1,4 +1,4 @@
-"""The backend of rank 0: as on one machine, but that its targets are split. MLX is imported by the constructor, as in
+"""The backend of rank 0: as on one machine, but with split targets. MLX is imported by the constructor, as in
 `engine.mlx_backend`."""
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from engine.wording import amount, capitalised
 from engine.worker import Engine
 
 PULSE = NAP
-"""Seconds between two naps of the others while there is nothing to do: rank 0 comes when they wake."""
+"""Interval in seconds at which rank 0 sends NAP orders while it is idle: as long as a nap of the followers."""
 
 
 class ClusterBackend(MlxBackend):
-    """Splits every target over the ranks of the group that the environment describes. Drafters are this rank's alone.
+    """Splits every target over the ranks of the group that the environment describes. Drafters run on this rank only.
 
     Args:
         cluster: the ranks.
@@ -91,7 +91,7 @@ class ClusterBackend(MlxBackend):
 
     @contextlib.contextmanager
     def _loading(self) -> Iterator[None]:
-        """While all ranks load, nothing else may be said. What was released meanwhile, the others let go of afterwards."""
+        """Blocks other orders while all ranks load. A target released meanwhile is dropped by the followers afterwards."""
         self._is_loading, released = True, self._split
         try:
             yield
@@ -125,7 +125,7 @@ class ClusterBackend(MlxBackend):
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
-        """Around all that the other ranks take part in; remembers that they are lost."""
+        """Wraps everything that involves the other ranks; remembers if the connection is lost."""
         self._require_cluster()
         try:
             with self._words.lost_links():
@@ -135,14 +135,14 @@ class ClusterBackend(MlxBackend):
             raise
 
     def pulse(self) -> float:
-        """Has the others nap while there is nothing to do; returns after how many seconds to call it again."""
+        """Sends the followers a NAP order while idle; returns the seconds until the next call."""
         if self._lost is None:
             with contextlib.suppress(DraftlightError), self._told():
                 self._say(self._words.Order(self._words.Kind.NAP, length=1))
         return PULSE if self._lost is None else 3600.0
 
     def release(self) -> None:
-        """As in `Backend`; the others let go of their parts, too."""
+        """As in `Backend`; the followers drop their parts, too."""
         super().release()
         if self._split is not None and not self._is_loading:
             self._drop()
@@ -156,7 +156,7 @@ class ClusterBackend(MlxBackend):
             split.model.settle()
 
     def _warm_up(self, target: Any, drafter: Any = None) -> None:
-        """As in `MlxBackend`, of all ranks."""
+        """As in `MlxBackend`, on all ranks."""
         with contextlib.suppress(DraftlightError), self._told():
             super()._warm_up(target, drafter)
             target.model.settle()
@@ -177,15 +177,15 @@ class ClusterBackend(MlxBackend):
             yield from super().peer(*arguments, **named)
 
     def train(self, *arguments: Any, **named: Any) -> Any:
-        """Refused: training has several texts read at once, and keeps what all layers put out."""
+        """Raises DraftlightError: training needs batches of texts and the outputs of all layers."""
         raise DraftlightError("A drafter cannot be trained for a target that is split. Train it on one machine, without --hosts.")
 
     def device(self) -> str:
-        """As in `Backend`, with the number of ranks, on which times depend."""
+        """As in `Backend`, with the number of ranks, because times depend on it."""
         return f"{super().device()}, {amount(self._cluster.size, 'rank')} ({self._cluster.sharding})"
 
     def close(self) -> None:
-        """As in `Backend`; the other ranks end."""
+        """As in `Backend`; ends the other ranks."""
         if self._lost is None:
             with contextlib.suppress(DraftlightError), self._told():
                 self._say(self._words.Order(self._words.Kind.END))

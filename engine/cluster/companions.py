@@ -1,12 +1,12 @@
-"""The processes of the ranks other than 0: how they are started, watched and ended. No MLX.
+"""Starts, watches and ends the processes of the ranks other than 0. No MLX.
 
-Those on this machine are children of whoever starts them, and end with its pipe to their standard input. The others are started
-by ssh, with a terminal, so that they are hung up on when ssh ends. Each says every half second that it lives
-(`engine.cluster.rank`); one that is stopped, or whose machine has gone, is silent. Which processes there are stands in a file of
-the data folder as long as they run, for `draftlight cluster status`.
+Local ranks are children of the process that starts them, and end when the pipe to their standard input closes. Remote ranks are
+started by ssh with a terminal, so that they are hung up when ssh ends. Each rank sends a heartbeat every half second
+(`engine.cluster.rank`); a stopped one, or one on an unreachable machine, sends none. A file in the data folder lists the running
+processes for `draftlight cluster status`.
 
-MLX is told who takes part by the variables that `mlx.launch` sets: `MLX_RANK`; `MLX_HOSTFILE` for the ring; `MLX_IBV_DEVICES`,
-`MLX_JACCL_COORDINATOR` and `MLX_JACCL_RING` for JACCL.
+MLX gets the members of the group from the variables that `mlx.launch` sets: `MLX_RANK`; `MLX_HOSTFILE` for the ring;
+`MLX_IBV_DEVICES`, `MLX_JACCL_COORDINATOR` and `MLX_JACCL_RING` for JACCL.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from engine.wording import capitalised
 
 MODULE = "engine.cluster.rank"
 FIRST_PORT = 32323
-"""What `mlx.launch` begins with, too."""
+"""The first port, as in `mlx.launch`."""
 SILENT, UNHEARD = 10.0, 60.0
 """Seconds without a sign of life after which a rank is given up: one that has joined, and one that has not. While MLX waits for
 the other ranks to join it keeps Python's lock, so no sign comes, however long the slowest machine takes to import it."""
@@ -46,7 +46,7 @@ _KEPT_LINES = 8
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens at now."""
+    """Returns ports of this machine at which no program listens now."""
     with contextlib.ExitStack() as opened:
         sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -55,7 +55,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def addresses(cluster: Cluster) -> list[list[str]]:
-    """For each rank where it listens: ip:port for each of its addresses, numbered as `mlx.launch` does."""
+    """Returns the addresses (ip:port) at which each rank listens, numbered as `mlx.launch` does."""
     count = sum(len(host.ips) for host in cluster.hosts)
     if not cluster.port and all(host.is_local for host in cluster.hosts):
         ports = free_ports(count)
@@ -66,7 +66,7 @@ def addresses(cluster: Cluster) -> list[list[str]]:
 
 
 def links_of(cluster: Cluster) -> tuple[dict[str, str], dict[str, str]]:
-    """What every rank is told of the links: variables, and variables that name a file with this content."""
+    """Returns the settings of the links for every rank: variables, and variables that name a file with this content."""
     variables: dict[str, str] = {"DRAFTLIGHT_LINKS": cluster.backend}
     if cluster.backend == "ring":
         return variables, {"MLX_HOSTFILE": json.dumps(addresses(cluster))}
@@ -77,14 +77,16 @@ def links_of(cluster: Cluster) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def in_shell(path: str) -> str:
-    """A path as a shell takes it; one that begins with ~/ is in the home there."""
+    """Quotes a path for a shell; a leading ~/ becomes the home directory there."""
     return f'"$HOME"/{shlex.quote(path[2:])}' if path.startswith("~/") else shlex.quote(path)
 
 
 def remote_script(python: str, rank: int, variables: Mapping[str, str], files: Mapping[str, str]) -> str:
-    """What the shell of another machine is to do to become a rank. The file of the links is removed once it was read.
+    """Returns the shell script that turns a process on another machine into a rank. The file of the links is removed once it was
+    read.
 
-    Everybody on either machine can see it; what the file of hosts sets goes over standard input (`engine.cluster.rank.told`).
+    All users of both machines can see the script, so the hosts file's variables go over standard input
+    (`engine.cluster.rank.told`).
     """
     parts = ["stty -echo -icanon min 1", f"export {IS_TOLD}=1"]
     parts += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
@@ -97,10 +99,10 @@ def remote_script(python: str, rank: int, variables: Mapping[str, str], files: M
 
 
 class _Rank:
-    """One process, and the thread that reads what it says.
+    """One process, and the thread that reads its output.
 
     Args:
-        told: variables for one that asks for them; it asks if `remote_script` is what it was started with.
+        told: variables for a rank that asks for them; one started by `remote_script` does.
     """
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None, told: Mapping[str, str]) -> None:
@@ -149,11 +151,11 @@ class _Rank:
 
     @property
     def is_bereft(self) -> bool:
-        """Whether it ended because another rank did, or its links."""
+        """Whether it ended because another rank ended or its links were lost."""
         return self.process.returncode == LOST_LINKS
 
     def failure(self, silent: float) -> str | None:
-        """Why the rank is of no use any more, as a sentence; None if it is."""
+        """Returns in a sentence why the rank cannot be used any more; None if it can."""
         name = capitalised(self.name)
         if self.process.poll() is not None:
             if self.is_bereft:
@@ -172,12 +174,12 @@ class _Rank:
         return None
 
     def _last_line(self) -> str:
-        """The last that it printed, without what MLX's ring says again and again."""
+        """Returns the last line of its output, without the repeated messages of MLX's ring."""
         own = [line for line in self._lines if line and not line.startswith("[ring]")]
         return own[-1] if own else f"status {self.process.returncode}"
 
     def end(self) -> None:
-        """Kills and reaps it, stopped or not."""
+        """Kills and reaps the process, even if it is stopped."""
         self.process.kill()
         self.process.wait()
         self._reader.join(5.0)
@@ -191,8 +193,8 @@ class Ranks:
     """The followers of one cluster, as `engine.process.launch.Companions`.
 
     Args:
-        silent: seconds without a sign of life after which a rank is given up.
-        command: starts those on this machine; other than the default in tests.
+        silent: seconds without a heartbeat after which a rank is given up.
+        command: starts the local ranks; tests replace the default.
     """
 
     def __init__(self, cluster: Cluster, silent: float = SILENT, command: Sequence[str] = ()) -> None:
@@ -203,7 +205,7 @@ class Ranks:
 
     @property
     def pids(self) -> list[int]:
-        """Of the followers' processes here, those of ssh among them."""
+        """Process ids of the followers on this machine, including those of ssh."""
         return [rank.process.pid for rank in self._ranks]
 
     def start(self) -> Mapping[str, str]:
@@ -236,12 +238,12 @@ class Ranks:
         return {**here, "MLX_RANK": "0"}
 
     def failure(self) -> str | None:
-        """Why the answer has to end; None as long as all ranks live. A rank that ended by itself goes before others."""
+        """Returns why the answer has to end; None while all ranks live. A rank that ended by itself takes precedence."""
         failures = [(rank.is_bereft, failure) for rank in self._ranks if (failure := rank.failure(self._silent)) is not None]
         return min(failures, key=lambda entry: entry[0])[1] if failures else None
 
     def stop(self) -> None:
-        """Kills all of them, and returns when none is left."""
+        """Kills all followers and waits for their end."""
         with self._stopping:
             while self._ranks:
                 self._ranks[-1].end()
@@ -251,7 +253,7 @@ class Ranks:
                     self._files.pop().unlink(missing_ok=True)
 
     def _note(self) -> None:
-        """Writes down who runs, for `running`; removed with the other files."""
+        """Writes the list of running processes for `running`; it is removed with the other files."""
         path = _notes() / f"{os.getpid()}-{id(self)}.json"
         self._files.append(path)
         entry = {
@@ -265,7 +267,7 @@ class Ranks:
 
 
 def launch_for(cluster: Cluster, measures: bool = False, silent: float = SILENT) -> Launch:
-    """How an `engine.process.client.ProcessEngine` starts rank 0 and, with it, the others."""
+    """Returns how an `engine.process.client.ProcessEngine` starts rank 0 and, with it, the others."""
     return Launch(
         engine="engine.cluster.backend:engine",
         arguments={"cluster": plain(cluster), "measures": measures},
@@ -278,8 +280,10 @@ def _notes() -> Path:
 
 
 def running() -> list[dict[str, Any]]:
-    """The clusters that were started on this machine and not ended, oldest first: pid of the `starter`, of its `followers`, when
-    it `began` (seconds since 1970), its `cluster` as in a file of hosts, and the pids that are `alive`. Notes of the dead go."""
+    """Returns the clusters that were started on this machine and still run, oldest first: pid of the `starter`, of its
+    `followers`, when
+    it `began` (seconds since 1970), its `cluster` as in a hosts file, and the pids that are `alive`. Deletes files of dead
+    ones."""
     found = []
     for path in sorted(_notes().glob("*.json")) if _notes().is_dir() else []:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -294,7 +298,7 @@ def running() -> list[dict[str, Any]]:
 
 
 def _command_of(pid: int) -> str:
-    """The command of a process, by which it is told from another that has got its number; empty if there is none."""
+    """Returns the command line of a process, which detects a reused pid; empty if there is no such process."""
     if sys.platform == "linux":  # a bare machine has no ps
         with contextlib.suppress(OSError):
             return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").strip()

@@ -1,6 +1,6 @@
-"""Whether a cluster can run a target: each machine is asked, the answers are compared, and the links are measured. No MLX here.
+"""Checks whether a cluster can run a target: asks each machine, compares the answers, and measures the links. No MLX here.
 
-What needs MLX runs in processes of its own: `engine.cluster.about` on every machine, `engine.cluster.probe` as rank 0.
+Code that needs MLX runs in processes of its own: `engine.cluster.about` on every machine, `engine.cluster.probe` as rank 0.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ ASKED, MEASURED = 60.0, 90.0
 _PACKAGES = ("draftlight", "python", "mlx", "mlx-lm")
 ABOUT, LINKS = "draftlight-about ", "draftlight-links "
 NOT_REACHED = 255
-"""What ssh ends with where it could not connect."""
+"""Exit status of ssh if it could not connect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        rank: whose it is; None where it concerns all.
-        state: unknown where it could not be found out.
-        words: what was found, in a sentence, and what to do where it is bad.
+        rank: the rank concerned; None if it concerns all.
+        state: unknown if the check was not possible.
+        words: the result in a sentence, with advice if it is bad.
     """
 
     rank: int | None
@@ -44,11 +44,11 @@ class Finding:
 
 
 def check(cluster: Cluster, target: str, links: bool = True) -> list[Finding]:
-    """All findings, machine by machine; takes some seconds, or a minute where one does not answer.
+    """Returns all findings, machine by machine; takes some seconds, or a minute if a machine does not answer.
 
     Args:
         target: builtin, or the path of a model, the same on every machine.
-        links: whether to measure the links too, once nothing else is bad.
+        links: whether to measure the links too, if nothing else is bad.
     """
     places = addresses(cluster)
     with ThreadPoolExecutor(cluster.size) as together:
@@ -72,7 +72,8 @@ def check(cluster: Cluster, target: str, links: bool = True) -> list[Finding]:
 
 
 def _ask(cluster: Cluster, rank: int, target: str, places: Sequence[str]) -> dict[str, Any] | str:
-    """What `engine.cluster.about` says on a machine, or why it does not, as the rest of a sentence that names the rank."""
+    """Returns the answer of `engine.cluster.about` on a machine, or the failure as the rest of a sentence that begins with the
+    rank."""
     host = cluster.hosts[rank]
     question = json.dumps({"target": target, "places": list(places) if cluster.backend == "ring" else []})
     if host.is_local:
@@ -132,13 +133,13 @@ def _of_one(cluster: Cluster, rank: int, answer: Mapping[str, Any], own: Mapping
 
 
 def _versions(answer: Mapping[str, Any]) -> dict[str, str | None]:
-    """Of what has to be the same; of Python the first two numbers."""
+    """Returns the versions that have to be equal on all machines; of Python major and minor only."""
     found = {package: answer["versions"].get(package) for package in _PACKAGES}
     return found | {"python": ".".join((found["python"] or "").split(".")[:2])}
 
 
 def _of_memory(cluster: Cluster, rank: int, answer: Mapping[str, Any]) -> Finding:
-    """What the ranks of a machine need against what it has; that each keeps the embedding whole is not counted."""
+    """Compares the memory need of a machine's ranks with its free memory. Ignores that each rank keeps the whole embedding."""
     name = capitalised(cluster.name_of(rank))
     there = sum(host.ssh == cluster.hosts[rank].ssh for host in cluster.hosts)
     need, free = answer["need"] * there / cluster.size, answer["memory"]
@@ -151,7 +152,7 @@ def _of_memory(cluster: Cluster, rank: int, answer: Mapping[str, Any]) -> Findin
 
 
 def _of_the_model(cluster: Cluster, target: str, config: Mapping[str, Any]) -> Iterator[Finding]:
-    """Whether its heads, or its layers, can be shared out."""
+    """Checks whether the model's heads, or its layers, can be divided among the ranks."""
     layers = config.get("num_hidden_layers")
     if cluster.sharding == "pipeline":
         if isinstance(layers, int) and layers < cluster.size:

@@ -1,6 +1,6 @@
-"""What a rank other than 0 does: it runs the passes that rank 0 orders, and ends when that has gone.
+"""A rank other than 0: it runs the passes that rank 0 orders, and ends when rank 0 has ended.
 
-The environment says which rank it is and where the others are, as `mlx.launch` would. `engine.cluster.rank` starts it.
+The environment gives its rank and the addresses of the others, as `mlx.launch` would. `engine.cluster.rank` starts it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from engine.target.quantised_cache import make_quantised_cache
 
 
 class Follower:
-    """Obeys the orders of rank 0.
+    """Executes the orders of rank 0.
 
     Args:
-        group: all ranks, this one among them.
+        group: all ranks, including this one.
     """
 
     def __init__(self, group: Group) -> None:
@@ -48,7 +48,7 @@ class Follower:
         mx.clear_cache()
 
     def serve(self) -> None:
-        """Obeys until rank 0 says that it is over. Raises ClusterLost when a rank is gone."""
+        """Executes orders until END. Raises ClusterLost if the connection to a rank is lost."""
         activity = Activity("Running a part of a language model", lets_sleep=False)  # nobody may be using this machine
         while True:
             order = Order.of(self._group.exchange(self._report)[0])
@@ -90,7 +90,7 @@ class Follower:
         self._report = Report(checksum(text), len(text), probe).row()
 
     def _of(self, order: Order) -> tuple[list[Any], list[int]]:
-        """The cache of an order and its text, cut back to what the order says."""
+        """Returns the cache of an order and its text, cut back to the order's `start`."""
         if order.cache not in self._caches:
             assert self._loaded is not None
             model = self._loaded.model
@@ -103,8 +103,8 @@ class Follower:
         return cache, text
 
     def _load(self, described: bytes) -> None:
-        """Loads its part of a model, and tells everybody whether it could, and which model that is. What it had before goes once
-        all could."""
+        """Loads its part of a model, and shares success and fingerprint with all ranks. The previous model is dropped once all
+        have loaded."""
         wanted = json.loads(described)
         loaded, mark, reason = None, b"", ""
         try:

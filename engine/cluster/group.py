@@ -1,12 +1,12 @@
-"""What the ranks say to each other, all of it by the collectives of `mx.distributed`.
+"""The protocol between the ranks, based on the collectives of `mx.distributed`.
 
-Every rank gives a row of whole numbers, and every rank sees all of them (`exchange`). Rank 0's row is an order, those of the
-others report what became of the one before. What does not fit follows in one piece (`send`, `receive`). A lost connection is
-raised by MLX as a RuntimeError from whatever waits for it; `lost_links` words it.
+Every rank contributes a row of whole numbers, and every rank sees all rows (`exchange`). Rank 0's row is an order; the rows of
+the others report on the previous order. Data too long for a row follows in one piece (`send`, `receive`). MLX raises a lost
+connection as a RuntimeError in whatever call waits for it; `lost_links` converts it.
 
-The text of each cache is kept on every rank: the ids that were fed to it. An order says how much of it stays and what is fed
-next, so nothing but passes has to be told: a cache that was rolled back shows in the next order by being shorter. What each rank
-holds is compared as a checksum.
+Every rank keeps the text of each cache: the ids that were fed to it. An order says how much of it stays and which ids are fed
+next, so that roll-backs need no message of their own: they show as a shorter text in the next order. The ranks compare their
+texts by a checksum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from engine.errors import DraftlightError
 
 WIDTH = 64
-"""Numbers in a row: an order with the input of a round, so that a round takes one exchange beside the model's own."""
+"""Numbers in a row: enough for an order with the input of a round, so that a round takes one exchange beside the model's own."""
 LONGEST_TEXT = 600
 
 LOST = (
@@ -38,12 +38,12 @@ Numbers = NDArray[np.int32]
 
 
 class ClusterLost(DraftlightError):
-    """The cluster is of no use any more: a rank is gone."""
+    """The cluster cannot be used any more, because the connection to a rank was lost."""
 
 
 @contextlib.contextmanager
 def lost_links() -> Iterator[None]:
-    """Inside, what MLX raises of a lost connection becomes `ClusterLost`."""
+    """Converts MLX's error for a lost connection to `ClusterLost`."""
     try:
         yield
     except RuntimeError as error:
@@ -53,11 +53,11 @@ def lost_links() -> Iterator[None]:
 
 
 class Links:
-    """How long the collectives of a pass take.
+    """Measures the time of a pass's collectives.
 
     Attributes:
-        timed: whether those of the next pass are to be timed. Each is then evaluated apart, so the time is from this rank's part
-            being there until all parts are, the slowest rank's included; the pass as a whole takes a little longer for it.
+        timed: whether to time the collectives of the next pass. Each is then evaluated separately, so its time lasts from this
+            rank's input being ready until all ranks' are, the slowest included. The pass as a whole takes slightly longer.
     """
 
     def __init__(self) -> None:
@@ -65,12 +65,12 @@ class Links:
         self._seconds = 0.0
 
     def take(self) -> float:
-        """Milliseconds of what was timed since the last call; the next pass is not timed."""
+        """Returns the milliseconds measured since the last call, and turns timing off."""
         seconds, self._seconds, self.timed = self._seconds, 0.0, False
         return seconds * 1e3
 
     def clock(self, wait: Callable[[], Any]) -> Any:
-        """What `wait` returns; its time counts if this pass is timed."""
+        """Returns the result of `wait`; counts its time if this pass is timed."""
         began = time.perf_counter()
         result = wait()
         if self.timed:
@@ -79,7 +79,8 @@ class Links:
 
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
-        """Inside, a model is called. mlx-lm's layers look their collectives up in `mx.distributed`, where they are replaced."""
+        """Times the collectives of a model call. mlx-lm's layers look them up in `mx.distributed`, where they are replaced
+        meanwhile."""
         if not self.timed:
             yield
             return
@@ -110,7 +111,7 @@ class Links:
 
 
 class Group:
-    """The ranks, seen from one of them.
+    """The group of ranks, seen from one of them.
 
     Args:
         group: MLX's, of at least two ranks.
@@ -122,13 +123,14 @@ class Group:
         self.links = Links()
 
     def exchange(self, row: Sequence[int]) -> Numbers:
-        """(size, WIDTH): everybody's row, at most `WIDTH` numbers each. Waits for all ranks; raises ClusterLost."""
+        """Returns the rows of all ranks, (size, WIDTH), of at most `WIDTH` numbers each. Waits for all ranks; raises
+        ClusterLost."""
         whole = np.zeros((1, WIDTH), np.int32)
         whole[0, : len(row)] = row
         return self._seen(lambda: mx.distributed.all_gather(mx.array(whole), group=self.mlx))
 
     def texts(self, text: str) -> list[str]:
-        """Everybody's text, cut to `LONGEST_TEXT` bytes. Raises ClusterLost as `exchange`."""
+        """Returns the texts of all ranks, each cut to `LONGEST_TEXT` bytes. Raises ClusterLost as `exchange`."""
         whole = np.zeros((1, LONGEST_TEXT), np.int32)
         content = np.frombuffer(text.encode()[:LONGEST_TEXT], np.uint8)
         whole[0, : len(content)] = content
@@ -136,11 +138,11 @@ class Group:
         return [row[row != 0].astype(np.uint8).tobytes().decode(errors="replace") for row in seen]
 
     def send(self, numbers: Numbers) -> None:
-        """Gives (length,) numbers to the ranks that `receive` so many."""
+        """Sends (length,) numbers to the ranks, which `receive` the same length."""
         self._seen(lambda: mx.distributed.all_sum(mx.array(numbers), group=self.mlx))
 
     def receive(self, length: int) -> Numbers:
-        """(length,) numbers of the rank that sends them."""
+        """Returns the (length,) numbers that another rank sends."""
         return self._seen(lambda: mx.distributed.all_sum(mx.zeros((length,), dtype=mx.int32), group=self.mlx))
 
     def _seen(self, collective: Callable[[], mx.array]) -> Numbers:
@@ -155,7 +157,7 @@ class Group:
 
 
 def join(backend: str) -> Group:
-    """The group that this process's environment describes (`engine.cluster.companions`); waits for the other ranks.
+    """Returns the group that this process's environment describes (`engine.cluster.companions`); waits for the other ranks.
 
     Raises:
         ClusterLost: they cannot be reached, or MLX has no such backend here.
@@ -168,7 +170,7 @@ def join(backend: str) -> Group:
 
 
 class Kind(enum.IntEnum):
-    """What is to be done."""
+    """The kind of an order."""
 
     NAP = 0  # nothing for a while: MLX's ring keeps a core busy while a rank waits
     PASS = 1  # a forward pass, evaluated up to the logits
@@ -182,20 +184,20 @@ class Kind(enum.IntEnum):
 MOST_GONE = 7
 _HEAD = 8 + MOST_GONE
 ROOM = WIDTH - _HEAD
-"""Ids that an order itself has room for."""
+"""Number of ids that fit into an order's row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One order.
+    """An order of rank 0.
 
     Attributes:
         cache: number of the cache; 0 is none.
-        start: tokens of it that stay. length: ids that are fed, or numbers that follow.
-        bits: of its keys and values; 0 is full precision. For a cache that is new.
+        start: number of its tokens that stay. length: number of ids to feed, or of numbers that follow.
+        bits: of its keys and values; 0 is full precision. For a new cache.
         text: checksum of the tokens that stay.
-        gone: numbers of caches that nobody will name again.
-        ids: what is fed; what the row has no room for follows.
+        gone: numbers of caches that can be deleted.
+        ids: the ids to feed; if the row is too short for them, they follow.
     """
 
     kind: Kind
@@ -208,19 +210,19 @@ class Order:
     ids: Numbers = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def row(self) -> list[int]:
-        """As a row of numbers."""
+        """Returns the order as a row of numbers."""
         gone = self.gone + (0,) * (MOST_GONE - len(self.gone))
         head = [self.kind, self.cache, self.start, self.length, self.bits, self.text, len(self.gone), 0, *gone]
         return head + ([] if self.is_long else [int(token) for token in self.ids])
 
     @property
     def is_long(self) -> bool:
-        """Whether the ids follow in a piece of their own."""
+        """Whether the ids follow in a message of their own."""
         return self.length > ROOM
 
     @classmethod
     def of(cls, row: Numbers) -> Order:
-        """The order of a row; ids that follow are not there yet."""
+        """Returns the order in a row, without ids that follow."""
         kind, cache, start, length, bits, text, count = (int(number) for number in row[:7])
         gone = tuple(int(number) for number in row[8 : 8 + count])
         ids = row[_HEAD : _HEAD + length] if length <= ROOM else np.zeros(0, np.int32)
@@ -229,10 +231,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a rank says of the order before.
+    """A rank's report on the previous order.
 
     Attributes:
-        text: checksum of all that the cache was fed and that stays. length: how much that is.
+        text: checksum of the cache's whole text. length: its length in tokens.
         probe: of the logits, see `probe_of`.
     """
 
@@ -241,31 +243,33 @@ class Report:
     probe: float = 0.0
 
     def row(self) -> list[int]:
-        """As a row of numbers."""
+        """Returns the report as a row of numbers."""
         return [self.text, self.length, int(np.float32(self.probe).view(np.int32))]
 
     @classmethod
     def of(cls, row: Numbers) -> Report:
-        """The report of a row."""
+        """Returns the report in a row."""
         return cls(int(row[0]), int(row[1]), float(row[2:3].view(np.float32)[0]))
 
     def agrees(self, other: Report) -> bool:
-        """Whether two ranks hold the same. Machines of different kinds differ in last bits of logits, which is none of it."""
+        """Returns whether two ranks have the same state. Rounding differences of logits between kinds of machines are
+        tolerated."""
         return (self.text, self.length) == (other.text, other.length) and abs(self.probe - other.probe) <= PROBE_TOLERANCE
 
 
 PROBE_TOLERANCE = 2e-4
-"""Another text moves the probe of a vocabulary of 50,000 by some 4e-3, half precision by some 1e-5."""
+"""Another text changes the probe of a vocabulary of 50,000 by about 4e-3, half precision by about 1e-5."""
 
 
 def checksum(text: Sequence[int]) -> int:
-    """Of token ids, below 2^31."""
+    """Returns the CRC-32 of token ids, reduced to 31 bits."""
     return zlib.crc32(np.asarray(text, np.int32).tobytes()) & 0x7FFFFFFF
 
 
 def probe_of(logits: mx.array) -> mx.array:
-    """One number, lazy, that tells the last row of logits (1, rows, vocab) from others: their sum with fixed signs, as a share of
-    the sum of their amounts."""
+    """Returns a lazy scalar that identifies the last row of logits (1, rows, vocab): their sum with fixed pseudo-random signs,
+    divided
+    by the sum of their absolute values."""
     last = logits[0, -1].astype(mx.float32)
     last = mx.where(mx.isfinite(last), last, 0)
     columns = mx.arange(last.shape[0], dtype=mx.uint32)

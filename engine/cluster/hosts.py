@@ -1,8 +1,8 @@
-"""Which machines a target is split over, in the format of `mlx.launch`, and how.
+"""The hosts file: the machines that a target is split over, in the format of `mlx.launch`, and the kind of split.
 
-The file is JSON: a list of hosts, or an object with `hosts`, `backend` and `envs`, as `mlx.distributed_config` writes it. Beside
-what MLX knows, the object may have `sharding`, `python` and `port`, which `mlx.launch` ignores. The first host is rank 0 and this
-machine. Nothing here imports MLX.
+The file is JSON: a list of hosts, or an object with `hosts`, `backend` and `envs`, as `mlx.distributed_config` writes it. The
+object may also have `sharding`, `python` and `port`, which `mlx.launch` ignores. The first host is rank 0 and this machine.
+Nothing here imports MLX.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 _LOCAL = (LOOPBACK, "localhost", "::1")
 MOST_HOSTS = 64
 _NOT_SET = ("LD_", "DYLD_", "PYTHON", "PATH", "DRAFTLIGHT_", "MLX_RANK", "MLX_HOSTFILE", "MLX_IBV_", "MLX_JACCL_")
-"""Beginnings of variables that a file of hosts may not set."""
+"""Prefixes of variables that a hosts file may not set."""
 LARGEST_PORT = 65535
 
 
@@ -36,7 +36,7 @@ class Host:
     """One process of the cluster.
 
     Attributes:
-        ssh: what ssh is given to reach the machine; 127.0.0.1 is this one, where nothing is reached by ssh.
+        ssh: the destination for ssh; 127.0.0.1 is this machine, which needs no ssh.
         ips: its addresses on the links between the machines; the ring makes a connection for each.
         rdma: for JACCL, its device towards each host, None towards itself.
     """
@@ -73,24 +73,24 @@ class Cluster:
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return len(self.hosts)
 
     def name_of(self, rank: int) -> str:
-        """A rank as people are told of it."""
+        """Returns the name of a rank in messages."""
         return f"rank {rank} ({self.hosts[rank].ssh})" if 0 <= rank < self.size else f"rank {rank}"
 
 
 def of_this_machine(ranks: int, sharding: Sharding = "tensor") -> Cluster:
-    """So many processes on this machine: for tests, and to try what a cluster does."""
+    """Returns a cluster of `ranks` processes on this machine, for tests and trials."""
     return Cluster((Host(LOOPBACK, (LOOPBACK,)),) * ranks, sharding=sharding)
 
 
 def read_hosts(path: Path) -> Cluster:
-    """The cluster that a file describes.
+    """Returns the cluster that a file describes.
 
     Raises:
-        DraftlightError: the file cannot be read, or what of it is impossible, and what to write instead.
+        DraftlightError: the file cannot be read, or is invalid; says what to write instead.
     """
     try:
         document = json_of(content_of(path))
@@ -105,12 +105,12 @@ def read_hosts(path: Path) -> Cluster:
 
 
 def write_hosts(path: Path, cluster: Cluster) -> None:
-    """Writes the file that `read_hosts` and `mlx.launch --hostfile` read. Raises DraftlightError where that fails."""
+    """Writes the file that `read_hosts` and `mlx.launch --hostfile` read. Raises DraftlightError if that fails."""
     write_whole(path, json.dumps(plain(cluster), indent=2) + "\n", private=True)
 
 
 def cluster_of(document: object) -> Cluster:
-    """The cluster that a parsed file describes. Raises ValueError with what is impossible in it."""
+    """Returns the cluster that a parsed file describes. Raises ValueError with the invalid entry."""
     entry = document if isinstance(document, Mapping) else {"hosts": document}
     hosts = entry.get("hosts")
     if not isinstance(hosts, list):
@@ -169,7 +169,7 @@ def _envs(value: object) -> tuple[str, ...]:
 
 
 def _require(cluster: Cluster) -> None:
-    """Raises ValueError where the parts do not go together."""
+    """Raises ValueError if the cluster is inconsistent."""
     if cluster.backend not in BACKENDS:
         raise ValueError(f'"backend" is {cluster.backend!r}; Draftlight knows {", ".join(BACKENDS)}')
     if cluster.sharding not in SHARDINGS:
@@ -194,7 +194,7 @@ def _require(cluster: Cluster) -> None:
 
 
 def _require_devices(cluster: Cluster) -> None:
-    """As `mlx.launch` wants them."""
+    """Raises ValueError if the devices are not as `mlx.launch` requires."""
     if not cluster.hosts[0].ips:
         raise ValueError('the first host has no "ips"; JACCL needs an address of rank 0 that the others reach')
     for rank, host in enumerate(cluster.hosts):

@@ -1,6 +1,6 @@
 """Rank 0 of a cluster without a model, which measures the links: `python -m engine.cluster.probe`, a line of JSON.
 
-Times are those of collectives of all ranks, which is what a pass waits for.
+Times are those of collectives of all ranks, as a pass waits for.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from engine.cluster.doctor import LINKS
 from engine.cluster.group import Group, Kind, Order, join
 
 TIMES = {2**10: 100, 2**20: 5}
-"""How often numbers of 4 bytes are summed, by how many there are; as often as that in each series."""
+"""Number of sums in each series, by the number of summed 4-byte numbers."""
 SERIES = 5
 
 
 def measure(group: Group) -> dict[str, float]:
-    """Seconds of an `exchange`, and of a sum for each of `TIMES`: those of the fastest series."""
+    """Returns the seconds of an `exchange`, and of a sum for each of `TIMES`, in the fastest series."""
     found = {"exchange": _shortest(lambda: group.exchange(Order(Kind.NAP).row()), max(TIMES.values()))}
     for length, times in TIMES.items():
         numbers, order = np.zeros(length, np.int32), Order(Kind.ECHO, length=length).row()
@@ -47,7 +47,7 @@ def _shortest(act: Callable[[], object], times: int) -> float:
 
 
 def main() -> None:
-    """Measures, and has the others end; does not return."""
+    """Measures the links and ends the other ranks; does not return."""
     group = join(os.environ.get("DRAFTLIGHT_LINKS", "ring"))
     sys.stdout.write(f"{LINKS}{json.dumps(measure(group))}\n")
     sys.stdout.flush()

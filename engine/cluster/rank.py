@@ -1,10 +1,11 @@
-"""How a rank other than 0 begins (`python -m engine.cluster.rank`), shows that it lives, and ends with whoever started it.
+"""Starts a rank other than 0 (`python -m engine.cluster.rank`), sends its heartbeat, and ends it with the process that started
+it.
 
-It says on standard output when it has joined the others, every `BEAT` seconds that it lives, and why it ends;
-`engine.cluster.companions` reads that. It ends when standard input does, whatever it is doing: a thread waits for that, since MLX
-computes without Python's lock. One on another machine is first told its variables over standard input, where nobody else sees
-them. There the connection may be lost without anybody's closing it: each sign of life is answered, and without answers it ends,
-too.
+On standard output the rank reports that it has joined the others, a heartbeat every `BEAT` seconds, and why it ends;
+`engine.cluster.companions` reads that. The rank ends when its standard input closes, even while it computes: a thread watches
+the input, because MLX computes without the GIL. A remote rank first receives its variables over standard input, where no other
+user can see them. A remote connection may be lost without being closed, so each heartbeat is answered, and the rank also ends
+without answers.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ is counted in looks: while the machine sleeps, none passes."""
 
 
 def told() -> dict[str, str]:
-    """Asks for variables, and waits for them: a line of JSON on standard input. If that ends, the rank does."""
+    """Requests the variables and returns them: a line of JSON on standard input. Ends the rank if the input closes."""
     say(ASKS)
     line = b""
     with contextlib.suppress(OSError):
@@ -42,8 +43,9 @@ def told() -> dict[str, str]:
 
 
 def watch_parent(is_answered: bool = False) -> None:
-    """Starts the threads that tell that this rank lives, and that end it when standard input ends. `is_answered`: also if
-    nothing comes from there for `ALONE` seconds."""
+    """Starts two threads: one sends the heartbeat, the other ends this rank when standard input closes. `is_answered`: also if
+    nothing
+    arrives there for `ALONE` seconds."""
 
     def listen() -> None:
         """Waits for the end of standard input, or for silence there."""
@@ -69,7 +71,7 @@ def watch_parent(is_answered: bool = False) -> None:
 
 
 def main() -> None:
-    """Becomes the rank that the environment says; does not return."""
+    """Becomes the rank that the environment describes; does not return."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked ends the answer, and this rank with it
     is_told = IS_TOLD in os.environ
     if is_told:

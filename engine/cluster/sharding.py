@@ -1,4 +1,4 @@
-"""Splitting a loaded model as mlx-lm does (`mlx_lm.utils.sharded_load`), and what keeps a model from being split.
+"""Splits a loaded model as mlx-lm does (`mlx_lm.utils.sharded_load`), and says why a model cannot be split.
 
 Tensor: the model's own `shard` leaves every rank a part of each attention and feed-forward layer; all have the same logits.
 Pipeline: each rank keeps some of the layers, rank 0 the last.
@@ -29,10 +29,10 @@ _READ_OF_GGUF = 2**16
 
 
 def split(model: nn.Module, name: str, group: mx.distributed.Group, sharding: Sharding) -> None:
-    """Leaves of a model what the calling rank is to hold; its weights may be lazy.
+    """Reduces a model to the calling rank's part; its weights may be lazy.
 
     Raises:
-        DraftlightError: it cannot be split in this way over so many ranks, and what to do.
+        DraftlightError: it cannot be split in this way over this many ranks; says what to do.
     """
     reason = refusal(model, name, group.size(), sharding)
     if reason is not None:
@@ -52,7 +52,7 @@ def split(model: nn.Module, name: str, group: mx.distributed.Group, sharding: Sh
 
 
 def refusal(model: nn.Module, name: str, ranks: int, sharding: Sharding) -> str | None:
-    """Why a model cannot be split over so many ranks, as sentences; None if it can, as far as its settings tell."""
+    """Returns in sentences why a model cannot be split over `ranks` ranks; None if its settings allow it."""
     others = sorted({type(leaf).__name__ for leaf in leaves_of(make_prompt_cache(model)) if type(leaf) not in TOLD_CACHES})
     if others:
         return (
@@ -70,7 +70,7 @@ def refusal(model: nn.Module, name: str, ranks: int, sharding: Sharding) -> str 
 
 
 def heads_reason(name: str, config: Mapping[str, Any], ranks: int) -> str | None:
-    """Why the heads that a model's settings state cannot be shared out to so many ranks; None if they can."""
+    """Returns why the heads in a model's settings cannot be divided among `ranks` ranks; None if they can."""
     heads = {
         what: count
         for what, entry in (("attention heads", "num_attention_heads"), ("key and value heads", "num_key_value_heads"))
@@ -96,15 +96,15 @@ def _pipeline_refusal(model: nn.Module, name: str, ranks: int) -> str | None:
 
 
 def fingerprint(model: LoadedModel) -> bytes:
-    """32 bytes that differ between different models: configuration, index, and names and sizes of the weight files.
+    """Returns 32 bytes that differ between models: a hash of configuration, index, and names and sizes of the weight files.
 
-    It takes no time, so that every start can compare; the weights themselves are not read.
+    It is fast enough to be compared at every start, because it does not read the weights.
     """
     return fingerprint_of(Path(model.path), model.weight_files)
 
 
 def fingerprint_of(path: Path, weight_files: tuple[Path, ...]) -> bytes:
-    """As `fingerprint`, of a model that is not loaded."""
+    """Returns the `fingerprint` of a model that is not loaded."""
     digest = hashlib.sha256()
     for part in ("config.json", "model.safetensors.index.json"):
         if path.is_dir() and (path / part).is_file():
@@ -118,7 +118,7 @@ def fingerprint_of(path: Path, weight_files: tuple[Path, ...]) -> bytes:
 
 
 def agree(group: Group, mark: bytes, reason: str = "") -> tuple[int, str] | None:
-    """Has all ranks show the fingerprint of what they loaded, empty where they could not, and then for what reason.
+    """Compares the fingerprints of all ranks. A rank that could not load gives an empty one and its reason.
 
     Returns:
         the first rank that could not load it, or loaded another model than rank 0, with its reason; None if all agree.

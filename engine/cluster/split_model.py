@@ -1,8 +1,8 @@
-"""The target as rank 0's decode loop sees it: a model like any other, whose every pass the other ranks run too.
+"""The split target as rank 0's decode loop sees it: a model like any other, of which the other ranks run every pass too.
 
-A pass is told before it runs, and evaluated as far on rank 0 as on the others: a collective that one rank leaves out would be
-answered by the next one of another. So nothing here stays in a lazy graph that may be dropped. What is only asked for shapes is
-asked of the part that this rank holds (`part`).
+Each pass is ordered before it runs, and evaluated as far on rank 0 as on the others: if one rank skipped a collective, the next
+one of another rank would be matched with it. So nothing here stays in a lazy graph that may be dropped. Queries of shapes
+alone go to this rank's part (`part`).
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from engine.target.prompt_cache import cache_length, leaves_of
 
 _TOLD_AS = "_draftlight_told_as"
 TOLD_CACHES = (KVCache, QuantizedKVCache)
-"""Layers whose length says all that the other ranks need to know of a roll-back."""
+"""Kinds of cache layers whose roll-back is fully described by their length."""
 
 
 class SplitModel:
     """A callable (tokens (1, rows), cache=) -> logits (1, rows, width), of mlx-lm's kind.
 
     Args:
-        part: what this rank holds of the model.
-        group: all ranks. cluster: who they are.
+        part: this rank's part of the model.
+        group: all ranks. cluster: their description.
         parameters: of the whole model; the size of a prompt's chunks follows from it, so it is the same on one machine and many.
 
     Attributes:
-        part: as given. links: what times the collectives of a pass.
-        pipeline_size: over how many ranks the layers are spread; 1 where each rank has a part of each.
+        part: as given. links: times the collectives of a pass.
+        pipeline_size: number of ranks that the layers are spread over; 1 if each rank has a part of each layer.
     """
 
     def __init__(self, part: Any, group: Group, cluster: Cluster, parameters: int) -> None:
@@ -73,12 +73,12 @@ class SplitModel:
         self._require_agreement()
 
     def settle(self) -> None:
-        """Compares what the ranks hold after the last pass. Raises DraftlightError with the rank that differs."""
+        """Compares the states of the ranks after the last pass. Raises DraftlightError with the rank that differs."""
         self.say(Order(Kind.NAP))
         self._require_agreement()
 
     def say(self, order: Order) -> None:
-        """Gives an order, and remembers which rank differed after the pass before: what was ordered is done all the same."""
+        """Sends an order, and remembers which rank differed after the previous pass; the order is executed all the same."""
         reports = self._group.exchange(order.row())
         expected, self._expected = self._expected, None
         probe, self._probe = self._probe, None
@@ -123,7 +123,8 @@ class SplitModel:
         self._expected = checksum(text), len(text)
 
     def _number_of(self, leaf: Any) -> int:
-        """The number under which the others know a cache, by its first layer; the layer's end is told them with a later pass."""
+        """Returns a cache's number in orders, kept on its first layer. When the layer is deleted, a later order tells the other
+        ranks."""
         number: int = getattr(leaf, _TOLD_AS, 0)
         if not number:
             self._caches += 1
@@ -134,11 +135,11 @@ class SplitModel:
 
 
 def last_block_of(part: Any) -> Taps:
-    """What the last layer of a part puts out, for `evaluate_read` alone."""
+    """Returns a tap on the output of a part's last layer, for `evaluate_read` alone."""
     return Taps(part.layers, (len(part.layers) - 1,))
 
 
 def evaluate_read(part: Any, last_block: Taps, tokens: mx.array, cache: Sequence[Any]) -> None:
-    """Runs the blocks of a part over a chunk (1, rows), and evaluates what every rank evaluates: caches and the last output."""
+    """Runs the blocks of a part over a chunk (1, rows), and evaluates the same on every rank: caches and the last output."""
     part(tokens, cache=cache)
     mx.eval([layer.state for layer in cache if getattr(layer, "keys", None) is not None], last_block.take_batch())
