@@ -1,7 +1,7 @@
-"""Folders with LoRA adapters, those of mlx-lm and of PEFT: small changes to a base model, put on it when it is loaded.
+"""LoRA adapters in the formats of mlx-lm and PEFT, applied to their base model when it is loaded.
 
 On the base's layers the adapter computes y = W x + s · B A x (Hu et al. 2021). On the CPU, where weights are expanded, s · B A is
-added to W once; on a GPU the layers stay apart, because adding would mean to quantise anew.
+added to W once. On a GPU the adapter stays a separate layer, because merging it would require quantising again.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from engine.models.tokenizer_files import read_json
 
 _OF_MLX_LM, _OF_PEFT = FILES
 _UNSUPPORTED = ("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "layer_replication", "trainable_token_indices")
-"""Features of PEFT by their entries; anything but nothing is refused."""
+"""Configuration entries of PEFT features that are not supported; an adapter that sets one of them is refused."""
 
 
 def base_of(folder: Path) -> str | None:
-    """The name or path of the model that the adapter in the folder changes; None for a folder without an adapter of its own."""
+    """Returns the name or path of the adapter's base model; None if the folder has no adapter or is a whole model."""
     if (folder / "config.json").is_file() or not (folder / CONFIG).is_file():
         return None
     base = base_in(read_json(folder / CONFIG))
@@ -36,12 +36,12 @@ def base_of(folder: Path) -> str | None:
 
 
 def adapter_files(folder: Path) -> tuple[Path, ...]:
-    """The file with the adapter's weights, if there is one."""
+    """Returns the file with the adapter's weights as a tuple of one, or an empty tuple."""
     return tuple(path for path in (folder / _OF_MLX_LM, folder / _OF_PEFT) if path.is_file())[:1]
 
 
 def put_on(model: nn.Module, folder: Path) -> None:
-    """Puts the adapter on its base model. DraftlightError where it does not fit or is of a kind that is not supported."""
+    """Applies the adapter to its base model. Raises DraftlightError if it does not fit or its kind is not supported."""
     (file,) = adapter_files(folder)
     require_scales(file, [check_safetensors(file)])
     config = read_json(folder / CONFIG)
@@ -58,7 +58,7 @@ def put_on(model: nn.Module, folder: Path) -> None:
 
 
 def add(model: nn.Module) -> None:
-    """Adds the adapters' changes to the weights of their layers, which then are plain again."""
+    """Merges the adapters into the weights of their layers, which become plain layers again."""
     fused = [(path, module.fuse()) for path, module in model.named_modules() if hasattr(module, "fuse")]
     if fused:
         model.update_modules(tree_unflatten(fused))

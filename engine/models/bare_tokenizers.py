@@ -1,7 +1,7 @@
 """Tokenizers of folders without `tokenizer.json`: SentencePiece's `tokenizer.model`, and the ranks of tiktoken.
 
-Neither file says everything. Added tokens stand in `tokenizer_config.json` or `added_tokens.json`. How a tiktoken vocabulary
-cuts text stands in Python code that is never run here, so it is known for some kinds of models only (`_WORDS`).
+Neither file is complete. Added tokens are listed in `tokenizer_config.json` or `added_tokens.json`. The pre-tokenizer of a
+tiktoken vocabulary is Python code, which is never run here, so only some model types are supported (`_WORDS`).
 """
 
 from __future__ import annotations
@@ -35,16 +35,20 @@ _WORDS: dict[str, tuple[str, list[str]]] = {
     "glm4": ("glm4", []),
     "glm": ("glm4", []),
 }
-"""By `model_type`: how text is cut (`engine.models.pieces`), and the control tokens after the ranks where no file names
-them: those of Qwen's `tokenization_qwen.py` and Llama 3's `tokenizer.py`."""
+"""By `model_type`: name of the pre-tokenizer (a key of `WORD_SPLITS`), and the control tokens that follow the ranks if no
+file names them: those of Qwen's `tokenization_qwen.py` and Llama 3's `tokenizer.py`."""
 _PLAIN_BOS = ("LlamaTokenizer", "GemmaTokenizer", "CodeLlamaTokenizer", "InternLM2Tokenizer")
-"""Classes of transformers that begin a text with the token of the beginning unless they are told not to."""
+"""Tokenizer classes of transformers that add the BOS token by default."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A tokenizer's parts, as `engine.models.tokenizer.Tokenizer` takes them; `ids` of all tokens by their text. `begins`: a text
-    begins with the token of the beginning."""
+    """Parts of a tokenizer, as `engine.models.tokenizer.Tokenizer` takes them.
+
+    Attributes:
+        ids: token ids by the text of the token.
+        begins: whether a text starts with the BOS token.
+    """
 
     plain: Backend
     full: Backend
@@ -63,7 +67,7 @@ def find(
     added: Mapping[str, Any],
     listed: Collection[str] = (),
 ) -> Found:
-    """The folder's tokenizer.
+    """Returns the folder's tokenizer.
 
     Args:
         width: width of the model's logits.
@@ -71,7 +75,7 @@ def find(
         listed: tokens that the settings name or list as special.
 
     Raises:
-        DraftlightError: there is none, it is damaged, or nothing says how it cuts text.
+        DraftlightError: there is none, it is damaged, or its pre-tokenizer is not known.
     """
     path = next((path for path in (folder / "tokenizer.model", *sorted(folder.glob("[!.]*.tiktoken"))) if path.is_file()), None)
     path = path or next((path for path in sorted(folder.glob("tiktoken*.model")) if path.is_file()), None)
@@ -100,7 +104,7 @@ def find(
 
 
 def _added(settings: Mapping[str, Any], added: Mapping[str, Any], listed: Collection[str]) -> dict[int, tuple[str, bool]]:
-    """Text of each added token, and whether it is a control token, by id."""
+    """Returns, by id, the text of each added token and whether it is a control token."""
     found = {index: (text, True) for text, index in added.items() if isinstance(index, int)}
     described = settings.get("added_tokens_decoder")
     for key, entry in (described if isinstance(described, dict) else {}).items():
@@ -115,10 +119,10 @@ def _from_model(path: Path, content: bytes) -> Pieces:
     model: Any = schema.ModelProto()  # type: ignore[attr-defined]  # made when it is imported
     try:
         model.ParseFromString(content)
-    except Exception as error:  # of protobuf, which raises its own
+    except Exception as error:  # protobuf raises its own exception types
         raise DraftlightError(f"{path} is no SentencePiece model and no tiktoken file. Download the model again.") from error
     kinds = {model.trainer_spec.UNIGRAM: True, model.trainer_spec.BPE: False}
-    if any(isinstance(piece.piece, bytes) for piece in model.pieces):  # what is no UTF-8
+    if any(isinstance(piece.piece, bytes) for piece in model.pieces):  # a piece that is not valid UTF-8
         raise DraftlightError(f"{path} is damaged: a piece of it is no text. Download the model again.")
     if not model.pieces or model.trainer_spec.model_type not in kinds:
         raise DraftlightError(f"{path} is of a kind that is not supported (BPE and unigram are). Convert it to tokenizer.json.")
@@ -134,7 +138,7 @@ def _from_model(path: Path, content: bytes) -> Pieces:
 
 
 def _extended(pieces: Pieces, added: Mapping[int, tuple[str, bool]]) -> Pieces:
-    """With the added tokens in their places; places left between are of no use."""
+    """Returns the pieces with the added tokens at their ids. Ids left between get unused placeholders."""
     count = max([len(pieces.pieces), *(index + 1 for index in added)])
     gap = count - len(pieces.pieces)
     texts = [*pieces.pieces, *(f"\U0010fffe{index}" for index in range(gap))]
@@ -149,7 +153,7 @@ def _extended(pieces: Pieces, added: Mapping[int, tuple[str, bool]]) -> Pieces:
 
 
 def _with_listed(pieces: Pieces, listed: Collection[str]) -> Pieces:
-    """With the pieces that are listed as special tokens as control tokens; single letters stay letters."""
+    """Marks pieces that are listed as special tokens as control tokens, except single characters."""
     kinds = [
         CONTROL if text in listed and kind in (NORMAL, USER_DEFINED) and len(text.strip()) > 1 else kind
         for text, kind in zip(pieces.pieces, pieces.kinds, strict=True)
@@ -158,7 +162,7 @@ def _with_listed(pieces: Pieces, listed: Collection[str]) -> Pieces:
 
 
 def _ranks(content: bytes) -> dict[bytes, int] | None:
-    """Tokens and ranks of a file in tiktoken's form: a token in base 64 and its rank on each line. None for any other file."""
+    """Parses a tiktoken file (a base64 token and its rank on each line) into ranks by token. None for any other file."""
     ranks: dict[bytes, int] = {}
     try:
         for line in content.split(b"\n"):
@@ -211,7 +215,7 @@ def _backend(ids: dict[str, int], merges: list[tuple[str, str]], split: WordSpli
 
 
 def _merges(ranks: dict[bytes, int]) -> list[tuple[str, str]]:
-    """The pair that each token is made of: what is left of it when all pairs of lower ranks have merged."""
+    """Returns the BPE merges: for each token, the two parts left after all merges of lower ranks are applied to its bytes."""
     merges = []
     for token, rank in sorted(ranks.items(), key=lambda entry: entry[1]):
         parts = [token[index : index + 1] for index in range(len(token))]

@@ -1,4 +1,4 @@
-"""How long a text a model was made for, by the configuration in its folder."""
+"""Context length of a model, from the configuration in its folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNSTATED = 2048
 
 
 def context_length(config: Mapping[str, Any], arguments: object = None) -> int:
-    """Most tokens, prompt included.
+    """Returns the maximum number of tokens, prompt included.
 
     What the configuration states counts. It need not state what is the default of its class in transformers, which wrote it:
     gemma 3 from 4B on leaves its 131,072 out. Then comes the default of mlx-lm's class, then a cautious 2048.
@@ -61,7 +61,7 @@ def _default_in_transformers(model_type: object) -> Any:
 
 
 def _stretched(scaling: object) -> int:
-    """The length that a YaRN scaling (Peng et al. 2023) stretches to; 0 for anything else."""
+    """Returns the length that a YaRN scaling (Peng et al. 2023) stretches to; 0 for anything else."""
     if not isinstance(scaling, dict) or "yarn" not in (scaling.get("rope_type"), scaling.get("type")):
         return 0
     original, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")

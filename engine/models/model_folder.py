@@ -40,7 +40,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def without_base(folder: Path, base: str) -> str:
-    """That an adapter cannot be used alone, and what to do."""
+    """Returns the message that an adapter cannot be used alone, and what to do."""
     return (
         f"{folder} is an adapter: it contains changes to {base}, which is not on this machine. Put the folder of {base} next to "
         "it, or connect to the network so that it can be downloaded."
@@ -53,7 +53,7 @@ def _adapter(folder: Path) -> str:
 
 
 def write_drafter(folder: Path, arrays: Mapping[str, mx.array], config: Mapping[str, Any], card: str | None = None) -> None:
-    """Write model.safetensors, config.json and, if there is one, MODEL_CARD.md. Nothing in the folder changes before all of it
+    """Writes model.safetensors, config.json and, if there is one, MODEL_CARD.md. Nothing in the folder changes before all of it
     is on the disk.
 
     Args:

@@ -1,4 +1,4 @@
-"""Whether a draft model can propose for a target, and if not, why: in sentences people can read."""
+"""Compatibility check of a draft model and a target, with the reasons against a pair as sentences for users."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Mistral's <SPECIAL_7>, T5's <extra_id_7>, ..."""
 
 
 _MOST_MARKS = 4
-"""Control tokens that are named in a sentence."""
+"""Maximum number of control tokens that a message names."""
 
 
 @dataclass(frozen=True)
 class PairReport:
-    """Whether a drafter can propose for a target; `reasons` are sentences and empty if it can."""
+    """Result of `check_pair`; `reasons` are sentences, empty if the drafter can propose for the target."""
 
     usable: bool
     reasons: tuple[str, ...]
@@ -50,7 +50,7 @@ def check_pair(target: LoadedModel, drafter: LoadedModel) -> PairReport:
 
 
 def target_reason(model: LoadedModel) -> str | None:
-    """Why the model cannot be a target, as a sentence; None if it can."""
+    """Returns why the model cannot be a target, as a sentence; None if it can."""
     if model.target_ids is None:
         return None
     return (
@@ -59,13 +59,13 @@ def target_reason(model: LoadedModel) -> str | None:
 
 
 def cache_reason(model: Any) -> str | None:
-    """Why the model's cache cannot be rolled back, as the end of a sentence that names the model; None if it can."""
+    """Returns why the model's cache cannot be rolled back, as the end of a sentence that names the model; None if it can."""
     reason = refusal(make_prompt_cache(model))
     return None if reason is None else f"cannot roll back rejected proposals: {reason}."
 
 
 def vocabulary_reason(target: LoadedModel, name: str, vocabulary: Sequence[bytes | None]) -> str | None:
-    """Why the tokens of a model called `name` keep it from drafting for a target, as a sentence; None if they do not."""
+    """Returns why the vocabulary of a model called `name` prevents it from drafting, as a sentence; None if it does not."""
     pairs = zip(target.vocabulary, vocabulary, strict=False)
     differing = [
         index
@@ -84,9 +84,9 @@ def vocabulary_reason(target: LoadedModel, name: str, vocabulary: Sequence[bytes
 
 
 def template_warning(target: LoadedModel, name: str, tokenizer: Tokenizer) -> str:
-    """How the chat template of a model called `name` differs from the target's, in sentences; empty if it does not.
+    """Returns how the chat template of a model called `name` differs from the target's, in sentences; empty if it does not.
 
-    It keeps no pair from being used: the target's template writes the prompts of both, and the rules are exact whatever is
+    The pair can be used all the same: the target's template writes the prompts of both, and the rules are exact whatever is
     proposed. The templates are only read, not run: a model that was not chosen yet must not be able to hang anything.
     """
     ours, theirs = target.tokenizer.chat_template, tokenizer.chat_template
@@ -114,7 +114,7 @@ def _listed(marks: list[str]) -> str:
 
 
 def _is_reserved(target: LoadedModel, index: int, ours: bytes, theirs: bytes) -> bool:
-    """Whether an entry is a slot that one side has not used, and the other only as a control token that prompts do not need."""
+    """Returns whether a differing token is harmless: one side has only reserved its id, and the target's prompts never use it."""
     tokenizer = target.tokenizer
     if index in target.eos_ids or index == tokenizer.bos_id or index in tokenizer.prefix:
         return False

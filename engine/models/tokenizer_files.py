@@ -41,7 +41,7 @@ def from_folder(folder: Path, width: int, adapter: Path | None = None) -> Tokeni
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    """What `tokenizer_config.json` says, and `special_tokens_map.json` where that describes no added tokens."""
+    """Reads `tokenizer_config.json`, and `special_tokens_map.json` if the former describes no added tokens."""
     settings = read_json(folder / "tokenizer_config.json", required=False)
     if not settings.get("extra_special_tokens") and "additional_special_tokens" in settings:  # its name until transformers 5
         settings["extra_special_tokens"] = settings.pop("additional_special_tokens")
@@ -76,7 +76,7 @@ def _bare(folder: Path, width: int, settings: dict[str, Any], model: Path) -> ba
 
 
 def _described(path: Path, width: int, settings: Mapping[str, Any]) -> bare_tokenizers.Found:
-    """What `tokenizer.json` describes, and the tokens that other files add to it."""
+    """Returns the tokenizer of `tokenizer.json` with the tokens that other files add to it."""
     with explained(f"{path} cannot be read", "Download or convert the model again."):
         described = _within(json_of(content_of(path)), width)
         full = Backend.from_str(json.dumps(described))
@@ -148,7 +148,7 @@ def _named(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
 
 
 def _listed(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
-    """Tokens that have a name or are listed as special, by their texts."""
+    """Returns the tokens that have a name or are listed as special, by their texts."""
     extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens")
     return _by_text([*_named(settings).values(), *map(_token, _values(extra))])
 
@@ -159,7 +159,7 @@ def _values(entry: object) -> Iterable[object]:
 
 
 def _token(entry: object) -> AddedToken | None:
-    """An added token as files describe it: by its text alone, which is then special, or with flags. None for anything else."""
+    """Parses an added token: either a text alone, which makes it special, or an object with flags. None for anything else."""
     described = {"content": entry, "special": True} if isinstance(entry, str) else entry
     if not isinstance(described, dict) or not isinstance(text := described.get("content"), str) or not text:
         return None
@@ -168,7 +168,7 @@ def _token(entry: object) -> AddedToken | None:
 
 
 def _by_text(tokens: Iterable[AddedToken | None]) -> dict[str, AddedToken]:
-    """Tokens by their texts; of several with one text, the first."""
+    """Indexes tokens by their texts; the first of several with the same text wins."""
     found: dict[str, AddedToken] = {}
     for token in tokens:
         if token is not None:
@@ -177,7 +177,7 @@ def _by_text(tokens: Iterable[AddedToken | None]) -> dict[str, AddedToken]:
 
 
 def _with_secret_names(described: dict[str, Any], added: Mapping[int, AddedToken], special: list[Special]) -> dict[str, Any]:
-    """The same tokenizer, knowing control tokens by secret names, so that no text of a user becomes one."""
+    """Returns the tokenizer with control tokens renamed to secret names, so that no text of a user becomes one."""
     names = {token.text: secret_name(token.id) for token in special}
     model = dict(described["model"])
     if isinstance(model.get("vocab"), dict):
@@ -202,16 +202,16 @@ def _with_secret_names(described: dict[str, Any], added: Mapping[int, AddedToken
 
 
 def _spaces(backend: Backend) -> int:
-    """How many spaces the decoder leaves out at the beginning of a text."""
+    """Returns the number of leading spaces that the decoder strips from a text."""
     decoded = backend.decoder.decode([f"{SPACE * 100}a"]) if backend.decoder is not None else "a"
     return 101 - len(decoded)
 
 
 def _within(described: dict[str, Any], width: int) -> dict[str, Any]:
-    """The contents of a `tokenizer.json` without tokens that a model of this width does not have and that no text needs.
+    """Returns the contents of a `tokenizer.json` without tokens beyond the width of the model that no text needs.
 
-    Some models have one more added token than embeddings, as Gemma 3 its soft token of images. What text is made of stays: if
-    that is beyond the width, the tokenizer is another model's.
+    Some models have one more added token than embeddings, such as the soft image token of Gemma 3. Tokens that text needs
+    stay: one of those beyond the width means that the tokenizer belongs to another model.
     """
     tokens = described.get("added_tokens") or []
     added = [token for token in tokens if token["id"] < width]
@@ -232,7 +232,7 @@ def _within(described: dict[str, Any], width: int) -> dict[str, Any]:
 
 
 def _prefix(backend: Backend, width: int) -> list[int]:
-    """What the tokenizer's post-processor puts before a text; what it puts behind one is no part of a text to go on with."""
+    """Returns the tokens that the post-processor puts before a text. Those after it are omitted: the text is to be continued."""
     alone, whole = (backend.encode("a", add_special_tokens=added).ids for added in (False, True))
     places = range(len(whole) - len(alone) + 1)
     start = next((place for place in places if whole[place : place + len(alone)] == alone), 0)
@@ -240,7 +240,7 @@ def _prefix(backend: Backend, width: int) -> list[int]:
 
 
 def read_json(path: Path, required: bool = True) -> dict[str, Any]:
-    """The object in a JSON file. DraftlightError where it is damaged, no object, or missing though required."""
+    """Reads the object in a JSON file. Raises DraftlightError if it is damaged, not an object, or required but missing."""
     if not required and not path.is_file():
         return {}
     try:
@@ -255,7 +255,7 @@ def read_json(path: Path, required: bool = True) -> dict[str, Any]:
 
 
 def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:
-    """The template file if there is one, else the configured one; of several, the one named default."""
+    """Returns the chat template: the template file if there is one, else the configured one (of several, the default)."""
     if (folder / "chat_template.jinja").is_file():
         content = content_of(folder / "chat_template.jinja")
         if other := stands_for_another(content):

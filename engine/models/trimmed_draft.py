@@ -6,10 +6,10 @@ A folder holds
   hidden_size, num_hidden_layers, intermediate_size, num_attention_heads, num_key_value_heads, rope_theta, rms_norm_eps,
   vocab_size (rows of the shared embedding), max_position_embeddings};
 - `model.safetensors` (float16): `layers.{i}.…` in mlx-lm's llama naming (`layers.0.self_attn.q_proj.weight`), `norm.weight`,
-  `head.weight` (K, hidden), `target_ids` int32 (K,): column j of the logits means target token target_ids[j];
+  `head.weight` (K, hidden), `target_ids` int32 (K,): column j of the logits belongs to target token target_ids[j];
 - `MODEL_CARD.md`.
 
-The embedding is not in the folder: its rows are the target's.
+The embedding is not in the folder: the target's is used.
 """
 
 from __future__ import annotations
@@ -42,12 +42,15 @@ class CutModel(nn.Module):
 
     @property
     def layers(self) -> list[nn.Module]:
-        """The transformer layers, where mlx-lm looks for them when it makes a cache."""
+        """The transformer layers, under the name that mlx-lm expects when it creates a cache."""
         return self.model.layers
 
 
 def load_cut(folder: Path, config: dict[str, Any], embedding: nn.Module) -> tuple[CutModel, mx.array]:
-    """The draft model with `embedding` in place, and its `target_ids` (K,) int32. Nothing is evaluated.
+    """Loads the draft model with `embedding` as its token embedding.
+
+    Returns:
+        The model and its `target_ids` (K,) int32, both lazy (nothing is evaluated).
 
     Raises:
         DraftlightError: a file is missing or damaged, or the weights do not fit the configuration.

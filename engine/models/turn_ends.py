@@ -1,6 +1,7 @@
-"""Control tokens that end an answer in any model that has them, whatever its files name.
+"""Control tokens that end an answer in every model that has them, even if its files do not name them as EOS.
 
-Many files name one end of their family while the model writes another. The list is that of llama.cpp (`llama-vocab.cpp`).
+Many model files name one EOS token of their family while the model writes another. The list is that of llama.cpp
+(`llama-vocab.cpp`).
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ _MARKS = frozenset(
         *("<end_of_turn>", "<end_of_utterance>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),
     }
 )
-"""No text contains these by chance. Older conversions to GGUF wrote some of them as added tokens that are no control tokens."""
+"""Unlikely in ordinary text, so they count even if not marked as control tokens, as in older GGUF conversions."""
 _MARKS_IF_CONTROL = frozenset({"</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]"})
-"""These may be ordinary text, as `</s>` is HTML in the vocabularies of Gemma."""
+"""Count only if marked as control tokens: they may be ordinary text, as `</s>` is HTML in the vocabularies of Gemma."""
 
 
 def ends_among(added: Mapping[int, tuple[str, bool]]) -> frozenset[int]:
-    """The ids that end an answer.
+    """Returns the ids of the tokens that end an answer.
 
     Args:
-        added: by id the text of each control token and each added token, and whether it is a control token.
+        added: by id, the text of each control or added token, and whether it is a control token.
     """
     texts = {text for text, _ in added.values()}
     others = set()
     if {"<|return|>", "<|flush|>"} & texts:
-        others.add("<|end|>")  # it ends one of several messages of a turn
+        others.add("<|end|>")  # ends one message; a turn may have several
     if "<|tool_response>" in texts:
         others.add("</s>")  # HTML in Gemma 4
     return frozenset(

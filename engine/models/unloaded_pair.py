@@ -1,5 +1,5 @@
-"""What the files of models that are not loaded tell: whether one can draft for a target, by its tokens or by what a head was
-trained for, and which head was trained for a target."""
+"""Checks on models that are not loaded, from their files: whether one can draft for a target (by its vocabulary or by the
+target that a head was trained for), and which head was trained for a target."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from engine.models.tokenizer_files import from_folder, read_json
 
 
 def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:
-    """Why the model of a folder or GGUF file cannot draft for a loaded target, and what is to be known if it can, in sentences.
+    """Returns why the model of a folder or GGUF file cannot draft for a loaded target, and a warning if it can.
 
-    Either is empty if there is nothing to say.
-
-    Its weights are not read, so what depends on them, as whether its cache can be rolled back, is checked when it is loaded.
+    Both are sentences, empty if there is nothing to report. The model's weights are not read. Checks that need the loaded
+    model, such as whether its cache can be rolled back, happen when it is loaded.
     """
     if reason := cache_reason(target.model):
         return f"No drafter can be used with {target.name}: it {reason}", ""
@@ -60,14 +59,14 @@ def _told(target: LoadedModel, name: str, tokens: Tokenizer) -> tuple[str, str]:
 
 
 def trained_head(target_sha256: str) -> Path | None:
-    """The newest folder among the models on this machine with a head for the target of this digest; None if there is none."""
+    """Returns the newest folder on this machine with a head trained for the target of this digest; None if there is none."""
     heads = [Path(model.target) for model in library.find() if model.only_drafts and not model.problem]
     fitting = [folder for folder in heads if _target_of(folder) == target_sha256]
     return max(fitting, key=_changed, default=None)
 
 
 def _target_of(folder: Path) -> str | None:
-    """The digest of the target that a head states; None of anything else."""
+    """Returns the target digest that a head's config.json states ("?" if it states none); None if the folder is no head."""
     try:
         stated = read_json(folder / "config.json", required=False)
     except DraftlightError:
