@@ -1,8 +1,8 @@
-"""What the trace of an answer tells of it, and what is made of that: an end for an answer whose writer was killed, and
-conversations of traces that belong to none, such as those of before there was a store.
+"""Recovery of answers from their traces: completes an answer whose process was killed, and creates conversations from
+traces without one, such as those from before there was a store.
 
-A trace tells everything that was said up to its answer. Answers to the same words under the same name of a conversation, with no
-more than an hour between them, are siblings; an answer that was asked for behind another one continues its conversation.
+A trace holds all messages up to its answer. Answers to the same messages under the same conversation name, no more than an hour
+apart, are siblings; an answer to a message that follows another answer continues that conversation.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from engine.trace import Trace, read
 from engine.wording import amount
 
 _TOGETHER = 3600.0
-"""Seconds between two answers of one conversation, at most."""
+"""Maximum number of seconds between two answers of one conversation."""
 
 Said = tuple[tuple[str, str], ...]
 
 
 def given_ids(path: str) -> tuple[int, ...]:
-    """The token ids of an answer so far, from its trace: another one that begins with them goes on where it ended.
+    """Returns the token ids of an answer so far, from its trace. An answer that begins with them continues it.
 
     Raises:
         DraftlightError: the trace is not there any longer, or cannot be read.
@@ -55,7 +55,7 @@ def given_ids(path: str) -> tuple[int, ...]:
 
 
 def state_of(trace: Trace) -> State:
-    """How the answer ended."""
+    """Returns how the answer ended."""
     told = trace.summary or {}
     finish = trace.rounds[-1].finish if trace.rounds else None
     if finish is None and told.get("error"):
@@ -64,7 +64,7 @@ def state_of(trace: Trace) -> State:
 
 
 def making_of(trace: Trace, noted: Making | None = None) -> Making:
-    """How the answer was made: as it was noted when it began, else as the header says, with the seed that was drawn."""
+    """Returns how the answer was made: as `noted` if given, else by the header. Options, seed included, are the header's."""
     header, summary, told = trace.header, summarise(trace.rounds), trace.summary or {}
     settings = settings_from_json(
         {
@@ -86,7 +86,7 @@ def making_of(trace: Trace, noted: Making | None = None) -> Making:
 
 
 def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, notes: list[str]) -> None:
-    """Gives every answer whose writer is not there any longer its text, and notes how many there were."""
+    """Completes every answer whose writing process has ended, and adds a note with their number."""
     there = {presence.name, *presence.others()}
     with database.reading() as rows:
         query = "SELECT m.id, m.writer, m.made, t.name FROM messages m LEFT JOIN traces t ON t.id = m.trace WHERE m.writer <> ''"

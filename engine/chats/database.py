@@ -19,7 +19,7 @@ from engine.wording import noun
 
 PAGE = 4096
 MOST = 2**63 - 1
-"""What SQLite can count to."""
+"""Largest integer of SQLite (64 bits, signed)."""
 
 
 class ChatsDamaged(DraftlightError):
@@ -150,18 +150,18 @@ class Database:
             return self._connection.execute("PRAGMA data_version").fetchone()[0]
 
     def tidy(self) -> None:
-        """Brings what waits in the WAL into the file, as far as nobody else reads, and empties it."""
+        """Checkpoints the WAL into the file, as far as no other connection reads, and truncates it."""
         with self._lock, contextlib.suppress(ChatsBusy), self._explained():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def is_sound(self) -> bool:
-        """Whether every page of the file is what it should be. Reads all of it."""
+        """Returns whether SQLite's quick check finds no damage. Reads the whole file."""
         with self._lock, contextlib.suppress(ChatsDamaged), self._explained():
             return [row[0] for row in self._connection.execute("PRAGMA quick_check(1)")] == ["ok"]
         return False
 
     def require_sound(self) -> None:
-        """Raises ChatsDamaged, and remembers it, unless the file is sound."""
+        """Raises ChatsDamaged and records the damage unless the file is sound."""
         if not self.is_sound():
             with self._explained():
                 self._damage.touch(0o600)
@@ -169,11 +169,11 @@ class Database:
 
     @property
     def was_damaged(self) -> bool:
-        """Whether damage was met when the file was last used."""
+        """Whether damage to the file is on record."""
         return self._damage.exists()
 
     def clear_damage(self) -> None:
-        """The file is sound again."""
+        """Clears the record of damage."""
         with self._explained():
             self._damage.unlink(missing_ok=True)
 
@@ -202,7 +202,7 @@ def readable(content: bytes) -> str:
 
 
 def explained(error: Exception, path: Path, wait: float) -> DraftlightError:
-    """What the user is told of a failure of SQLite or of the system."""
+    """Converts a failure of SQLite or of the system to an error with a message for the user."""
     if isinstance(error, DraftlightError):
         return error
     number = getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,7 +1,6 @@
-"""Who has the chats open, and which conversation each may change: locked files, whose locks the system drops even for a process
-that was killed.
+"""Lock files that tell which processes have the chats open, and which process may change which conversation.
 
-A number of a process could be given to another one; a lock cannot.
+The system releases a file lock even if its process is killed. Process ids would not do, since the system reuses them.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ _ENDING, _HOLD_ENDING = ".lock", ".chat"
 
 
 class Presence:
-    """One that has the chats open, until `leave`.
+    """Registration of a process that has the chats open, until `leave`.
 
     Attributes:
-        name: by which messages say whose answer is being written.
+        name: random identifier, stored in a message as its writer while its answer is being written.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Raises OSError where no file can be made."""
+        """Raises OSError if the lock file cannot be created."""
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
         self.name = secrets.token_hex(8)
@@ -32,7 +31,7 @@ class Presence:
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def others(self) -> list[str]:
-        """The names of all others that are there. Files of those that were killed are removed."""
+        """Returns the names of all other registrations. Removes the files of processes that were killed."""
         found = []
         for path in self._folder.glob(f"*{_ENDING}"):
             if path == self._path:
@@ -45,7 +44,7 @@ class Presence:
         return found
 
     def leave(self) -> None:
-        """Is not there any longer. A second call does nothing."""
+        """Removes the registration. A second call does nothing."""
         if self._descriptor is not None:
             self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
@@ -53,17 +52,21 @@ class Presence:
 
 
 class Hold:
-    """The right to change one conversation, until another is taken or the right is released. At most one process has it."""
+    """Exclusive lock on one conversation, held until another is taken or it is released."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder`: that of `Presence`, which has to be there."""
+        """`folder`: the folder of `Presence`, which must exist."""
         self._folder = folder
         self._held: tuple[int, int] | None = None  # conversation, descriptor of its locked file
 
     def take(self, conversation: int | None) -> bool:
-        """Takes a conversation in place of the one before; False where another process has it. None only releases.
+        """Releases the current conversation and locks another; None only releases.
 
-        Raises OSError where no file can be made or locked.
+        Returns:
+            False if another process holds the conversation.
+
+        Raises:
+            OSError: the lock file cannot be created or locked.
         """
         if self._held is not None and self._held[0] == conversation:
             return True
@@ -83,14 +86,14 @@ class Hold:
             if _is_file_of(descriptor, path):
                 self._held = conversation, descriptor
                 return True
-            os.close(descriptor)  # whoever had it has just removed the file
+            os.close(descriptor)  # its previous holder has just removed the file
 
     def is_elsewhere(self, conversation: int) -> bool:
-        """Whether another process has a conversation."""
+        """Returns whether another process holds the lock of a conversation."""
         return (self._held is None or self._held[0] != conversation) and is_locked(self._path(conversation))
 
     def release(self) -> None:
-        """Has none any longer."""
+        """Releases the lock, if one is held."""
         if self._held is not None:
             conversation, descriptor = self._held
             self._path(conversation).unlink(missing_ok=True)
@@ -102,7 +105,7 @@ class Hold:
 
 
 def _is_file_of(descriptor: int, path: Path) -> bool:
-    """Whether a path still leads to an open file."""
+    """Returns whether a path still names the file of an open descriptor."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except OSError:
@@ -110,12 +113,12 @@ def _is_file_of(descriptor: int, path: Path) -> bool:
 
 
 def how_many(folder: Path) -> int:
-    """How many have the chats open whose presence is noted in a folder, which need not be there."""
+    """Returns the number of registrations in a folder, which need not exist."""
     return sum(is_locked(path) for path in folder.glob(f"*{_ENDING}"))
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds the lock of this file, which may not be there."""
+    """Returns whether the file is locked. It need not exist."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:

@@ -1,5 +1,6 @@
-"""The traces: files beside the database, compressed once their answer has ended, deleted when they have been kept for long
-enough. Most belong to messages, and go with the last of them; others are of comparisons and other runs."""
+"""Trace files beside the database: compressed once their answer has ended, deleted when the retention period is over.
+
+Most belong to messages and are deleted with the last of them; others come from comparisons and other runs."""
 
 from __future__ import annotations
 
@@ -24,7 +25,12 @@ _IN_USE = "EXISTS (SELECT 1 FROM messages m WHERE m.trace = traces.id AND m.writ
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A trace: its row in the database, None where no message refers to it, and whether an answer may still add to it."""
+    """A trace file.
+
+    Attributes:
+        number: its row in the database; None if no message refers to it.
+        in_use: whether an answer may still append to it.
+    """
 
     number: int | None
     name: str
@@ -35,10 +41,10 @@ class _Kept:
 
 
 class TraceFiles:
-    """The folder of the traces and what the database knows of them.
+    """The folder of traces and their rows in the database.
 
-    A trace is known by its file's name, or by its whole path where it lies elsewhere; a file elsewhere is never touched. Nor is
-    one in the folder that the database does not know, unless it has a name that Draftlight gives.
+    A trace is identified by its file name, or by its whole path if it is outside the folder. Files outside the folder are never
+    changed, nor are files inside it that the database does not list, unless their names have Draftlight's pattern.
     """
 
     def __init__(self, folder: Path, database: Database, clock: Callable[[], float]) -> None:
@@ -47,24 +53,24 @@ class TraceFiles:
         self._clock = clock
 
     def new_path(self) -> Path:
-        """A path for a new trace; names sort by time."""
+        """Returns a path for a new trace; names sort by time."""
         return self.folder / trace_name(datetime.fromtimestamp(self._clock(), UTC))
 
     def place(self, name: str) -> Path:
-        """Where the trace of this name lies."""
+        """Returns the path of the trace with this name."""
         return self.folder / name
 
     def name(self, path: str) -> str:
-        """What a trace is known by."""
+        """Returns the name of a trace: its file name in the folder, else its whole path."""
         place = Path(path)
         return place.name if place.parent == self.folder else path
 
     def size(self, path: str) -> int:
-        """What a trace takes on the disk, compressed or not; 0 where it is not there."""
+        """Returns the bytes that a trace takes on disk, compressed or not; 0 if it does not exist."""
         return _size(self.place(self.name(path)))
 
     def known(self, path: str, created: float) -> int:
-        """Number of a trace, which is noted down if it is new; its size is measured again."""
+        """Returns the row id of a trace. Inserts it if it is new, else updates its size."""
         name = self.name(path)
         with self._database.writing() as rows:
             rows.execute(
@@ -75,12 +81,12 @@ class TraceFiles:
             return int(rows.execute("SELECT id FROM traces WHERE name = ?", [name]).fetchone()[0])
 
     def names(self) -> set[str]:
-        """The names of all traces that messages refer to."""
+        """Returns the names of all traces in the database."""
         with self._database.reading() as rows:
             return {row[0] for row in rows.execute("SELECT name FROM traces")}
 
     def bytes(self, conversation: int | None = None) -> int:
-        """What the traces take on the disk: those of a conversation, or all, also those that no message refers to."""
+        """Returns the bytes on disk of the traces of a conversation, or of all, including those that no message refers to."""
         others = self.bytes_of_others() if conversation is None else 0
         with self._database.reading() as rows:
             if conversation is None:
@@ -89,11 +95,11 @@ class TraceFiles:
             return int(rows.execute(query, [conversation]).fetchone()[0])
 
     def bytes_of_others(self) -> int:
-        """What the traces take that no message refers to: of comparisons and other runs."""
+        """Returns the bytes on disk of traces that no message refers to, such as those of comparisons."""
         return sum(each.bytes for each in self._others())
 
     def bytes_by_conversation(self) -> dict[int, int]:
-        """What the traces of each conversation take; those that several share count for each."""
+        """Returns the bytes on disk of each conversation's traces; a shared trace counts for each."""
         query = (
             "SELECT conversation, sum(bytes) FROM (SELECT DISTINCT m.conversation, m.trace, t.bytes FROM messages m "
             "JOIN traces t ON t.id = m.trace) GROUP BY conversation"
@@ -105,8 +111,8 @@ class TraceFiles:
         """Compresses the traces of answers that have ended, and deletes those that are too old, too many or unused.
 
         Args:
-            now: seconds since 1970 by which they are too old.
-            spared: those that conversations may still be made of.
+            now: seconds since 1970, from which the age of traces is counted.
+            spared: traces without a message to leave alone, because conversations may still be created from them.
         """
         self.delete_unused()
         found = self._all(now, spared)
@@ -124,7 +130,7 @@ class TraceFiles:
         self._delete(self._known("NOT EXISTS (SELECT 1 FROM messages m WHERE m.trace = traces.id)"))
 
     def _all(self, now: float, spared: Collection[Path]) -> list[_Kept]:
-        """The newest first."""
+        """Returns the traces of messages, and all others except the spared ones, newest first."""
         others = [
             replace(each, in_use=_may_grow(place, now))
             for each in self._others()
@@ -138,8 +144,10 @@ class TraceFiles:
             return [_Kept(*row) for row in rows.execute(query)]
 
     def _others(self) -> list[_Kept]:
-        """Those that no message refers to, as if no answer added to them. What is there is looked up before what is known, as an
-        answer that begins meanwhile becomes known."""
+        """Returns the traces that no message refers to, with `in_use` False.
+
+        The folder is listed before the database is read, because an answer that begins in between is added to the database.
+        """
         found: dict[str, _Kept] = {}
         with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
             for entry in entries:
@@ -153,7 +161,7 @@ class TraceFiles:
         return [each for name, each in found.items() if name not in known]
 
     def _compressed(self, trace: _Kept) -> _Kept:
-        """The trace, compressed if it may be and was not; as it is where that cannot be done now."""
+        """Compresses a trace that is not in use. Returns it unchanged if that is not possible now."""
         place = self.place(trace.name)
         if trace.packed or trace.in_use or (self._is_ours(trace.name) and not _pack(place)):
             return trace
@@ -164,7 +172,7 @@ class TraceFiles:
         return packed
 
     def _delete(self, found: Iterable[_Kept]) -> set[_Kept]:
-        """Deletes the files first: a file that stays is still known. Returns what is gone."""
+        """Deletes traces and returns those deleted. Files go before rows, so that a file that cannot be deleted keeps its row."""
         gone = set()
         for each in found:
             if each.in_use:
@@ -182,7 +190,7 @@ class TraceFiles:
         return gone
 
     def _is_ours(self, name: str) -> bool:
-        """Whether Draftlight has written it: a file with a name of the user's own is theirs, also where it became a chat."""
+        """Returns whether Draftlight wrote the file. A file named by the user is the user's, even if it became a chat."""
         return self.place(name).parent == self.folder and named_at(name) is not None
 
 
@@ -191,7 +199,7 @@ def _packed(path: Path) -> Path:
 
 
 def _pack(path: Path) -> bool:
-    """Puts a compressed file in its place; False where that cannot be done now. `engine.trace.read` finds either."""
+    """Replaces a file by a compressed one; False if that is not possible now. `engine.trace.read` finds either."""
     try:
         if path.is_file():
             write_whole(_packed(path), gzip.compress(path.read_bytes(), _LEVEL, mtime=0))
@@ -203,7 +211,7 @@ def _pack(path: Path) -> bool:
 
 
 def _may_grow(path: Path, now: float) -> bool:
-    """Whether an answer may still add to a trace that no message refers to: it is not whole, and was added to in the last day."""
+    """Returns whether a trace may still grow: it has no summary, and its last change is less than a day ago."""
     try:
         return path.stat().st_mtime >= now - DAY and not has_summary(path)
     except FileNotFoundError:  # compressed
