@@ -4,10 +4,10 @@ Lives here: everything that computes. Does not live here: anything that paints; 
 Values, mathematics, traces, metrics and exports do not import MLX either; a contract in `pyproject.toml` lists them. A further
 rule is a function in `engine.acceptance`; the folders say in their `__init__` how each is added to.
 
-Importing any module of this package chooses MLX's BLAS first (`engine.blas`; it takes some 17 ms and does not import MLX), so no
-module has to mind the order of its imports.
+Importing any module of this package chooses MLX's BLAS first (`engine.machine.blas`; it takes some 17 ms and does not import
+MLX), so no module has to mind the order of its imports.
 """
 
-from engine.blas import prefer_fast_blas
+from engine.machine.blas import prefer_fast_blas
 
 prefer_fast_blas()

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import mlx.core as mx
 
-from engine.noise import NO_TOKEN, NoiseSource
+from engine.noise.source import NO_TOKEN, NoiseSource
 from engine.target.distribution import Distribution, OneHot
 from engine.types import MAX_GAMMA, Rule
 

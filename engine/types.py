@@ -1,42 +1,10 @@
 """Every value that crosses a boundary, under one name: values, events, and what is asked of the engine besides answers.
 
-Defined in `engine.values`, `engine.events` and `engine.requests`; what those import, they import from each other.
+Defined in `engine.values.answers`, `engine.values.events` and `engine.values.requests`; what those import, they import from each
+other.
 """
 
-from engine.events import (
-    BenchFinished,
-    BenchMeasured,
-    BenchSkipped,
-    BenchStarted,
-    DrafterChecked,
-    DrafterReady,
-    DrafterRefused,
-    EngineFailed,
-    Event,
-    LoadFailed,
-    LoadFinished,
-    LoadProgress,
-    LoadStarted,
-    ModelsUnloaded,
-    PrefillProgress,
-    PromptCounted,
-    RoundFinished,
-    RunChanged,
-    RunFailed,
-    RunFinished,
-    RunStarted,
-    SampleTaken,
-    SamplingFinished,
-    TaskEnd,
-    TaskFailed,
-    TaskFinished,
-    TaskProgress,
-    TrainingFinished,
-    TrainingMeasured,
-    TrainingTold,
-)
-from engine.requests.prove import EFFORTS, PLANTS, Effort, Plant, ProofCheck, ProofReport, ProveRequest
-from engine.values import (
+from engine.values.answers import (
     EXPECTED_RULES,
     FILTERS,
     FINISHES,
@@ -73,11 +41,45 @@ from engine.values import (
     Request,
     Round,
     Rule,
+    Sampling,
     Skipped,
     Status,
     Thinking,
     option_names,
 )
+from engine.values.events import (
+    BenchFinished,
+    BenchMeasured,
+    BenchSkipped,
+    BenchStarted,
+    DrafterChecked,
+    DrafterReady,
+    DrafterRefused,
+    EngineFailed,
+    Event,
+    LoadFailed,
+    LoadFinished,
+    LoadProgress,
+    LoadStarted,
+    ModelsUnloaded,
+    PrefillProgress,
+    PromptCounted,
+    RoundFinished,
+    RunChanged,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    SampleTaken,
+    SamplingFinished,
+    TaskEnd,
+    TaskFailed,
+    TaskFinished,
+    TaskProgress,
+    TrainingFinished,
+    TrainingMeasured,
+    TrainingTold,
+)
+from engine.values.requests.prove import EFFORTS, PLANTS, Effort, Plant, ProofCheck, ProofReport, ProveRequest
 
 __all__ = [
     "EFFORTS",
@@ -145,6 +147,7 @@ __all__ = [
     "RunFinished",
     "RunStarted",
     "SampleTaken",
+    "Sampling",
     "SamplingFinished",
     "Skipped",
     "Status",

@@ -3,7 +3,7 @@
 # Called by `make setup`, which calls it again only when a lock or pyproject.toml has changed, or for another back-end.
 #
 # BACKEND=cpu, cuda12 or cuda13 chooses the back-end of MLX on Linux. Without it an environment keeps the one that it has, and a new
-# one takes CUDA where NVIDIA's driver and GPU can do with it (engine/nvidia.py), else the CPU.
+# one takes CUDA where NVIDIA's driver and GPU can do with it (engine/machine/nvidia.py), else the CPU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -49,7 +49,7 @@ lock=packaging/development.lock
 cuda=""
 
 if [ "$(uname -s)" = Linux ]; then
-    says() { .venv/bin/python -c "from engine import mlx_import, nvidia; $1"; }
+    says() { .venv/bin/python -c "from engine.machine import mlx_import, nvidia; $1"; }
     installed=$(says 'print(*mlx_import.backends())')
     case "${BACKEND:-}" in
         cpu) backend=mlx-cpu ;;

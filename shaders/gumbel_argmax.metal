@@ -2,11 +2,11 @@
 // key and a shipped integer table. Noise is made in registers and never reaches memory.
 //
 // The file is cut at the lines that start with four slashes and "section"; what comes before the first is for readers. The header
-// and the two bodies are given to mx.fast.metal_kernel exactly as they stand (engine/noise_kernel.py). MLX writes the signatures:
+// and the two bodies are given to mx.fast.metal_kernel exactly as they stand (engine/noise/kernel.py). MLX writes the signatures:
 // it declares an input's shape and the thread's indices when their names occur in a body, comments included, and passes an input of
 // fewer than eight elements in `constant` memory, so only bodies may touch inputs other than the table.
 //
-// Results must equal engine/noise_reference.py to the bit: the product and the sum are rounded separately (no contraction), equal
+// Results must equal engine/noise/reference.py to the bit: the product and the sum are rounded separately (no contraction), equal
 // scores go to the lowest id, NaN never wins, and a row whose best score is not finite yields -1. A GPU may flush subnormal products
 // to zero; beside noise of a multiple of 2^-19 that changes no sum but one with noise of exactly 0.
 

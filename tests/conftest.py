@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine.files.paths import models_folder
-from engine.mlx_import import Kind, device_kind
+from engine.machine.mlx_import import Kind, device_kind
 
 if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel
@@ -71,7 +71,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
-    """Every worker computes on one thread, or the threads of all would wait for each other (`engine.blas`)."""
+    """Every worker computes on one thread, or the threads of all would wait for each other (`engine.machine.blas`)."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
@@ -138,7 +138,7 @@ def _device() -> Kind:
     """What MLX computes on; it is imported only where that may be a GPU."""
     if device_kind() == "cpu":
         return "cpu"
-    from engine.device import kind
+    from engine.machine.device import kind
 
     return kind()
 

@@ -13,9 +13,7 @@ from pathlib import Path
 import mlx.core as mx
 import numpy as np
 
-from engine import near_ties, noise_reference
-from engine.decoding import DecodingOptions, decode
-from engine.drafter_kinds import drafter_kind
+from engine.decode.decoding import DecodingOptions, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.automatic import Automatic
 from engine.drafters.base import Drafter
@@ -23,8 +21,11 @@ from engine.models.block_model import BUILTIN_BLOCK
 from engine.models.head_model import BUILTIN_HEAD
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
+from engine.noise import reference as noise_reference
+from engine.rounds import near_ties
 from engine.target.prompt_cache import logits_type
 from engine.types import Round
+from engine.values.drafter_kinds import drafter_kind
 
 OWN_PROMPTS = Path(__file__).parent / "prompts.jsonl"
 DRAFTERS = ("none", "ngram", "builtin-draft", "head")
@@ -45,7 +46,7 @@ class Comparison:
         rounds: the answer.
         different: tokens that are not the model's own choice after the text before them.
         gap: how far the best score is above that of such a token, at most.
-        near: the gap below which last bits may decide (`engine.near_ties`), as `gap` in units of scores.
+        near: the gap below which last bits may decide (`engine.rounds.near_ties`), as `gap` in units of scores.
     """
 
     prompt: str

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.codec import round_to_json
-from engine.decoding import Control, decode
+from engine.decode.decoding import Control, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
+from engine.rounds.codec import round_to_json
 from engine.types import RULES, DecodingOptions
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import random_head

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from engine import host
 from engine.decode import loop, verification
 from engine.drafters import sampler
+from engine.machine import host
 from engine.target import distribution
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.decoding import decode
+from engine.decode.decoding import decode
 from engine.drafters.base import Drafter
 from engine.types import DecodingOptions, Round
 

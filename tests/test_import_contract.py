@@ -26,11 +26,11 @@ VIOLATIONS = {
     ),
     "the window imports mlx_lm": (
         {"app/planted.py": "import mlx_lm\n"},
-        "The window reaches MLX only through engine.worker",
+        "The window reaches MLX only through engine.runtime.worker",
     ),
     "the window imports a module of the engine that imports MLX": (
         {"app/planted.py": "import engine.planted_model\n", **LEADS_TO_MLX},
-        "The window reaches MLX only through engine.worker",
+        "The window reaches MLX only through engine.runtime.worker",
     ),
     "the session imports a view": (
         {"app/session/planted.py": "from app.look.theme import Theme\nfrom app.lanes.lanes import RoundLanes\n"},
@@ -47,7 +47,7 @@ VIOLATIONS = {
     "the models import the decode loop, through a module of their own": (
         {
             "engine/models/planted.py": "import engine.models.planted_too\n",
-            "engine/models/planted_too.py": "import engine.decoding\n",
+            "engine/models/planted_too.py": "import engine.decode.decoding\n",
         },
         "A room of the engine imports the rooms below it only",
     ),
@@ -67,7 +67,7 @@ VIOLATIONS = {
         "What a replay and an export need of the window's rooms is free of Qt",
     ),
     "metrics import a module of the engine that imports MLX": (
-        {"engine/metrics.py": "from engine.planted_model import load\n", **LEADS_TO_MLX},
+        {"engine/rounds/metrics.py": "from engine.planted_model import load\n", **LEADS_TO_MLX},
         "Values, mathematics, traces and metrics need no MLX",
     ),
 }
@@ -135,6 +135,6 @@ def test_every_module_imports_without_the_other_side(package: str, hidden: tuple
 
 def test_the_window_leaves_mlx_to_the_engine_thread() -> None:
     """Whichever thread imports MLX first owns its streams, so what the window knows of drafters must come without it."""
-    code = "import sys, app.window.window, engine.drafter_kinds; print({'mlx', 'mlx.core', 'mlx_lm'} & set(sys.modules))"
+    code = "import sys, app.window.window, engine.values.drafter_kinds; print({'mlx', 'mlx.core', 'mlx_lm'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=300)
     assert shown.stdout.strip() == "set()"

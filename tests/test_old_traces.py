@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.export import csv_texts, read_export, read_traces, write
+from engine.exports.export import csv_texts, read_export, read_traces, write
 
 TRACES = Path(__file__).parent / "references" / "traces"
 TABLES = {"rounds": "", "proposals": "-proposals", "answers": "-answers"}

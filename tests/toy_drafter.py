@@ -7,10 +7,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
 from engine.drafters.sampler import Sampler
+from engine.values.drafter_kinds import LoadedDrafter
 
 
 class Echo(Drafter):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.exports.formats import Wanted
-from engine.metrics import RoundCounts, counts
+from engine.rounds.metrics import RoundCounts, counts
 from engine.trace import Trace, read
 
 

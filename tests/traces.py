@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.trace import Writer
+from engine.rounds.trace import Writer
 from engine.types import Round
 
 

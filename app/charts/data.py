@@ -11,7 +11,7 @@ import numpy as np
 from engine.lens.bins import bin_size, broken, means, spreads, unmixed
 from engine.lens.chart_kinds import SPEED_WINDOW, ChartKind
 from engine.lens.tally import Floats, Tally
-from engine.wording import amount
+from engine.values.wording import amount
 
 Words = tuple[str, str]
 """The same words with and without mark-up."""

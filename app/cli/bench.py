@@ -11,17 +11,17 @@ from app.cli.engine_run import carry_out
 from app.cli.progress import ProgressBar
 from app.cli.shared_options import INTERRUPTED
 from app.cli.table import aligned
-from engine.bench.chooser import advice
-from engine.bench.report import Results, document, text_of
-from engine.bench.statistics import BenchFigures, Interval, noise_of_plain
 from engine.cluster.hosts import Cluster
-from engine.drafter_kinds import NO_DRAFTER
-from engine.errors import DraftlightError
 from engine.exports.bench_report import to_html
 from engine.files.whole_file import write_whole
-from engine.requests.bench import BenchRequest, BenchSetting
+from engine.tools.bench.chooser import advice
+from engine.tools.bench.report import Results, document, text_of
+from engine.tools.bench.statistics import BenchFigures, Interval, noise_of_plain
 from engine.types import BenchFinished, BenchSkipped, BenchStarted, Event, TaskFailed
-from engine.wording import amount, size
+from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.errors import DraftlightError
+from engine.values.requests.bench import BenchRequest, BenchSetting
+from engine.values.wording import amount, size
 
 SAVE_EVERY = 30.0
 """Seconds between two versions of the JSON file, so that it can be inspected during the run."""

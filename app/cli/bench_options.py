@@ -21,12 +21,12 @@ from app.cli.shared_options import (
     output_file,
     request_of,
 )
-from engine.bench.prompts import OWN_PROMPTS, read_prompts
-from engine.drafter_kinds import benched
 from engine.files import recommended_sampling
 from engine.files.paths import data_folder
-from engine.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
+from engine.tools.bench.prompts import OWN_PROMPTS, read_prompts
 from engine.types import FILTERS, RANGES, RULES, DecodingOptions
+from engine.values.drafter_kinds import benched
+from engine.values.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
 
 HELP = "find the fastest drafter and draft length"
 DESCRIPTION = (

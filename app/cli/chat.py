@@ -15,7 +15,7 @@ from engine.lens.outlook_words import resting, weighed
 from engine.lens.pieces import without_controls
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
 from engine.lens.shared_wording import left_out, no_template
-from engine.metrics import Totals
+from engine.rounds.metrics import Totals
 from engine.types import (
     DrafterReady,
     DrafterRefused,
@@ -32,7 +32,7 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
-from engine.wording import amount
+from engine.values.wording import amount
 
 
 def chat(

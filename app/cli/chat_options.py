@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from app.cli import shared_options
 from app.cli.option import Entries, option
 from app.cli.shared_options import ANYWAY, FILTER_OPTIONS, KV_BITS_OPTION, changed_by, gamma, hosts_of, number
-from engine.drafter_kinds import default_drafter
-from engine.errors import DraftlightError
 from engine.files import recommended_sampling
 from engine.types import OVERFLOWS, RANGES, RULES, THINKINGS, DecodingOptions, Message, Request
-from engine.wording import shortened
+from engine.values.drafter_kinds import default_drafter
+from engine.values.errors import DraftlightError
+from engine.values.wording import shortened
 
 if TYPE_CHECKING:
     from engine.chats import ChatSettings

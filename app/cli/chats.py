@@ -13,10 +13,10 @@ from pathlib import Path
 
 from engine import chats
 from engine.chats import ChatsBusy, ChatsNotSaved, ChatStore, Listed, Retention, to_json, to_markdown
-from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
 from engine.lens.pieces import without_controls
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 _MEGABYTE = 1_000_000
 _MANY = 50

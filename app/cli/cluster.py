@@ -7,7 +7,7 @@ import time
 from engine.cluster.companions import running
 from engine.cluster.doctor import check
 from engine.cluster.hosts import Cluster, cluster_of
-from engine.wording import amount, duration, listed
+from engine.values.wording import amount, duration, listed
 
 _SIGNS = {"good": "ok", "bad": "BAD", "unknown": "?"}
 

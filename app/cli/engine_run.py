@@ -11,11 +11,11 @@ from typing import TypeVar
 from app.cli.progress import ProgressBar
 from engine.cluster.companions import launch_for
 from engine.cluster.hosts import Cluster
-from engine.events import RunEvent
-from engine.interface import EngineLike
-from engine.process.client import ProcessEngine
+from engine.runtime.interface import EngineLike
+from engine.runtime.process.client import ProcessEngine
+from engine.runtime.worker import Engine
 from engine.types import BenchFinished, Event, RunFailed, RunFinished, TaskFailed, TaskFinished, TrainingFinished
-from engine.worker import Engine
+from engine.values.events import RunEvent
 
 TICK = 0.1
 """Seconds between two checks for an interruption by the user."""

@@ -25,9 +25,9 @@ from app.cli import (
 from app.cli.guarded_output import guard_terminals
 from app.cli.option import CommandModule, Commands, add
 from app.cli.shared_options import INTERRUPTED, models
-from engine.errors import DraftlightError
 from engine.files.logs import log_path, log_to_file
-from engine.provenance import version
+from engine.machine.provenance import version
+from engine.values.errors import DraftlightError
 
 USAGE_ERROR = 2
 BROKEN_PIPE = 141

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from app.cli.option import Entries, Epilog, option
 from app.export.kinds import formats
-from engine.errors import DraftlightError
 from engine.exports.formats import ExportFormat, Wanted
 from engine.exports.tables import TABLES
 from engine.lens.chart_kinds import CHARTS
-from engine.trace import traces_in
+from engine.rounds.trace import traces_in
+from engine.values.errors import DraftlightError
 
 HELP = "export answers from their traces, as data or as a report"
 DESCRIPTION = (
@@ -50,9 +50,9 @@ def options() -> Entries:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command with its options. Raises DraftlightError."""
-    from engine import export  # numpy comes with it, which help and version do without
+    from engine.exports import export  # numpy comes with it, which help and version do without
     from engine.lens.shared_wording import all_words
-    from engine.metrics import stretches
+    from engine.rounds.metrics import stretches
 
     output: Path | None = arguments.output
     form = _format_of(arguments)

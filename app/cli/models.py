@@ -11,14 +11,14 @@ from pathlib import Path
 from app.cli.engine_run import TICK, running_engine
 from app.cli.progress import StatusLine
 from app.cli.table import aligned
-from engine.drafter_kinds import NO_DRAFTER
-from engine.errors import DraftlightError
 from engine.files import builtin, download, hub, library
 from engine.files.library import added_folders, change_folders
 from engine.files.memory import available_memory
 from engine.files.paths import models_folder
 from engine.types import DrafterReady, DrafterRefused, LoadFailed, LoadFinished
-from engine.wording import amount, size
+from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount, size
 
 
 def show_models(folders: Iterable[Path] = ()) -> int:

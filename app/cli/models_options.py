@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.cli.option import Action, Entries, option
 from app.cli.shared_options import drafter
-from engine.drafter_kinds import NO_DRAFTER
+from engine.values.drafter_kinds import NO_DRAFTER
 
 HELP = "list, search, download, check and delete models"
 DESCRIPTION = "List the models on this machine, search and download from the Hugging Face Hub, check and delete models."

@@ -7,7 +7,7 @@ import sys
 import time
 
 from engine.types import Event, LoadProgress, TaskProgress
-from engine.wording import duration
+from engine.values.wording import duration
 
 _BAR, _STEP = 30, 5
 """Maximum characters of the bar, and the steps in which it shrinks if the words need the room."""

@@ -10,14 +10,14 @@ from typing import Any
 from app.cli.engine_run import carry_out
 from app.cli.shared_options import INTERRUPTED
 from app.cli.table import aligned
-from engine import provenance
 from engine.cluster.hosts import Cluster
-from engine.codec import plain
-from engine.errors import DraftlightError
 from engine.files.whole_file import write_whole
-from engine.requests.prove import DESCRIPTIONS
+from engine.machine import provenance
+from engine.rounds.codec import plain
 from engine.types import ProofCheck, ProofReport, ProveRequest, TaskFailed, TaskFinished
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.requests.prove import DESCRIPTIONS
+from engine.values.wording import amount
 
 NOT_NOTICED = 3
 FORMAT = "draftlight.proof/1"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from app.cli.option import Entries, option
-from engine.trace import read
+from engine.rounds.trace import read
 from engine.types import RULES
 
 HELP = "judge an answer again under another rule, from its trace"

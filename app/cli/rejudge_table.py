@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.cli.table import aligned
-from engine.codec import plain
 from engine.lens.pieces import visible
 from engine.lens.rejudge import Rejudge, TokenVerdict
 from engine.lens.rejudge_words import change_words, limits, summary, token_name
-from engine.trace import Trace
+from engine.rounds.codec import plain
+from engine.rounds.trace import Trace
 from engine.types import INVARIANT_RULES, Round
 
 _DASH = "-"

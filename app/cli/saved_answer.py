@@ -17,9 +17,9 @@ from engine.chats import (
     figures_of,
     given_ids,
 )
-from engine.errors import DraftlightError
-from engine.metrics import Totals
+from engine.rounds.metrics import Totals
 from engine.types import Event, LoadFinished, Message, Request, RoundFinished, RunFailed, RunFinished, RunStarted
+from engine.values.errors import DraftlightError
 
 
 def newest(store: ChatStore) -> int:

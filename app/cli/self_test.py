@@ -6,11 +6,11 @@ import tempfile
 from pathlib import Path
 
 from app.cli.engine_run import follow
-from engine.errors import DraftlightError
-from engine.trace import read
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from engine.types import DecodingOptions, Event, Message, Request, RoundFinished, RunFailed, RunFinished
-from engine.wording import amount
-from engine.worker import Engine
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 
 def self_test(screenshots: Path | None, drafter: str) -> int:

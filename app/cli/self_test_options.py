@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from app.cli.option import Entries, option
-from engine.drafter_kinds import default_drafter
+from engine.values.drafter_kinds import default_drafter
 
 HELP = "load the model, decode, draw the window and quit"
 DESCRIPTION = "Load the built-in model, decode a few tokens, draw the window, and quit. The exit status is 0 if everything works."

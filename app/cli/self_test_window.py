@@ -18,7 +18,7 @@ from app.session.settings import Settings
 from app.window.launch import make_application
 from app.window.window import Window
 from engine.files.whole_file import write_whole
-from engine.worker import Engine
+from engine.runtime.worker import Engine
 
 PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 LOAD_SECONDS, ANSWER_SECONDS = 300.0, 300.0

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from app.cli.option import Option, option
 from engine.cluster.hosts import SHARDINGS, Cluster, read_hosts
-from engine.drafter_kinds import BY_PATH, DRAFTERS
-from engine.errors import DraftlightError
 from engine.files.hub import require_drafter
 from engine.types import KV_BITS, RANGES, DecodingOptions, Gamma, option_names
+from engine.values.drafter_kinds import BY_PATH, DRAFTERS
+from engine.values.errors import DraftlightError
 
 INTERRUPTED = 130
 """The exit status after an interruption by the user, as in shells."""

@@ -10,9 +10,9 @@ from typing import TextIO
 from engine.lens.pieces import Kind, Piece, ReadingOrder, without_controls
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.lens.thoughts import ThoughtFinder
-from engine.metrics import Summary
+from engine.rounds.metrics import Summary
 from engine.types import Finish, Round
-from engine.wording import amount
+from engine.values.wording import amount
 
 STYLES: dict[Kind, str] = {
     "accepted": "38;5;37",

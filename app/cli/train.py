@@ -7,10 +7,10 @@ import sys
 from app.cli.engine_run import carry_out
 from app.cli.progress import ProgressBar
 from app.cli.shared_options import INTERRUPTED
-from engine.errors import DraftlightError
-from engine.requests.train import HeldOut, TrainRequest
 from engine.types import Event, TaskFailed, TrainingFinished, TrainingMeasured, TrainingTold
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.requests.train import HeldOut, TrainRequest
+from engine.values.wording import amount
 
 _CLOSING = 60.0
 """Seconds that closing may take: for a step in progress and a checkpoint."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.cli import shared_options
 from app.cli.option import Entries, Group, OneOf, Option, option
 from app.cli.shared_options import ANYWAY, listed, request_of
-from engine.requests.train import DEFAULT_MINUTES, DEFAULT_WRITE, KINDS, STAGES, SUFFIXES, TrainRequest
+from engine.values.requests.train import DEFAULT_MINUTES, DEFAULT_WRITE, KINDS, STAGES, SUFFIXES, TrainRequest
 
 HELP = "train a draft head or a block drafter for your model"
 DESCRIPTION = (

@@ -7,8 +7,8 @@ import importlib.util
 from pathlib import Path
 
 from app.cli.option import Entries, option
-from engine.errors import DraftlightError
-from engine.trace import read
+from engine.rounds.trace import read
+from engine.values.errors import DraftlightError
 
 HELP = "show a trace in the window, without a model"
 DESCRIPTION = (

@@ -24,7 +24,7 @@ from app.session.session import Answer
 from app.session.token_walk import spot_of
 from app.verdict.verdict import Verdict, judge
 from engine.lens.shared_wording import FINISH_WORDS
-from engine.wording import amount, noun
+from engine.values.wording import amount, noun
 
 FIGURES = ("throughput", "speed_up", "alpha", "tau")
 POINT = "Hover over a token, or move with Left and Right, to see its verdict in every column."

@@ -13,11 +13,9 @@ from typing import Literal
 
 from app.look.wording import RULE_TITLES, drafter_title, target_title
 from app.session.session import Answer, Session
-from engine import near_ties
-from engine.drafter_kinds import HEAD, NO_DRAFTER
-from engine.events import number_of
 from engine.lens.pieces import Spot
-from engine.trace import PlainRun
+from engine.rounds import near_ties
+from engine.rounds.trace import PlainRun
 from engine.types import (
     FILTERS,
     INVARIANT_RULES,
@@ -32,7 +30,9 @@ from engine.types import (
     Rule,
     Thinking,
 )
-from engine.wording import amount
+from engine.values.drafter_kinds import HEAD, NO_DRAFTER
+from engine.values.events import number_of
+from engine.values.wording import amount
 
 LETTERS = "ABCD"
 MOST_COLUMNS = len(LETTERS)

@@ -22,10 +22,10 @@ from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
 from app.look.widgets import LabelledControl, give_menu, icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
-from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
-from engine.ranges import Range
-from engine.requests.compare import MAX_SAMPLES
 from engine.types import RANGES, RULES, Gamma
+from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER
+from engine.values.ranges import Range
+from engine.values.requests.compare import MAX_SAMPLES
 
 PROMPT_LINES = 2
 NARROW_BAR = 860

@@ -11,7 +11,7 @@ from app.compare.comparison import LETTERS, Comparison, Kind, drafter_words
 from app.look.wording import RULE_TITLES
 from engine.lens.rule_comparison import share
 from engine.types import Rule
-from engine.wording import amount
+from engine.values.wording import amount
 
 MISSING = "Some answers are missing, so nothing can be concluded."
 

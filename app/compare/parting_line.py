@@ -12,8 +12,8 @@ from app.compare.comparison import LETTERS, Comparison
 from app.compare.finding import CONTRARY, agreeing, closing, rule_findings
 from app.look.command import native_keys
 from app.look.widgets import named, push_button
-from engine import near_ties
 from engine.lens.pieces import visible
+from engine.rounds import near_ties
 
 LONGEST = (
     "Gumbel kept the text when the drafter changed; Rejection did not. At the same positions, theory predicts that Rejection "

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from app.compare.comparison import ColumnSetup, Setup
 from app.session.session import Turn
 from app.session.settings import Settings
-from engine.drafter_kinds import AUTO, DRAFTERS, NGRAM, NO_DRAFTER, may_fit, single_drafter
 from engine.types import Rule
+from engine.values.drafter_kinds import AUTO, DRAFTERS, NGRAM, NO_DRAFTER, may_fit, single_drafter
 
 STORY = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 CODE = "Write a Python function that returns the first n prime numbers, with a docstring and an example."

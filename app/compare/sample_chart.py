@@ -12,7 +12,7 @@ from app.look.marks import rounded, smooth_painter, write
 from app.look.theme import DARK, Theme
 from app.look.widgets import named
 from app.look.wording import RULE_TITLES
-from engine.wording import amount
+from engine.values.wording import amount
 
 PAD = 14.0
 EXPLAINED = (

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from app.compare.comparison import ColumnSetup, Setup
-from engine.codec import round_to_json
 from engine.files.whole_file import write_whole
-from engine.metrics import wilson_interval
-from engine.requests.compare import Sample
+from engine.rounds.codec import round_to_json
+from engine.rounds.metrics import wilson_interval
 from engine.types import EXPECTED_RULES
+from engine.values.requests.compare import Sample
 
 SCHEMA = "draftlight.samples/1"
 NUMBERS = range(1, 11)

@@ -16,7 +16,7 @@ from app.look.marks import faded
 from app.look.theme import DARK, Theme
 from app.session.cursor import Cursor, Place
 from engine.types import Round
-from engine.wording import amount
+from engine.values.wording import amount
 
 NARROW = 2.5
 """Width of a round in pixels below which its cells are drawn without gaps."""

@@ -31,12 +31,12 @@ from app.look.theme import Theme
 from app.look.widgets import in_column, in_row, named, scrolling
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
-from engine.errors import DraftlightError
 from engine.exports.formats import named_as
 from engine.lens.pieces import Ghosts, Kind
-from engine.requests.compare import CompareRequest, SampleRequest
 from engine.types import SEED_LIMIT, Event, SampleTaken, SamplingFinished, TaskFailed
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.requests.compare import CompareRequest, SampleRequest
+from engine.values.wording import amount
 
 REFRESH_MS = 80
 AXIS_STEP = 1.3

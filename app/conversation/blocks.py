@@ -20,12 +20,12 @@ from app.look.wording import RULE_TITLES, drafter_title
 from app.session.attachments import in_short
 from app.session.session import Answer
 from engine.chats import EDITED_WORDS
-from engine.drafter_kinds import NO_DRAFTER
 from engine.lens.pieces import GHOSTS, Ghosts, Kind, Piece, hidden_kinds
 from engine.lens.pieces import folded as with_folds
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.types import Rule
-from engine.wording import noun, seconds
+from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.wording import noun, seconds
 
 PAD = 14.0
 GAP = 26.0

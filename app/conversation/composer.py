@@ -32,7 +32,7 @@ from app.look.widgets import (
 from app.look.wording import DEFINITIONS
 from app.session.active import Active
 from app.session.attachments import Attachment, is_attachable, joined, taken_apart
-from engine.wording import amount
+from engine.values.wording import amount
 
 MAX_LINES = 9
 LONGEST_NAME = 28

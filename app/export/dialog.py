@@ -17,8 +17,8 @@ from app.look.banner import Banner
 from app.look.widgets import Question
 from app.session.chat import Chat
 from app.session.settings import Settings
-from engine.errors import DraftlightError
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 
 def export_answers(parent: QWidget, chat: Chat, banner: Banner) -> None:

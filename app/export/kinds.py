@@ -11,7 +11,7 @@ from typing import Literal
 
 from engine.exports.formats import FORMATS, ExportFormat, named_as
 from engine.lens.pieces import Ghosts
-from engine.trace import PlainRun
+from engine.rounds.trace import PlainRun
 
 Theme = Literal["dark", "light"]
 
@@ -125,7 +125,7 @@ def export_session(
     Raises:
         DraftlightError: a trace cannot be read or the file not be written; then nothing has changed.
     """
-    from engine import export  # numpy comes with it, which the command line does without until it exports
+    from engine.exports import export  # numpy comes with it, which the command line does without until it exports
 
     paths = tuple(traces)
     read = [replace(trace, plain=plain.get(name)) for name, trace in zip(paths, export.read_traces(paths), strict=True)]

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.session.session import Answer, Turn
-from engine import export
-from engine.codec import options_to_json
-from engine.codec import plain as as_json
-from engine.errors import DraftlightError
+from engine.exports import export
 from engine.exports.formats import Wanted
 from engine.files.whole_file import write_together
-from engine.provenance import version
-from engine.trace import PlainRun, Trace, read
+from engine.machine.provenance import version
+from engine.rounds.codec import options_to_json
+from engine.rounds.codec import plain as as_json
+from engine.rounds.trace import PlainRun, Trace, read
 from engine.types import Message
+from engine.values.errors import DraftlightError
 
 PNG_FACTOR = 2.0
 """Pixels of a PNG per unit of the drawing."""

@@ -16,7 +16,6 @@ import numpy as np
 
 from app.export.card_text import CODE, Measure, TextRun, estimated, lay_out
 from app.export.pictures import content
-from engine.drafter_kinds import NO_DRAFTER
 from engine.exports import captions, series
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.formats import Wanted
@@ -27,9 +26,10 @@ from engine.lens.dividers import Divider
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
 from engine.lens.shared_wording import LEGEND, RULE_TITLES, all_words, drafter_title, filter_words
 from engine.lens.tally import Tally
-from engine.metrics import Summary, stretches, summarise
-from engine.trace import Trace
-from engine.wording import amount
+from engine.rounds.metrics import Summary, stretches, summarise
+from engine.rounds.trace import Trace
+from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.wording import amount
 
 WIDTH = 1200.0
 MARGIN = 48.0

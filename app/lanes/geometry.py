@@ -11,7 +11,7 @@ from typing import Literal
 from app.look.wording import RULE_TITLES, drafter_title
 from engine.lens.pieces import visible
 from engine.types import PHASES, Round
-from engine.wording import amount
+from engine.values.wording import amount
 
 Kind = Literal["accepted", "rejected", "unjudged", "correction", "bonus", "plain"]
 Phase = Literal["draft", "verify", "judge", "other", "whole"]

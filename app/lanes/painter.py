@@ -13,7 +13,7 @@ from app.look import theme as themes
 from app.look.marks import bracket_over, faded
 from app.look.theme import Theme
 from engine.types import PHASES, Round
-from engine.wording import amount
+from engine.values.wording import amount
 
 REMEMBERED = 8000
 """Size of the cache of elided texts."""

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from engine.errors import DraftlightError
 from engine.files.logs import explain
+from engine.values.errors import DraftlightError
 
 Result = TypeVar("Result")
 LAST_SECONDS = 2.0

@@ -11,10 +11,10 @@ from typing import Literal
 from PySide6.QtCore import QObject, Signal
 
 from app.library.background import Background
-from engine.errors import DraftlightError
 from engine.files import download, hub
 from engine.files.download import Download, DownloadProgress, Stopped, Unfinished
-from engine.wording import size
+from engine.values.errors import DraftlightError
+from engine.values.wording import size
 
 Phase = Literal["asking", "running", "pausing", "paused", "failed"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.library.downloads import State
-from engine.drafter_kinds import DRAFTERS, NGRAM
 from engine.files.hub import HubModel, Offer
 from engine.files.library import LibraryModel
 from engine.files.pairs import Recommended, Suggestion
-from engine.wording import listed, size
+from engine.values.drafter_kinds import DRAFTERS, NGRAM
+from engine.values.wording import listed, size
 
 KEEPS = {
     "keys": "keeps every token",

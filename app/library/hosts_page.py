@@ -20,10 +20,10 @@ from app.session.machines import hosts_path, kept_cluster
 from app.session.settings import Settings
 from engine.cluster.doctor import Finding, check
 from engine.cluster.hosts import LOOPBACK, Cluster, Host, cluster_of, read_hosts, write_hosts
-from engine.codec import plain
-from engine.errors import DraftlightError
 from engine.files.whole_file import NotWritten
-from engine.wording import capitalised
+from engine.rounds.codec import plain
+from engine.values.errors import DraftlightError
+from engine.values.wording import capitalised
 
 WORDS = (
     "A target that is too large for this machine can be split over several. Each needs the same version of Draftlight and the "

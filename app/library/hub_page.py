@@ -26,11 +26,11 @@ from app.look.widgets import (
     stretch,
     text_label,
 )
-from engine.errors import DraftlightError
 from engine.files import hub, pairs
 from engine.files.hub import HubModel, Offer
 from engine.files.memory import available_memory
-from engine.wording import size
+from engine.values.errors import DraftlightError
+from engine.values.wording import size
 
 IDLE = "Draft models that are known to fit, from a list on this machine. What you type above is sent to the Hub."
 GET, NEEDS_NETWORK = "Get it (needs the network)…", "Needs the network: asks the Hugging Face Hub what can be downloaded of it."

@@ -28,14 +28,14 @@ from app.look.widgets import (
     text_label,
 )
 from app.session.settings import Settings
-from engine.errors import DraftlightError
 from engine.files import library, pairs
 from engine.files.builtin import builtin_path
 from engine.files.cached_models import CachedRevision, cached_revision, delete_cached
 from engine.files.library import HUB, OWN, LibraryModel, added_folders, change_folders
 from engine.files.memory import available_memory
 from engine.types import DrafterChecked
-from engine.wording import size
+from engine.values.errors import DraftlightError
+from engine.values.wording import size
 
 LIST_KEYS = "Enter uses the model as {}, Delete deletes it."
 NO_OTHERS = "There are no other models here yet. Download one from the Hugging Face Hub, or add a folder with models."

@@ -23,8 +23,8 @@ from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QLabel, QWidget
 
 from app.look import theme as themes
 from app.look.widgets import FocusFrame, named
-from engine.ranges import Range
 from engine.types import RANGES, SEED_LIMIT
+from engine.values.ranges import Range
 
 RANDOM, LAST, LAST_ALONE = "random", "random (last {})", "last {}"
 DECIMALS = 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QComboBox, QStyleOptionComboBox
 
-from engine.drafter_kinds import DRAFTERS, SMALL_DRAFT
+from engine.values.drafter_kinds import DRAFTERS, SMALL_DRAFT
 
 BUILT_IN = " (built in)"
 USUAL_DRAFTER = DRAFTERS[SMALL_DRAFT].title

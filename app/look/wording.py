@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.drafter_kinds import NO_DRAFTER, DrafterKind, Fits
 from engine.lens.pieces import Ghosts
 from engine.lens.shared_wording import FIGURES, no_template, path_title
 from engine.lens.shared_wording import RULE_TITLES as RULE_TITLES
 from engine.lens.shared_wording import drafter_title as drafter_title
 from engine.types import INVARIANT_RULES, Rule
+from engine.values.drafter_kinds import NO_DRAFTER, DrafterKind, Fits
 
 RULE_NOTES: dict[Rule, str] = {
     "match": "Match: drafter and target draw independently; a proposal is accepted if both drew the same token.",

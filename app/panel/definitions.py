@@ -12,9 +12,9 @@ from app.session.session import Answer, is_plain
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS
 from engine.lens.outlook_words import weighed
 from engine.lens.shared_wording import latest_titles, latest_words
-from engine.metrics import Summary
+from engine.rounds.metrics import Summary
 from engine.types import PHASES
-from engine.wording import amount, seconds
+from engine.values.wording import amount, seconds
 
 NAMES = {
     "throughput": "Throughput",

@@ -22,11 +22,11 @@ from app.panel.explainer import Explainer
 from app.panel.panel import SidePanel
 from app.session.chat import Chat
 from app.session.session import Answer
-from engine import export
-from engine.errors import DraftlightError
+from engine.exports import export
 from engine.exports.formats import named_as
 from engine.lens.chart_kinds import CHARTS, ChartName
-from engine.trace import Trace
+from engine.rounds.trace import Trace
+from engine.values.errors import DraftlightError
 
 NOTHING_YET = "There is no answer yet."
 KINDS = {".png": "PNG image (*.png)", ".svg": "SVG image (*.svg)"}

@@ -13,12 +13,10 @@ from itertools import accumulate
 from typing import Any, Literal, get_args
 
 from app.session.session import Answer, Session, Turn
-from engine.drafter_kinds import NO_DRAFTER
-from engine.errors import is_number
 from engine.exports.tables import options_of, prompt_tokens
 from engine.files import foreign
 from engine.lens.thoughts import opened_by
-from engine.trace import Trace
+from engine.rounds.trace import Trace
 from engine.types import (
     FINISHES,
     MAX_GAMMA,
@@ -33,6 +31,8 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
+from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.errors import is_number
 
 Timing = Literal["recorded", "even"]
 TIMINGS: tuple[Timing, ...] = get_args(Timing)

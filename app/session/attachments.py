@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.errors import DraftlightError
 from engine.files.foreign import content_of
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 MOST_BYTES = 1_000_000
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))

@@ -24,16 +24,12 @@ from app.session.settings import Settings
 from app.session.stored_chat import KeptChat
 from app.session.unsent import Unsent
 from engine.chats import ChatStore, Conversation, Figures
-from engine.drafter_kinds import NO_DRAFTER, default_drafter, may_fit
-from engine.errors import DraftlightError
-from engine.events import number_of
 from engine.files.adapter_base import base_target
 from engine.files.paths import traces_folder
-from engine.files.recommended_sampling import Sampling
 from engine.files.whole_file import NotWritten
-from engine.interface import EngineLike
 from engine.lens.shared_wording import FINISH_WORDS
-from engine.trace import trace_name
+from engine.rounds.trace import trace_name
+from engine.runtime.interface import EngineLike
 from engine.types import (
     DecodingOptions,
     DrafterReady,
@@ -49,8 +45,12 @@ from engine.types import (
     RunFailed,
     RunFinished,
     RunStarted,
+    Sampling,
 )
-from engine.wording import shortened
+from engine.values.drafter_kinds import NO_DRAFTER, default_drafter, may_fit
+from engine.values.errors import DraftlightError
+from engine.values.events import number_of
+from engine.values.wording import shortened
 
 LIVE = ("rule", "gamma", "drafter")
 """Settings that take effect in the middle of an answer."""

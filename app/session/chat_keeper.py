@@ -12,8 +12,8 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal, Slot
 
 from engine.chats import ChatsBusy, ChatsDamaged, ChatsNotSaved, ChatStore
-from engine.errors import DraftlightError
 from engine.files.logs import explain
+from engine.values.errors import DraftlightError
 
 Work = Callable[[ChatStore], Any]
 Then = Callable[[Any], object]

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 from app.session.chat import Chat
 from engine.lens.shared_wording import left_out
 from engine.types import Message, PromptCounted, Request
-from engine.wording import amount
+from engine.values.wording import amount
 
 PAUSE_MS = 120
 """Milliseconds from a change to the count; further changes do not extend the delay."""

@@ -8,11 +8,7 @@ from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
 from app.session.lazy_engine import LazyEngine
 from app.session.settings import Settings
-from engine.events import number_of
-from engine.interface import EngineLike, Requests
-from engine.requests.bench import BenchRequest
-from engine.requests.commands import Command, Compare, CountPrompt, Load, Perform, Submit
-from engine.requests.compare import SampleRequest
+from engine.runtime.interface import EngineLike, Requests
 from engine.types import (
     BenchFinished,
     DrafterChecked,
@@ -26,6 +22,10 @@ from engine.types import (
     SamplingFinished,
     TaskFailed,
 )
+from engine.values.events import number_of
+from engine.values.requests.bench import BenchRequest
+from engine.values.requests.commands import Command, Compare, CountPrompt, Load, Perform, Submit
+from engine.values.requests.compare import SampleRequest
 
 BUSY_MS = 33
 CUT_OFF = "It could not be ended in time, so it was cut off."

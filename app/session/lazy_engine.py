@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 from app.session.settings import Settings
-from engine.events import Event, RunEvent, TaskEvent
-from engine.interface import EngineLike
-from engine.requests.commands import CheckDrafter, Command, Stop, Update
+from engine.runtime.interface import EngineLike
+from engine.values.events import Event, RunEvent, TaskEvent
+from engine.values.requests.commands import CheckDrafter, Command, Stop, Update
 
 IN_TIME = 5.0
 """Seconds that a replaced engine has to end; requests still open after that are cut off."""

@@ -11,9 +11,9 @@ from typing import NoReturn
 
 from engine.cluster.companions import launch_for
 from engine.cluster.hosts import Cluster, read_hosts
-from engine.errors import DraftlightError
 from engine.files.paths import data_folder
-from engine.process.launch import Launch
+from engine.runtime.process.launch import Launch
+from engine.values.errors import DraftlightError
 
 NO_MACHINES = "There are no machines to split the target over. Add some in the window of models, under Machines."
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
-from engine.drafter_kinds import NO_DRAFTER
 from engine.types import DecodingOptions, Request, RunFinished
+from engine.values.drafter_kinds import NO_DRAFTER
 
 PLAIN_TOKENS = 32
 """Tokens in a plain run made only as a measurement."""

@@ -13,11 +13,10 @@ from typing import Literal
 
 from app.session.answer_pieces import AnswerPieces
 from app.session.plain_baseline import Baseline, Baselines
-from engine.drafter_kinds import NO_DRAFTER, drafter_kind
 from engine.lens.dividers import Divider, dividers
 from engine.lens.tally import Tally
 from engine.lens.thoughts import thought_words
-from engine.trace import PlainRun
+from engine.rounds.trace import PlainRun
 from engine.types import (
     INVARIANT_RULES,
     DecodingOptions,
@@ -43,7 +42,8 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
-from engine.wording import seconds
+from engine.values.drafter_kinds import NO_DRAFTER, drafter_kind
+from engine.values.wording import seconds
 
 State = Literal["waiting", "reading", "generating", "finished", "failed"]
 NO_ROUNDS_YET = "Rounds appear here as they are judged."

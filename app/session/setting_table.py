@@ -12,8 +12,8 @@ from typing import Any, Literal
 from app.look.theme import APPEARANCE_TITLES
 from app.session.settings import MAX_SCALE, MIN_SCALE
 from engine.lens.shared_wording import RULE_TITLES
-from engine.ranges import Range
 from engine.types import KV_BITS, RANGES
+from engine.values.ranges import Range
 
 Section = Literal["Look", "Conversation", "Sampling", "Speculation", "Models"]
 

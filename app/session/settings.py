@@ -14,15 +14,15 @@ from typing import Any, Literal
 
 from app.look.theme import APPEARANCES, Appearance
 from app.session.presets import PRESET_SETTINGS, Preset, read_presets
-from engine.drafter_kinds import AUTO
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.foreign import content_of, json_of, sound_part
 from engine.files.paths import data_folder
-from engine.files.recommended_sampling import BUILTIN, Sampling
+from engine.files.recommended_sampling import BUILTIN
 from engine.files.whole_file import write_whole
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Gamma, Overflow, Rule, Thinking, option_names
+from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Gamma, Overflow, Rule, Sampling, Thinking, option_names
+from engine.values.drafter_kinds import AUTO
 
 MIN_SCALE, MAX_SCALE = 0.8, 1.8
 PanelPage = Literal["rounds", "charts", "table", "rules"]

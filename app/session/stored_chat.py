@@ -14,9 +14,9 @@ from app.session.session import Answer, Turn, Wordings, missing_answer
 from app.session.settings import Settings
 from engine.chats import STATE_OF_FINISH, STATE_WORDS, ChatSettings, ChatStore, Conversation, Figures, Making, StoredMessage
 from engine.chats import State as KeptState
-from engine.drafter_kinds import NO_DRAFTER, may_fit
 from engine.files.hub import is_here
 from engine.types import Finish, Message, Request
+from engine.values.drafter_kinds import NO_DRAFTER, may_fit
 
 FINISH_OF_STATE: dict[KeptState, Finish] = {state: finish for finish, state in STATE_OF_FINISH.items() if finish != "stop"}
 

@@ -13,7 +13,7 @@ from app.session.chat_keeper import ChatKeeper
 from app.session.session import Turn
 from app.session.stored_chat import KeptChat
 from engine.chats import ChatsBusy, ChatsDamaged, ChatsNotSaved, ChatStore, UnsentText
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 
 PAUSE_MS = 700
 """Milliseconds from a change to the write; further changes do not extend the delay."""

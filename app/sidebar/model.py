@@ -13,7 +13,7 @@ from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, QPersiste
 from app.look.widgets import plain_tip
 from app.sidebar.days import grouped
 from engine.chats import Hit, Listed
-from engine.wording import amount
+from engine.values.wording import amount
 
 FOLDERS, OUT = "Folders", "All chats"
 DRAGGED = "application/x-draftlight-chat"

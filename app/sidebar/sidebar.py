@@ -16,7 +16,7 @@ from app.session.chat import Chat
 from app.sidebar.chat_list import ChatList
 from app.sidebar.model import ChatsModel, Row
 from engine.chats import ChatStore, Hit, Listed
-from engine.wording import size
+from engine.values.wording import size
 
 WIDTH = 252
 """Pixels at text scale 1."""

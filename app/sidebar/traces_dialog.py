@@ -24,8 +24,8 @@ from app.look.placing import part_on_screen
 from app.look.widgets import PassingDialog, ReadingTable, in_column, in_row, named, stretch
 from app.session.chat import Chat
 from engine.chats import ChatStore, Listed, Retention
-from engine.ranges import Range
-from engine.wording import size
+from engine.values.ranges import Range
+from engine.values.wording import size
 
 WORDS = (
     "Each answer has a trace: every round of it, for the lens, replays and exports. Messages are kept in any case, and an answer "

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor
 from app.look.wording import RULE_TITLES, drafter_title, number
 from app.session.session import Answer
 from engine.lens.pieces import visible
-from engine.metrics import mean_expected
+from engine.rounds.metrics import mean_expected
 from engine.types import EXPECTED_RULES, Round, Rule
 
 Value = int | float | str | None

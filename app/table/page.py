@@ -14,7 +14,7 @@ from app.session.cursor import Cursor, Place
 from app.session.session import NO_ROUNDS_YET
 from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, RoundModel, tab_separated
-from engine.wording import amount
+from engine.values.wording import amount
 
 
 class RoundTable(QTableView):

@@ -11,9 +11,9 @@ from typing import Literal
 from app.look.wording import RULE_TITLES
 from app.session.session import Answer
 from app.verdict.residual import Left, draft_probability, left_after
-from engine import near_ties
 from engine.lens.pieces import Kind, Spot, kind_of, visible, visible_candidate
 from engine.lens.token_reasons import decision, unknowns
+from engine.rounds import near_ties
 from engine.types import EXPECTED_RULES, Candidate, Emitted, Proposal, Round
 
 Side = Literal["draft", "target", ""]

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QDialogButtonBox, QLabel, QWidget
 
 from app.look import theme as themes
 from app.look.widgets import PassingDialog, in_column, in_row, named
-from engine import provenance
 from engine.files.paths import data_folder
-from engine.mlx_import import device_name
+from engine.machine import provenance
+from engine.machine.mlx_import import device_name
 
 WORDS = (
     "A chat window for local language models that uses speculative decoding and shows it as it happens. Everything stays on this "

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from app.conversation.composer import Composer
 from app.look.banner import Banner
 from app.session.attachments import Attachment, read_attachment
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 
 
 class Attaching(QObject):

@@ -13,17 +13,17 @@ from app.look.placing import part_on_screen
 from app.look.widgets import PassingDialog, in_column, named, stretch, text_label
 from app.look.wording import target_title
 from app.session.chat import Chat
-from engine.bench.chooser import Contender, advice
-from engine.bench.prompts import read_prompts
-from engine.bench.report import Results
-from engine.drafter_kinds import NO_DRAFTER, benched
-from engine.errors import DraftlightError
 from engine.exports.bench_report import to_html
 from engine.files.paths import data_folder
 from engine.files.whole_file import NotWritten, write_whole
-from engine.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
+from engine.tools.bench.chooser import Contender, advice
+from engine.tools.bench.prompts import read_prompts
+from engine.tools.bench.report import Results
 from engine.types import FILTERS, BenchFinished, Event, TaskFailed, TaskProgress
-from engine.wording import capitalised
+from engine.values.drafter_kinds import NO_DRAFTER, benched
+from engine.values.errors import DraftlightError
+from engine.values.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
+from engine.values.wording import capitalised
 
 WORDS = (
     "Measures drafters and draft lengths on short prompts of its own, with the sampling in use, beside plain decoding, for up to "

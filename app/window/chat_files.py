@@ -16,11 +16,11 @@ from app.look.dragged import local_files
 from app.look.widgets import Question
 from app.session.chat import Chat
 from engine.chats import ChatStore, TakenIn, may_hold_chats, take_in, to_json, to_markdown
-from engine.errors import DraftlightError
 from engine.exports.formats import named_as
 from engine.files.logs import explain
 from engine.files.whole_file import write_whole
-from engine.wording import amount, listed
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount, listed
 
 IMPORTED = "Chats (*.json *.zip);;All files (*)"
 IMPORT_NOTE = "They are added to the list of chats. Chats that are there already are left as they are."

@@ -16,8 +16,8 @@ from app.session.stored_chat import KeptChat
 from app.sidebar.deleted_dialog import DeletedDialog
 from app.sidebar.traces_dialog import TracesDialog
 from engine.chats import ChatStore, Conversation, Listed, UnsentText
-from engine.errors import DraftlightError
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 Opened = tuple[Conversation, tuple[UnsentText, ...], bool]
 """A stored chat, its drafts, and whether this window holds its lock."""

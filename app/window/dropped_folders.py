@@ -18,10 +18,10 @@ from app.window.attaching import Attaching
 from app.window.chat_files import ChatFiles
 from app.window.models_controller import ModelsController
 from engine.chats import may_hold_chats
-from engine.errors import DraftlightError
 from engine.files.library import models_in
-from engine.trace import ENDING
-from engine.wording import amount, listed
+from engine.rounds.trace import ENDING
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount, listed
 
 MOST_TEXTS = 20
 """Maximum text files attached from one folder: each has a chip, and all of them have to fit the context."""

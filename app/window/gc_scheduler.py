@@ -12,7 +12,7 @@ import gc
 
 from PySide6.QtCore import QAbstractEventDispatcher, QObject, QTimer, Slot
 
-from engine import garbage
+from engine.machine import garbage
 
 IDLE_MS = 1500
 

@@ -18,8 +18,8 @@ from app.look.widgets import LabelledControl, icon_button, in_column, in_row, na
 from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
 from app.session.settings import Settings
 from app.window.rule_bars import Conditions, RuleStrip
-from engine.drafter_kinds import BY_PATH, DRAFTERS, may_fit
 from engine.types import RANGES
+from engine.values.drafter_kinds import BY_PATH, DRAFTERS, may_fit
 
 LONG_NOTES = (*RULE_NOTES.values(), coincidence(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
 """All notes that may appear below the controls. Space for the longest is always reserved, so that nothing moves."""

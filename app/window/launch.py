@@ -26,13 +26,13 @@ from app.window.new_window import beside_others
 from app.window.opened_files import OpenedFiles
 from app.window.window import Window
 from engine.chats import ChatStore
-from engine.drafter_kinds import default_drafter
-from engine.interface import EngineLike
-from engine.macos import name_program
-from engine.process.client import AGAIN, ProcessEngine
-from engine.process.launch import Launch, is_python
-from engine.trace import Trace
-from engine.worker import Engine
+from engine.machine.macos import name_program
+from engine.rounds.trace import Trace
+from engine.runtime.interface import EngineLike
+from engine.runtime.process.client import AGAIN, ProcessEngine
+from engine.runtime.process.launch import Launch, is_python
+from engine.runtime.worker import Engine
+from engine.values.drafter_kinds import default_drafter
 
 _log = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from app.look.wording import target_title
 from app.session.chat import Chat
 from app.window.bench_dialog import BenchDialog
 from app.window.header import model_path
-from engine.errors import DraftlightError
 from engine.files.gguf_header import is_gguf
 from engine.files.library import is_model_folder, only_drafts
 from engine.files.paths import hub_cache, models_folder
+from engine.values.errors import DraftlightError
 
 MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import QProcess, QRect
 
 from app.look.placing import FRAME
 from engine.chats import how_many_open
-from engine.process.launch import is_python, own_python
+from engine.runtime.process.launch import is_python, own_python
 
 _COMMAND = "app.cli.entry"
 

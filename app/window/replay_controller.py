@@ -22,10 +22,10 @@ from app.session.chat import Chat
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.window.pages import Pages
-from engine.errors import DraftlightError
 from engine.files.paths import traces_folder
-from engine.garbage import without_collecting
-from engine.trace import ENDING, PACKED, Trace, read
+from engine.machine.garbage import without_collecting
+from engine.rounds.trace import ENDING, PACKED, Trace, read
+from engine.values.errors import DraftlightError
 
 TICK_MS = 33
 TRACE_KINDS = f"Traces (*{ENDING} *{ENDING}{PACKED});;All files (*)"

@@ -15,7 +15,6 @@ from app.look.widgets import ElidedLabel, in_column, in_row, named, push_button,
 from app.look.wording import RULE_TITLES, drafter_title
 from app.session.session import Session
 from app.session.settings import Settings
-from engine.drafter_kinds import NO_DRAFTER
 from engine.lens.rule_comparison import (
     COLD,
     WARM,
@@ -29,7 +28,8 @@ from engine.lens.rule_comparison import (
     share,
 )
 from engine.types import EXPECTED_RULES, Gamma, Rule
-from engine.wording import listed
+from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.wording import listed
 
 MARKS = (
     "Bars from 0 to 1: the share of judged proposals that each rule is expected to accept, in closed form, all at the same "

@@ -10,8 +10,7 @@ from app.session.setting_table import BY_NAME
 from app.session.settings import Settings
 from app.window.preset_row import PresetRow
 from app.window.setting_fields import SettingField, fit_lines, make_field
-from engine.files.recommended_sampling import Sampling
-from engine.types import ModelInfo
+from engine.types import ModelInfo, Sampling
 
 NUMBERS = ("top_p", "top_k", "min_p", "repetition_penalty", "max_tokens")
 TEXTS = ("stop", "system_prompt")

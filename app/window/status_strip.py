@@ -11,11 +11,11 @@ from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, in_row, named
 from app.look.wording import GHOST_TITLES, drafter_title
 from app.session.session import Session
-from engine.drafter_kinds import drafter_kind
 from engine.lens.outlook_words import resting
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.shared_wording import FINISH_WORDS
-from engine.wording import amount, seconds
+from engine.values.drafter_kinds import drafter_kind
+from engine.values.wording import amount, seconds
 
 
 class StatusStrip(QWidget):

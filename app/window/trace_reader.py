@@ -12,8 +12,8 @@ from app.replay.player import Replay
 from app.session.chat_keeper import ChatKeeper
 from app.session.session import Answer, Session
 from engine.chats import ChatStore
-from engine.provenance import hardware
-from engine.trace import read
+from engine.machine.provenance import hardware
+from engine.rounds.trace import read
 from engine.types import Message, Request
 
 

@@ -76,10 +76,10 @@ from app.window.tour import Tour, stops_of
 from app.window.trace_reader import TraceReader
 from app.window.unsaved_question import UnsavedGuard
 from engine.chats import ChatStore, Listed
-from engine.interface import EngineLike
 from engine.lens.pieces import GHOST_STEPS, Ghosts
+from engine.runtime.interface import EngineLike
 from engine.types import Event, RoundFinished, RunFailed, RunFinished
-from engine.wording import listed
+from engine.values.wording import listed
 
 NARROW = 900
 """Width at text scale 1 below which the panel is hidden in favour of the conversation."""

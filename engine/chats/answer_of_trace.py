@@ -32,11 +32,11 @@ from engine.chats.values import (
     settings_from_json,
     title_of,
 )
-from engine.errors import DraftlightError
 from engine.files.foreign import number, text, whole
-from engine.metrics import summarise
-from engine.trace import Trace, read
-from engine.wording import amount
+from engine.rounds.metrics import summarise
+from engine.rounds.trace import Trace, read
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 _TOGETHER = 3600.0
 """Maximum number of seconds between two answers of one conversation."""

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.chats import schema
-from engine.errors import DraftlightError
-from engine.wording import noun
+from engine.values.errors import DraftlightError
+from engine.values.wording import noun
 
 PAGE = 4096
 MOST = 2**63 - 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.chats.exchange.reading import read_chats
 from engine.chats.store import ChatStore
-from engine.wording import amount
+from engine.values.wording import amount
 
 
 @dataclass(frozen=True, slots=True)

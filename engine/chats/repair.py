@@ -20,9 +20,9 @@ from typing import Any
 from engine.chats.database import PAGE, Database, readable
 from engine.chats.schema import has_unsent
 from engine.chats.values import ROLES, STATES, UNTITLED
-from engine.errors import DraftlightError
-from engine.trace import read
-from engine.wording import amount
+from engine.rounds.trace import read
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 _HEADER = 100
 _BEYOND = 1_000

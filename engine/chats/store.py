@@ -44,10 +44,10 @@ from engine.chats.values import (
     settings_to_json,
     title_of,
 )
-from engine.errors import DraftlightError
 from engine.files.lock import alone
 from engine.files.paths import data_folder
-from engine.trace import traces_in
+from engine.rounds.trace import traces_in
+from engine.values.errors import DraftlightError
 
 FILE = "chats.db"
 KEPT_DAYS = 30

@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.chats.database import Database
 from engine.chats.values import Retention
 from engine.files.whole_file import NotWritten, write_whole
-from engine.trace import PACKED, has_summary, named_at, trace_name
+from engine.rounds.trace import PACKED, has_summary, named_at, trace_name
 
 DAY = 86_400.0
 _LEVEL = 6
@@ -199,7 +199,7 @@ def _packed(path: Path) -> Path:
 
 
 def _pack(path: Path) -> bool:
-    """Replaces a file by a compressed one; False if that is not possible now. `engine.trace.read` finds either."""
+    """Replaces a file by a compressed one; False if that is not possible now. `engine.rounds.trace.read` finds either."""
     try:
         if path.is_file():
             write_whole(_packed(path), gzip.compress(path.read_bytes(), _LEVEL, mtime=0))

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from engine.codec import options_to_json, plain, sound_options
-from engine.drafter_kinds import NO_DRAFTER
-from engine.errors import Limits, require_fields
 from engine.files.foreign import number, table, text
-from engine.metrics import Summary
+from engine.rounds.codec import options_to_json, plain, sound_options
+from engine.rounds.metrics import Summary
 from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Finish, Overflow, Thinking
-from engine.wording import noun
+from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.errors import Limits, require_fields
+from engine.values.wording import noun
 
 Role = Literal["user", "assistant"]
 State = Literal["running", "complete", "stopped", "length", "context", "interrupted", "failed"]
@@ -65,7 +65,8 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """An answer in figures, as `engine.metrics.Summary` and `engine.types.RunFinished` define them. None where not known."""
+    """An answer in figures, as `engine.rounds.metrics.Summary` and `engine.types.RunFinished` define them. None where not
+    known."""
 
     tokens: int | None = None
     seconds: float | None = None
@@ -113,8 +114,8 @@ class StoredMessage:
     Attributes:
         parent: number of the message before it, None for one that opens the conversation.
         shown: number of the child that was chosen last, None where none was: then the newest shows.
-        trace: path of the trace as its writer named it; `engine.trace.read` finds it compressed too. None where there is none, or
-            it was deleted.
+        trace: path of the trace as its writer named it; `engine.rounds.trace.read` finds it compressed too. None where there is
+            none, or it was deleted.
         continues: number of the sibling that this answer goes on with, whose text its own begins with.
         made: how an answer was made; None for messages of the user and where it is not known.
     """

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.cluster.doctor import ABOUT
-from engine.errors import DraftlightError
 from engine.files import builtin, ollama
 from engine.files.gguf_header import is_gguf, read_header
 from engine.files.memory import MemoryNeed, available_memory, need_of_folder, need_of_gguf
 from engine.files.safetensors_header import check_safetensors
-from engine.mlx_import import require_device
-from engine.provenance import versions
+from engine.machine.mlx_import import require_device
+from engine.machine.provenance import versions
+from engine.values.errors import DraftlightError
 
 
 def about(target: str, places: Sequence[str]) -> dict[str, Any]:

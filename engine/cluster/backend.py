@@ -1,5 +1,5 @@
 """The backend of rank 0: as on one machine, but with split targets. MLX is imported by the constructor, as in
-`engine.mlx_backend`."""
+`engine.runtime.mlx_backend`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from engine.cluster.hosts import Cluster, cluster_of
 from engine.cluster.signs import NAP
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.errors import DraftlightError
 from engine.files.memory import MakeRoom, MemoryNeed
-from engine.mlx_backend import MlxBackend
+from engine.runtime.mlx_backend import MlxBackend
+from engine.runtime.worker import Engine
 from engine.serving.backend import Progress
-from engine.wording import amount, capitalised
-from engine.worker import Engine
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount, capitalised
 
 PULSE = NAP
 """Interval in seconds at which rank 0 sends NAP orders while it is idle: as long as a nap of the followers."""

@@ -28,12 +28,12 @@ from typing import Any
 
 from engine.cluster.hosts import Cluster
 from engine.cluster.signs import ASKS, BEATS, FAILED, IS_TOLD, LOST_LINKS, MARK, READY
-from engine.codec import plain
-from engine.errors import DraftlightError
 from engine.files.paths import data_folder
 from engine.files.whole_file import write_whole
-from engine.process.launch import Launch, own_python
-from engine.wording import capitalised
+from engine.rounds.codec import plain
+from engine.runtime.process.launch import Launch, own_python
+from engine.values.errors import DraftlightError
+from engine.values.wording import capitalised
 
 MODULE = "engine.cluster.rank"
 FIRST_PORT = 32323
@@ -190,7 +190,7 @@ class _Rank:
 
 
 class Ranks:
-    """The followers of one cluster, as `engine.process.launch.Companions`.
+    """The followers of one cluster, as `engine.runtime.process.launch.Companions`.
 
     Args:
         silent: seconds without a heartbeat after which a rank is given up.
@@ -267,7 +267,7 @@ class Ranks:
 
 
 def launch_for(cluster: Cluster, measures: bool = False, silent: float = SILENT) -> Launch:
-    """Returns how an `engine.process.client.ProcessEngine` starts rank 0 and, with it, the others."""
+    """Returns how an `engine.runtime.process.client.ProcessEngine` starts rank 0 and, with it, the others."""
     return Launch(
         engine="engine.cluster.backend:engine",
         arguments={"cluster": plain(cluster), "measures": measures},

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from engine.cluster.companions import SSH, Ranks, addresses, in_shell
 from engine.cluster.hosts import Cluster
-from engine.errors import DraftlightError
-from engine.process.launch import own_python
-from engine.wording import amount, capitalised, noun, size
+from engine.runtime.process.launch import own_python
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount, capitalised, noun, size
 
 ASKED, MEASURED = 60.0, 90.0
 """Seconds after which a machine that does not answer, or links that are not measured yet, are given up."""

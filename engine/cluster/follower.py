@@ -14,17 +14,17 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine import garbage
 from engine.cluster.group import ClusterLost, Group, Kind, Order, Report, checksum, join, lost_links, probe_of
 from engine.cluster.sharding import agree, fingerprint, split
 from engine.cluster.signs import FAILED, LOST_LINKS, NAP, READY, say
 from engine.cluster.split_model import evaluate_read, last_block_of
-from engine.errors import DraftlightError
-from engine.macos import Activity
+from engine.machine import garbage
+from engine.machine.macos import Activity
 from engine.models import loading
 from engine.models.loaded import LoadedModel
 from engine.target.prompt_cache import make_prompt_cache, trim_to
 from engine.target.quantised_cache import make_quantised_cache
+from engine.values.errors import DraftlightError
 
 
 class Follower:

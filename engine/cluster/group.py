@@ -23,7 +23,7 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 
 WIDTH = 64
 """Numbers in a row: enough for an order with the input of a round, so that a round takes one exchange beside the model's own."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from engine.codec import plain
-from engine.errors import DraftlightError
 from engine.files.foreign import content_of, json_of
 from engine.files.whole_file import write_whole
+from engine.rounds.codec import plain
+from engine.values.errors import DraftlightError
 
 Sharding = Literal["tensor", "pipeline"]
 Links = Literal["ring", "jaccl", "jaccl-ring"]

@@ -19,8 +19,8 @@ import threading
 import time
 
 from engine.cluster.signs import ASKS, BEATS, FAILED, IS_TOLD, LOST_PARENT, say
-from engine.errors import DraftlightError
-from engine.mlx_import import require_device
+from engine.machine.mlx_import import require_device
+from engine.values.errors import DraftlightError
 
 BEAT = 0.5
 LOOK, ALONE = 1.0, 20.0

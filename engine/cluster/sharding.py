@@ -20,10 +20,10 @@ from mlx_lm.tuner.lora import LoRALinear
 from engine.cluster.group import Group
 from engine.cluster.hosts import Sharding
 from engine.cluster.split_model import TOLD_CACHES
-from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.target.prompt_cache import leaves_of, make_prompt_cache
-from engine.wording import amount, listed, noun
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount, listed, noun
 
 _READ_OF_GGUF = 2**16
 

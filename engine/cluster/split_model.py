@@ -17,9 +17,9 @@ from mlx_lm.models.cache import KVCache, QuantizedKVCache
 
 from engine.cluster.group import MOST_GONE, Group, Kind, Links, Order, Report, checksum, lost_links, probe_of
 from engine.cluster.hosts import Cluster
-from engine.errors import DraftlightError
 from engine.target.layer_taps import Taps
 from engine.target.prompt_cache import cache_length, leaves_of
+from engine.values.errors import DraftlightError
 
 _TOLD_AS = "_draftlight_told_as"
 TOLD_CACHES = (KVCache, QuantizedKVCache)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from engine.errors import DraftlightError
-from engine.rounds.text_stream import AnswerText
+from engine.decode.text_stream import AnswerText
 from engine.types import DecodingOptions, Finish
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 
 class Appended(NamedTuple):

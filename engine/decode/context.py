@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.clock import Clock
-from engine.run_control import Control
+from engine.decode.clock import Clock
+from engine.decode.run_control import Control
 from engine.types import DecodingOptions
 
 if TYPE_CHECKING:  # whoever asks for an answer need not have imported MLX

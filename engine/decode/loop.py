@@ -20,21 +20,21 @@ from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.decode.policy.fixed import FixedPolicy
+from engine.decode.recording.record import EvaluatedRound, Sight, analysed, bare
 from engine.decode.target_session import Scored, TargetSession
 from engine.decode.timer import RoundTimer
 from engine.decode.verification import verifier
-from engine.drafter_kinds import NO_DRAFTER
 from engine.drafters.base import Drafter
 from engine.drafters.draft import Draft, DraftContext, DraftPlan, DraftTree, Estimate
 from engine.drafters.sampler import Sampler
-from engine.errors import DraftlightError
-from engine.host import computes_on_host
+from engine.machine.host import computes_on_host
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import target_reason
-from engine.noise import NoiseSource
-from engine.rounds.record import EvaluatedRound, Sight, analysed, bare
+from engine.noise.source import NoiseSource
 from engine.target.distribution import Shaper
 from engine.types import SEED_LIMIT, Round
+from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.errors import DraftlightError
 
 CLEAR_CACHE_EVERY = 256
 """Rounds after which MLX's pool of freed buffers is given back, as mlx-lm does."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import mlx.core as mx
 
-from engine.clock import Clock
+from engine.decode.clock import Clock
 from engine.drafters.base import Drafter, Proceed, reading
 from engine.drafters.draft import DraftTree
 from engine.models.loaded import LoadedModel

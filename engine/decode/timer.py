@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from engine.clock import Clock
+from engine.decode.clock import Clock
 from engine.types import Milliseconds
 
 

@@ -12,11 +12,11 @@ import mlx.core as mx
 import numpy as np
 
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
+from engine.decode.recording.other_draws import HostDraws, OtherDraws, later_draws, other_draws
+from engine.decode.recording.record import EvaluatedRound
 from engine.drafters.draft import DraftTree
-from engine.host import computes_on_host
-from engine.noise import NoiseSource, check_drawn
-from engine.rounds.other_draws import HostDraws, OtherDraws, later_draws, other_draws
-from engine.rounds.record import EvaluatedRound
+from engine.machine.host import computes_on_host
+from engine.noise.source import NoiseSource, check_drawn
 from engine.target.distribution import Distribution, Shaper
 from engine.types import DecodingOptions
 

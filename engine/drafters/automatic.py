@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import mlx.core as mx
 
-from engine.drafter_kinds import AUTO, LoadedDrafter
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan, Estimate
 from engine.drafters.sampler import Sampler
+from engine.values.drafter_kinds import AUTO, LoadedDrafter
 
 LEFT_BEHIND = 32
 """Rounds without its proposals after which a draft model follows the text no longer until it is wanted again."""

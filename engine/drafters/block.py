@@ -10,15 +10,15 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from engine.drafter_kinds import BLOCK, LoadedDrafter
 from engine.drafters.alignment import doubts, in_targets_type
 from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
 from engine.drafters.sampler import Sampler
-from engine.host import on_host
+from engine.machine.host import on_host
 from engine.models.block_model import BUILTIN_BLOCK, Attend, BlockModel, load_block
 from engine.models.loaded import LoadedModel
 from engine.target.distribution import onto_target_ids
+from engine.values.drafter_kinds import BLOCK, LoadedDrafter
 
 STEADY = 0.85
 """Weight of the rounds so far in the mean of accepted tokens that says how many slots a free draft gets."""
@@ -171,7 +171,7 @@ def visible(context: int, slots: int, causal: bool, window: int | None, follows_
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDrafter:
-    """As in `engine.drafter_kinds.Build`."""
+    """As in `engine.values.drafter_kinds.Build`."""
     folder = BUILTIN_BLOCK if name == BLOCK else Path(name).expanduser()
     block = in_targets_type(functools.partial(load_block, folder), target)
     make = functools.partial(BlockDrafter, block, target, name)

@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.acceptance import Draft as DraftRows
-from engine.host import on_host
+from engine.machine.host import on_host
 from engine.target.distribution import OneHot
 from engine.types import MAX_GAMMA, DrafterStatistics, Outlook
 

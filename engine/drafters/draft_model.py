@@ -9,11 +9,9 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
 from engine.drafters.sampler import Sampler
-from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import check_pair
 from engine.target.prompt_cache import (
@@ -29,6 +27,8 @@ from engine.target.prompt_cache import (
     watch,
 )
 from engine.target.quantised_cache import make_quantised_cache
+from engine.values.drafter_kinds import LoadedDrafter
+from engine.values.errors import DraftlightError
 
 
 class DraftModel(Drafter):
@@ -172,7 +172,7 @@ class DraftModel(Drafter):
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
-    """As in `engine.drafter_kinds.Build`."""
+    """As in `engine.values.drafter_kinds.Build`."""
     model = load()
     report = check_pair(target, model)
     if not report.usable:

@@ -12,7 +12,7 @@ from mlx_lm.models.cache import KVCache
 from engine.drafters.base import Drafter, Proceed, always, reading
 from engine.drafters.draft import DraftContext, DrafterCapabilities, Estimate
 from engine.drafters.lookup import Lookup, Odds
-from engine.host import on_host
+from engine.machine.host import on_host
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, read_prompt, trim_to

@@ -9,12 +9,12 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan, Estimate
 from engine.drafters.lookup import Lookup, Odds
 from engine.drafters.sampler import Sampler
 from engine.types import MAX_GAMMA, DrafterStatistics
+from engine.values.drafter_kinds import LoadedDrafter
 
 USUAL_WORTH = 0.2
 """Least chance that a proposal is reached and right, where gamma is fixed: of less likely ones four in five would be wrong."""
@@ -98,5 +98,5 @@ class NGram(Drafter):
 
 
 def build(name: str, target: Any, load: Callable[[], Any]) -> LoadedDrafter:
-    """As in `engine.drafter_kinds.Build`."""
+    """As in `engine.values.drafter_kinds.Build`."""
     return LoadedDrafter(name, NGram(), make=NGram)

@@ -7,11 +7,11 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
 from engine.drafters.sampler import Sampler
 from engine.types import DrafterStatistics
+from engine.values.drafter_kinds import LoadedDrafter
 
 MULTIPLIER = 6364136223846793005
 WORD = 2**64 - 1
@@ -160,5 +160,5 @@ class NGramMod(Drafter):
 
 
 def build(name: str, target: Any, load: Callable[[], Any]) -> LoadedDrafter:
-    """As in `engine.drafter_kinds.Build`."""
+    """As in `engine.values.drafter_kinds.Build`."""
     return LoadedDrafter(name, NGramMod(), make=NGramMod)

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.acceptance import RoundNoise, likeliest
 from engine.drafters.draft import Draft, DraftPlan, DraftTree
-from engine.host import computes_on_host
+from engine.machine.host import computes_on_host
 from engine.target.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
 from engine.types import DrafterStatistics, Rule
 

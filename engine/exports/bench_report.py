@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from engine import provenance
-from engine.bench.chooser import Decision, advice, setting_words
-from engine.bench.report import METHOD, Results
-from engine.bench.statistics import ALL, BenchFigures, Interval, grouped, noise_of_plain, plain_rates
-from engine.drafter_kinds import NO_DRAFTER
 from engine.exports.axes import begin
 from engine.exports.drawing import VARIABLES
 from engine.exports.html_page import bars, chart, facts, figure, page, pairs, table, text
-from engine.requests.bench import BenchSetting
-from engine.wording import amount, listed, size
+from engine.machine import provenance
+from engine.tools.bench.chooser import Decision, advice, setting_words
+from engine.tools.bench.report import METHOD, Results
+from engine.tools.bench.statistics import ALL, BenchFigures, Interval, grouped, noise_of_plain, plain_rates
+from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.requests.bench import BenchSetting
+from engine.values.wording import amount, listed, size
 
 _SHEET = """
 .choice { background: var(--panel); border: 1px solid var(--line); border-radius: 14px; padding: 16px 20px 18px; margin: 18px 0; }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.lens.shared_wording import RULE_TITLES
-from engine.trace import Trace
+from engine.rounds.trace import Trace
 
 CHARACTER = 0.56
 """Mean width of a character of the pictures' font as a share of its size; a little above the truth, so that lines fit."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.errors import DraftlightError
 from engine.exports import axes, captions, series
 from engine.exports.drawing import CAPTION, DARK, LIGHT, Drawing, Frame, Palette, Point
 from engine.exports.formats import Wanted
@@ -18,9 +17,10 @@ from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS, SPEED_WINDOW, ChartNam
 from engine.lens.dividers import Divider
 from engine.lens.shared_wording import RULE_TITLES
 from engine.lens.tally import Floats, Tally
-from engine.trace import Trace
+from engine.rounds.trace import Trace
 from engine.types import EXPECTED_RULES
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 DASHES = {"match": "2 3", "gumbel": "8 3 2 3", "rejection": "6 4"}
 """The lines of the rules; what was accepted is solid."""

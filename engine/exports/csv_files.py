@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DraftlightError
 from engine.exports.formats import Wanted
 from engine.exports.tables import FIRST_ROUND_COLUMN, LATER_ROUND_COLUMNS, ROUND_COLUMNS, Kind, Table, by_answer, tables
-from engine.metrics import RoundCounts
-from engine.trace import Trace
+from engine.rounds.metrics import RoundCounts
+from engine.rounds.trace import Trace
+from engine.values.errors import DraftlightError
 
 LINE_END = "\r\n"
 _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r\n'")

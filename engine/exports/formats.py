@@ -13,8 +13,8 @@ from pkgutil import resolve_name
 from typing import cast
 
 from engine.lens.pieces import Ghosts
-from engine.metrics import RoundCounts
-from engine.trace import Trace
+from engine.rounds.metrics import RoundCounts
+from engine.rounds.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.exports.drawing import DARK, FONT, LIGHT, Palette
 from engine.lens.pieces import without_controls
-from engine.wording import size
+from engine.values.wording import size
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 

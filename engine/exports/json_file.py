@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.codec import plain
-from engine.errors import DraftlightError
 from engine.exports.formats import Wanted
 from engine.exports.tables import about, compared, names, options_of, proposal_values
 from engine.files.foreign import content_of, json_of
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence, difference_sentence, likeness
-from engine.metrics import RoundCounts, Stretch, Summary, counts, stretches, summarise
-from engine.provenance import version
-from engine.trace import Trace
+from engine.machine.provenance import version
+from engine.rounds.codec import plain
+from engine.rounds.metrics import RoundCounts, Stretch, Summary, counts, stretches, summarise
+from engine.rounds.trace import Trace
 from engine.types import Milliseconds
+from engine.values.errors import DraftlightError
 
 SCHEMA = "draftlight.metrics/1"
 PROVENANCE = ("versions", "hardware", "target", "drafter", "seed")

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.codec import plain
-from engine.errors import DraftlightError
 from engine.exports.formats import Wanted
 from engine.exports.tables import Table, by_answer, names, tables
-from engine.metrics import RoundCounts
-from engine.provenance import version
-from engine.trace import Trace
+from engine.machine.provenance import version
+from engine.rounds.codec import plain
+from engine.rounds.metrics import RoundCounts
+from engine.rounds.trace import Trace
+from engine.values.errors import DraftlightError
 
 SCHEMA = "draftlight.tables/1"
 

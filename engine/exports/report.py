@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from engine import near_ties
 from engine.exports.charts import draw
 from engine.exports.drawing import VARIABLES
 from engine.exports.formats import Wanted
@@ -34,11 +33,12 @@ from engine.lens.rule_comparison import RuleComparison, comparison_sentence, dif
 from engine.lens.shared_wording import FIGURES, FINISH_WORDS, LEGEND, RULE_TITLES, drafter_title
 from engine.lens.tally import Tally
 from engine.lens.token_reasons import decision, unknowns
-from engine.metrics import Stretch, Summary
-from engine.provenance import version
-from engine.trace import Trace
+from engine.machine.provenance import version
+from engine.rounds import near_ties
+from engine.rounds.metrics import Stretch, Summary
+from engine.rounds.trace import Trace
 from engine.types import Candidate, DecodingOptions, Emitted, Proposal, Round
-from engine.wording import amount
+from engine.values.wording import amount
 
 WORD = re.compile(r" ?\S+( \S+)*")
 """A token that reads the same with its blanks collapsed, unless it stands behind another blank."""

@@ -11,13 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from engine.codec import plain, sound_options
-from engine.drafter_kinds import NO_DRAFTER
-from engine.errors import is_number
 from engine.files.foreign import entries, number
 from engine.lens.dividers import Divider, dividers
-from engine.metrics import RoundCounts, Summary, counts, mean_expected, stretches, summarise
-from engine.trace import Trace
+from engine.rounds.codec import plain, sound_options
+from engine.rounds.metrics import RoundCounts, Summary, counts, mean_expected, stretches, summarise
+from engine.rounds.trace import Trace
 from engine.types import (
     EXPECTED_RULES,
     FINISHES,
@@ -30,6 +28,8 @@ from engine.types import (
     Proposal,
     Round,
 )
+from engine.values.drafter_kinds import NO_DRAFTER
+from engine.values.errors import is_number
 
 Kind = Literal["text", "whole", "number", "candidates"]
 """What a column holds; every value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""

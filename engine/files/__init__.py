@@ -2,5 +2,5 @@
 machine, memory, paths, and the log. No MLX.
 
 Does not live here: models and their weights, which are `engine.models`. Whoever writes a whole file does so through `whole_file`;
-a trace, which grows line by line, is `engine.trace`.
+a trace, which grows line by line, is `engine.rounds.trace`.
 """

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.errors import DraftlightError
 from engine.files.hashes import file_sha256
 from engine.files.paths import models_folder
 from engine.files.whole_file import DISK_FULL, write_whole
-from engine.macos import activity
+from engine.machine.macos import activity
+from engine.values.errors import DraftlightError
 
 Progress = Callable[[str, float | None], None]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.errors import DraftlightError
 from engine.files.paths import hub_cache
+from engine.values.errors import DraftlightError
 
 if TYPE_CHECKING:
     from huggingface_hub import DeleteCacheStrategy

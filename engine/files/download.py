@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
 
-from engine.errors import DraftlightError
 from engine.files.hub import HubFile, Offer, Offline, authorisation, explained, is_of_the_network
 from engine.files.library import own_place
 from engine.files.lock import alone
 from engine.files.paths import models_folder
 from engine.files.whole_file import DISK_FULL, force
-from engine.macos import activity
-from engine.wording import duration, size
+from engine.machine.macos import activity
+from engine.values.errors import DraftlightError
+from engine.values.wording import duration, size
 
 RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""

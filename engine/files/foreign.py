@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from engine.errors import is_number, is_whole
+from engine.values.errors import is_number, is_whole
 
 _DEEPEST = 100
 """Levels of nesting. Python's own limit is reached at about a thousand, in whatever code comes next."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from engine.errors import DraftlightError
 from engine.files.gguf_header import GgufHeader
-from engine.wording import noun
+from engine.values.errors import DraftlightError
+from engine.values.wording import noun
 
 ROPE_FACTORS = "rope_freqs.weight"
 LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"

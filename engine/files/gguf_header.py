@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from engine.errors import DraftlightError
 from engine.files.foreign import open_file, stands_for_another
-from engine.wording import noun
+from engine.values.errors import DraftlightError
+from engine.values.wording import noun
 
 Part = TypeVar("Part")
 _MAGIC = b"GGUF"

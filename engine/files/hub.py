@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.drafter_kinds import DRAFTERS
-from engine.errors import DraftlightError
 from engine.files.cached_models import repository_folder
 from engine.files.foreign import table
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.library import bits_of_type, expanded_need, is_in_own_place, problem_of_architecture
-from engine.mlx_import import device_kind
+from engine.machine.mlx_import import device_kind
+from engine.values.drafter_kinds import DRAFTERS
+from engine.values.errors import DraftlightError
 
 FILES = (
     "*.json",

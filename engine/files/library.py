@@ -21,8 +21,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
-from engine.errors import DraftlightError
 from engine.files import builtin, lm_studio, ollama
 from engine.files.cached_models import snapshots
 from engine.files.foreign import content_of, entries, json_of, table
@@ -32,7 +30,9 @@ from engine.files.memory import cache_bytes, need_of_folder
 from engine.files.paths import data_folder, hub_cache, models_folder
 from engine.files.safetensors_header import check_safetensors, missing_parts, require_scales, that_count
 from engine.files.whole_file import NotWritten, write_whole
-from engine.mlx_import import device_kind
+from engine.machine.mlx_import import device_kind
+from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
+from engine.values.errors import DraftlightError
 
 _VERSION = 4
 _LEVELS = 4

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 
 _PAUSE = 0.02
 

@@ -8,8 +8,8 @@ import logging.handlers
 import os
 from pathlib import Path
 
-from engine.errors import DraftlightError
 from engine.files.paths import data_folder
+from engine.values.errors import DraftlightError
 
 _BYTES = 1_000_000
 LESS_MEMORY = "Close other programs, or choose a smaller model."

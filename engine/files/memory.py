@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine import nvidia, provenance
 from engine.files.foreign import table
 from engine.files.gguf_header import GgufHeader
 from engine.files.safetensors_header import SIZES, Table
-from engine.mlx_import import device_kind
-from engine.wording import size
+from engine.machine import nvidia, provenance
+from engine.machine.mlx_import import device_kind
+from engine.values.wording import size
 
 CACHE_TOKENS = 4096
 """Tokens of keys and values that are counted beside the weights: a conversation of some length. Longer ones need more."""

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DraftlightError, is_number
 from engine.files import builtin, ollama
 from engine.files.cached_models import repository_folder, snapshots
 from engine.files.foreign import object_in
 from engine.files.gguf_header import read_header
 from engine.files.ollama import OllamaModel
+from engine.types import Sampling
+from engine.values.errors import DraftlightError, is_number
 
-Sampling = tuple[tuple[str, Any], ...]
-"""Names of decoding options and their values; also of the "system_prompt"."""
 _LIMITS = {
     "temperature": (0.0, 100.0),
     "top_p": (0.0, 1.0),

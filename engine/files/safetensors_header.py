@@ -10,9 +10,9 @@ import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from engine.errors import DraftlightError, is_whole
 from engine.files.foreign import json_of, object_in, open_file, stands_for_another, table
-from engine.wording import noun
+from engine.values.errors import DraftlightError, is_whole
+from engine.values.wording import noun
 
 SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1}
 SIZES |= {"BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}

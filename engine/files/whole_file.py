@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 
 Content = str | bytes | Callable[[BinaryIO], object]
 """What is to stand in a file: text (UTF-8), bytes, or a function that writes them to the open file."""

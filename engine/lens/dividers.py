@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from engine.drafter_kinds import NO_DRAFTER
 from engine.lens.shared_wording import change_words, stretch_title
-from engine.metrics import Stretch
+from engine.rounds.metrics import Stretch
 from engine.types import Gamma, Rule
+from engine.values.drafter_kinds import NO_DRAFTER
 
 
 @dataclass(frozen=True, slots=True)

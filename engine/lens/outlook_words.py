@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.lens.shared_wording import drafter_title
 from engine.types import Outlook, Round, Skipped
-from engine.wording import amount
+from engine.values.wording import amount
 
 SKIPPED: dict[Skipped, str] = {
     "measured": "Now and then a round skips drafting even when it pays, to measure the cost of a plain round.",

@@ -4,7 +4,7 @@ The recorded rows of p and q are those of one text. So another rule can be held 
 round had, up to the first place where it would have left that context:
 
 - `rejection` looks at the proposals that were made: their p and q are recorded, and its coin at a position of a round is a
-  function of the seed (`engine.noise_reference.coin`). Coins are independent of every draw, so the verdict is what rejection
+  function of the seed (`engine.noise.reference.coin`). Coins are independent of every draw, so the verdict is what rejection
   says of these proposals. It would have drawn proposals of its own where the round was judged by gumbel.
 - `match` and `gumbel` compare the target's draw with the drafter's. Both are functions of the seed and of the recorded rows,
   and newer traces hold them (`Proposal.target_draw`, `coupled_draw`, `independent_draw`). What the target draws is also the
@@ -27,14 +27,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from engine import noise_reference
-from engine.drafter_kinds import drafter_kind
-from engine.errors import DraftlightError
 from engine.lens.pieces import Spot
 from engine.lens.shared_wording import RULE_TITLES
 from engine.lens.token_reasons import was_copied
+from engine.noise import reference as noise_reference
 from engine.types import INVARIANT_RULES, DecodingOptions, Expected, ExpectedRule, Proposal, Round, Rule, Status
-from engine.wording import amount
+from engine.values.drafter_kinds import drafter_kind
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 Change = Literal["", "accepts", "rejects", "proposes another"]
 """How a rule departs from what happened to a proposal: not at all; it keeps the one that was rejected; it rejects the one that

@@ -6,7 +6,7 @@ from engine.lens.pieces import visible, visible_candidate
 from engine.lens.rejudge import Rejudge, TokenVerdict
 from engine.lens.shared_wording import RULE_TITLES
 from engine.types import INVARIANT_RULES, Candidate, Draw, Round, Rule
-from engine.wording import amount, listed
+from engine.values.wording import amount, listed
 
 
 def summary(judged: Rejudge) -> list[str]:

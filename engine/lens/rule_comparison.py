@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from engine.lens.shared_wording import RULE_TITLES, filter_words
 from engine.lens.token_reasons import was_copied
-from engine.metrics import NORMAL_95
+from engine.rounds.metrics import NORMAL_95
 from engine.types import EXPECTED_RULES, DecodingOptions, ExpectedRule, Round, Rule
-from engine.wording import amount
+from engine.values.wording import amount
 
 FEWEST_ROUNDS = 8
 """With fewer rounds nothing is said of differences: an interval from so few is not worth its name."""

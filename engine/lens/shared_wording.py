@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.files import ollama
 from engine.lens.pieces import Kind
-from engine.metrics import Stretch
+from engine.rounds.metrics import Stretch
 from engine.types import INVARIANT_RULES, DecodingOptions, Finish, Rule
-from engine.wording import amount
+from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER
+from engine.values.wording import amount
 
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from engine.lens.chart_kinds import ALPHA_WINDOW, EXPECTED_WINDOW, SPEED_WINDOW
 from engine.lens.rule_comparison import RuleComparisons
-from engine.metrics import PositionCounts, Rolling, Stretch, Stretches, Summary, Totals, counts, expected_emitted, wilson_interval
+from engine.rounds.metrics import (
+    PositionCounts,
+    Rolling,
+    Stretch,
+    Stretches,
+    Summary,
+    Totals,
+    counts,
+    expected_emitted,
+    wilson_interval,
+)
 from engine.types import EXPECTED_RULES, PHASES, Round
 
 Floats = NDArray[np.float64]
@@ -91,7 +101,7 @@ class Tally:
 
     @property
     def summary(self) -> Summary:
-        """The figures so far, as `engine.metrics` defines them."""
+        """The figures so far, as `engine.rounds.metrics` defines them."""
         return self._totals.summary()
 
     @property
@@ -179,7 +189,7 @@ class Tally:
         return [self.lengths[length] for length in range(longest + 1)], expected[: longest + 1]
 
     def expected_lengths(self) -> tuple[float, ...]:
-        """Rounds to expect per accepted length 0, 1, ..., as `engine.metrics` predicts them."""
+        """Rounds to expect per accepted length 0, 1, ..., as `engine.rounds.metrics` predicts them."""
         return self._totals.expected_lengths()
 
 

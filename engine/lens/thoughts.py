@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.wording import amount
+from engine.values.wording import amount
 
 MARKS = (
     ("<think>", "</think>"),

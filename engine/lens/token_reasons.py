@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.drafter_kinds import drafter_kind
 from engine.lens.outlook_words import weighed
 from engine.lens.pieces import Spot, visible, visible_candidate
 from engine.types import INVARIANT_RULES, RATIO_RULES, Candidate, Proposal, Round
-from engine.wording import amount
+from engine.values.drafter_kinds import drafter_kind
+from engine.values.wording import amount
 
 
 def decision(round_: Round, spot: Spot, greedy: bool) -> str:

@@ -17,10 +17,10 @@ from mlx.utils import tree_unflatten
 from mlx_lm.tuner.lora import LoRALinear
 from mlx_lm.tuner.utils import load_adapters
 
-from engine.errors import DraftlightError, reason_of
 from engine.files.adapter_base import CONFIG, FILES, base_in
 from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.models.tokenizer_files import read_json
+from engine.values.errors import DraftlightError, reason_of
 
 _OF_MLX_LM, _OF_PEFT = FILES
 _UNSUPPORTED = ("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "layer_replication", "trainable_token_indices")

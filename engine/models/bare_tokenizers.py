@@ -16,11 +16,11 @@ from typing import Any
 from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
 
-from engine.errors import DraftlightError
 from engine.files.foreign import content_of, stands_for_another
 from engine.models.pieces import CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, in_characters
 from engine.models.tokenizer import Special, secret_name
-from engine.wording import noun
+from engine.values.errors import DraftlightError
+from engine.values.wording import noun
 
 _WORDS: dict[str, tuple[str, list[str]]] = {
     "qwen": ("qwen2", ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{index}|>" for index in range(205))]),

@@ -22,9 +22,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from engine.drafter_kinds import BLOCK_FOLDER
-from engine.errors import DraftlightError
-from engine.wording import noun
+from engine.values.drafter_kinds import BLOCK_FOLDER
+from engine.values.errors import DraftlightError
+from engine.values.wording import noun
 
 Packaging = Literal["DFlash", "DFlash 2", "DeepSpec", "speculators", "SpecForge", "Draftlight"]
 

@@ -28,8 +28,6 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.rope_utils import initialize_rope
 
-from engine.drafter_kinds import BLOCK_FOLDER
-from engine.errors import DraftlightError
 from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.models.block_config import BlockConfig, read_block_config
@@ -37,7 +35,9 @@ from engine.models.loading import runs_on_cpu, to_float32
 from engine.models.model_folder import weight_files, write_drafter
 from engine.models.tokenizer_files import read_json
 from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of, type_of
-from engine.wording import amount, noun
+from engine.values.drafter_kinds import BLOCK_FOLDER
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount, noun
 
 if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel

@@ -25,7 +25,7 @@ import jinja2.sandbox
 import jinja2.utils
 from jinja2.visitor import NodeTransformer
 
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 
 MOST_SECONDS = 0.5
 """CPU time of one prompt; those of models in use take milliseconds."""

@@ -30,9 +30,9 @@ import mlx.nn as nn
 import mlx_lm.utils
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
-from engine.errors import DraftlightError, reason_of
 from engine.files.foreign import content_of, object_in, table
 from engine.files.safetensors_header import missing_parts
+from engine.values.errors import DraftlightError, reason_of
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _THETA = ("rope_theta", "rotary_emb_base")

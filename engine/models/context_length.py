@@ -7,8 +7,8 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING
 
-from engine.errors import is_number, is_whole
 from engine.files.foreign import table
+from engine.values.errors import is_number, is_whole
 
 _KEYS = (
     "max_position_embeddings",

@@ -20,7 +20,6 @@ import numpy as np
 from mlx.utils import tree_map_with_path
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 
-from engine.errors import DraftlightError
 from engine.files.gguf_architectures import (
     LONG_FACTORS,
     ROPE_FACTORS,
@@ -31,6 +30,7 @@ from engine.files.gguf_architectures import (
 )
 from engine.files.gguf_header import GgufHeader, TensorInfo
 from engine.models import gguf_blocks
+from engine.values.errors import DraftlightError
 
 _APART = (ROPE_FACTORS, LONG_FACTORS, SHORT_FACTORS)
 """Tensors that are settings and no weights."""

@@ -8,10 +8,10 @@ from typing import Any
 from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
 
-from engine.errors import DraftlightError
 from engine.models.pieces import BYTE, CONTROL, NORMAL, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, byte_level
 from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
-from engine.wording import noun
+from engine.values.errors import DraftlightError
+from engine.values.wording import noun
 
 NAMED = {
     "bos_token": "bos",

@@ -29,13 +29,13 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 
-from engine.drafter_kinds import HEAD_FOLDER
-from engine.errors import DraftlightError
 from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.models.loading import runs_on_cpu
 from engine.models.model_folder import write_drafter
 from engine.models.tokenizer_files import read_json
+from engine.values.drafter_kinds import HEAD_FOLDER
+from engine.values.errors import DraftlightError
 
 if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel

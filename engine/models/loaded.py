@@ -10,8 +10,8 @@ from typing import Any
 import mlx.core as mx
 
 from engine.files.hashes import files_sha256
-from engine.files.recommended_sampling import Sampling
 from engine.models.tokenizer import Tokenizer
+from engine.types import Sampling
 
 
 @dataclass(frozen=True)

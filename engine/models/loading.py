@@ -22,9 +22,6 @@ from huggingface_hub import get_safetensors_metadata, hf_hub_download, snapshot_
 from mlx.utils import tree_map, tree_map_with_path
 from mlx_lm.models import ministral3
 
-from engine import device
-from engine.drafter_kinds import SMALL_DRAFT
-from engine.errors import DraftlightError, NotEnoughMemory, is_whole, reason_of
 from engine.files import builtin, ollama, recommended_sampling
 from engine.files.adapter_base import places_of
 from engine.files.cached_models import repository_folder, snapshots
@@ -36,6 +33,7 @@ from engine.files.library import is_in_own_place, own_place
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder, need_of_gguf
 from engine.files.ollama import OllamaModel
 from engine.files.safetensors_header import WEIGHTS, Table, check_safetensors, listed, missing_parts, require_scales
+from engine.machine import device
 from engine.models import adapters, gguf_model, trimmed_draft
 from engine.models.configuration import explained, read_configuration, require_rotation
 from engine.models.context_length import context_length
@@ -44,6 +42,8 @@ from engine.models.loaded import LoadedModel
 from engine.models.model_folder import weight_files, without_base
 from engine.models.pair_check import PairReport, cache_reason, check_pair, target_reason
 from engine.models.tokenizer_files import from_folder, read_json
+from engine.values.drafter_kinds import SMALL_DRAFT
+from engine.values.errors import DraftlightError, NotEnoughMemory, is_whole, reason_of
 
 __all__ = [
     "BUILTIN_DRAFT",

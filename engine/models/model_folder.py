@@ -10,10 +10,10 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.errors import DraftlightError
 from engine.files.safetensors_header import WEIGHTS, listed, missing_parts, that_count
 from engine.files.whole_file import Content, write_together
 from engine.models.tokenizer_files import read_json
+from engine.values.errors import DraftlightError
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from engine.models.loaded import LoadedModel
 from engine.models.tokenizer import Tokenizer
 from engine.target.prompt_cache import make_prompt_cache, refusal
-from engine.wording import noun
+from engine.values.wording import noun
 
 _RESERVED = re.compile(
     r"[<\[][|｜]?_?(?:reserved|unused|extra[_-]?id|dummy|place.?holder|special_\d|control_\d)[^<>\[\]]*[>\]]", re.IGNORECASE

@@ -19,11 +19,11 @@ from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
 from tokenizers.normalizers import Normalizer
 
-from engine.errors import DraftlightError
 from engine.lens.thoughts import CHANNEL, MARKS, thought_of
 from engine.models.chat_templates import ChatTemplate
 from engine.models.turn_ends import ends_among
 from engine.types import Message, Thinking
+from engine.values.errors import DraftlightError
 
 
 @contextlib.contextmanager

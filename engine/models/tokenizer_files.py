@@ -10,13 +10,13 @@ from typing import Any
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
-from engine.errors import DraftlightError
 from engine.files.foreign import content_of, json_of, stands_for_another
 from engine.models import bare_tokenizers
 from engine.models.gguf_tokenizer import NAMED
 from engine.models.pieces import SPACE, byte_fallback, byte_level
 from engine.models.tokenizer import Special, Tokenizer, explained, secret_name
-from engine.wording import noun
+from engine.values.errors import DraftlightError
+from engine.values.wording import noun
 
 
 def from_folder(folder: Path, width: int, adapter: Path | None = None) -> Tokenizer:

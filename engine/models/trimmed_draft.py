@@ -21,9 +21,9 @@ import mlx.core as mx
 import mlx.nn as nn
 from mlx_lm.models.llama import LlamaModel, ModelArgs
 
-from engine.drafter_kinds import CUT_DRAFT
-from engine.errors import DraftlightError
 from engine.files.safetensors_header import check_safetensors, require_scales
+from engine.values.drafter_kinds import CUT_DRAFT
+from engine.values.errors import DraftlightError
 
 MODEL_TYPE = CUT_DRAFT
 

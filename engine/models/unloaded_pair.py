@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
-from engine.errors import DraftlightError
 from engine.files import library, ollama
 from engine.files.foreign import table
 from engine.files.gguf_header import read_header
@@ -19,6 +17,8 @@ from engine.models.loaded import LoadedModel
 from engine.models.pair_check import cache_reason, template_warning, vocabulary_reason
 from engine.models.tokenizer import Tokenizer
 from engine.models.tokenizer_files import from_folder, read_json
+from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
+from engine.values.errors import DraftlightError
 
 
 def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:

@@ -1,5 +1,4 @@
-"""What becomes of a round once it was judged: its record, its analysis, the next draft length, and the text shown of it.
+"""What is known of recorded rounds, without MLX: traces and their JSON, figures, closed forms, near-ties.
 
-Does not live here: judging (`engine.acceptance`), the loop (`engine.decode`), and telling people of it (`engine.lens`). What
-is to be recorded of a round is a field in `engine.values`, filled in `record`, with its reading in `engine.codec`.
+Does not live here: how a round is recorded (`engine.decode.recording`), and how it is shown (`engine.lens`).
 """

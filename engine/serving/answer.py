@@ -19,24 +19,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine import provenance
-from engine.clock import Clock
-from engine.codec import options_to_json, plain
+from engine.decode.clock import Clock
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.drafter_kinds import LoadedDrafter
-from engine.errors import DraftlightError
+from engine.decode.text_stream import AnswerText
 from engine.files.logs import explain
 from engine.files.paths import traces_folder
 from engine.lens.thoughts import opened_by
-from engine.metrics import Totals, violations
-from engine.rounds.text_stream import AnswerText
+from engine.machine import provenance
+from engine.rounds.codec import options_to_json, plain
+from engine.rounds.metrics import Totals, violations
+from engine.rounds.trace import Writer, trace_name
 from engine.serving.backend import Backend
 from engine.serving.beside import Beside
 from engine.serving.jobs import Run
 from engine.serving.model_slots import Closing, ModelSlots
 from engine.serving.prompt import ContextFull, Prompt, prompt_of, uses_template
-from engine.trace import Writer, trace_name
 from engine.types import (
     SEED_LIMIT,
     DecodingOptions,
@@ -51,7 +49,9 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
-from engine.wording import amount
+from engine.values.drafter_kinds import LoadedDrafter
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 _log = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from typing import Any, Protocol
 
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.drafter_kinds import LoadedDrafter
 from engine.files.memory import MakeRoom
-from engine.requests.bench import PeerToken
-from engine.requests.prove import Finding
-from engine.requests.train import HeldOut, Trained, TrainRequest
 from engine.types import DecodingOptions, Numerics, ProveRequest
+from engine.values.drafter_kinds import LoadedDrafter
+from engine.values.requests.bench import PeerToken
+from engine.values.requests.prove import Finding
+from engine.values.requests.train import HeldOut, Trained, TrainRequest
 
 Progress = Callable[[str, float | None], None]
 

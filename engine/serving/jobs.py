@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import ClassVar, Generic, TypeVar
 
+from engine.decode.run_control import Control
 from engine.files.logs import explain
-from engine.run_control import Control
 from engine.serving.backend import Backend
 from engine.serving.model_slots import Closing, ModelSlots
 from engine.types import Event, Request, TaskEnd, TaskFailed, TaskProgress

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from engine.drafter_kinds import LoadedDrafter
-from engine.errors import DraftlightError, NotEnoughMemory
 from engine.files.logs import explain
 from engine.files.memory import MemoryNeed
 from engine.serving.backend import Backend
@@ -26,6 +24,8 @@ from engine.types import (
     LoadStarted,
     ModelInfo,
 )
+from engine.values.drafter_kinds import LoadedDrafter
+from engine.values.errors import DraftlightError, NotEnoughMemory
 
 _log = logging.getLogger(__name__)
 

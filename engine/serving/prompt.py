@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from engine.errors import DraftlightError
 from engine.files.logs import explain
 from engine.types import Message, PromptCounted, Request, Thinking
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 ANSWER_SHARE = 4
 """Where turns are left out, an answer has room for its greatest length, but for no more than this part of the context."""

@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.decode.context import DecodeContext
-from engine.requests.compare import Sample, SampleRequest
 from engine.serving.answer import turns
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask, Run
 from engine.serving.model_slots import Closing, ModelSlots
 from engine.serving.prompt import prompt_of
 from engine.types import SEED_LIMIT, Event, Request, Round, SampleTaken, SamplingFinished
+from engine.values.requests.compare import Sample, SampleRequest
 
 
 def take_turns(runs: Sequence[Run], backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from mlx_lm.sample_utils import apply_top_k, apply_top_p
 
-from engine.host import computes_on_host
-from engine.noise import NoiseSource
+from engine.machine.host import computes_on_host
+from engine.noise.source import NoiseSource
 from engine.types import DecodingOptions
 
 Floats = npt.NDArray[np.float32]

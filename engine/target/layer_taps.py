@@ -7,8 +7,8 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.errors import DraftlightError
-from engine.wording import amount
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
 
 _KEPT_AS = "_draftlight_taps"
 

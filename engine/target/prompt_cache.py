@@ -25,10 +25,10 @@ from mlx_lm.models import cache as mlx_caches
 from mlx_lm.models.cache import ArraysCache, CacheList, ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache
 from mlx_lm.utils import get_total_parameters
 
-from engine import device
-from engine.errors import DraftlightError
+from engine.machine import device
 from engine.target.recurrent_cache import RecurrentCache, tell_caches
 from engine.target.window_cache import ChunkCache, WindowCache
+from engine.values.errors import DraftlightError
 
 CHUNK_SECONDS = 0.5
 """A chunk of a prompt may take about this long, so that cancelling and progress stay prompt."""

@@ -14,10 +14,10 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import CacheList, KVCache, QuantizedKVCache
 
-from engine.errors import DraftlightError
 from engine.target.prompt_cache import leaves_of, make_prompt_cache, part_of
 from engine.target.recurrent_cache import RecurrentCache
 from engine.target.window_cache import ChunkCache, WindowCache
+from engine.values.errors import DraftlightError
 
 GROUPS = (64, 32)
 """Numbers that share a scale; the first that divides the width of every head is taken, as mlx-lm's own default is 64."""

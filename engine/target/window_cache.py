@@ -15,7 +15,7 @@ from mlx.utils import tree_map, tree_reduce
 from mlx_lm.models.base import create_causal_mask
 from mlx_lm.models.cache import ChunkedKVCache, RotatingKVCache
 
-from engine.values import MAX_GAMMA
+from engine.values.answers import MAX_GAMMA
 
 SLACK = MAX_GAMMA + 16
 """Rows kept beyond those that are looked at: as many as a round may read and drop, and some queued ones."""

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.interface import EngineLike
-from engine.requests.bench import BenchRequest
-from engine.requests.commands import CheckDrafter, Command, CountPrompt, IgnoreMemory, Load, Perform, Stop, Submit, Update
+from engine.runtime.interface import EngineLike
 from engine.types import (
     Candidate,
     DrafterChecked,
@@ -35,6 +33,8 @@ from engine.types import (
     RunStarted,
     Status,
 )
+from engine.values.requests.bench import BenchRequest
+from engine.values.requests.commands import CheckDrafter, Command, CountPrompt, IgnoreMemory, Load, Perform, Stop, Submit, Update
 
 MODEL = ModelInfo("SmolLM2-135M-Instruct", "builtin", "0" * 64, 8192, 49152)
 STORY = (

@@ -25,11 +25,11 @@ from PySide6.QtCore import QTimer
 import app.window.launch
 from app.cli import entry
 from app.window.window import Window
-from engine.drafter_kinds import DRAFTERS
+from engine.values.drafter_kinds import DRAFTERS
 from tests.app.fakes import FakeEngine
 from tests.engine.chats.test_exchange import LM_STUDIO
 from tests.engine.hub_server import hub_on_the_loopback
-from tests.engine.training.test_writing import undecided
+from tests.engine.tools.training.test_writing import undecided
 from tests.packaging import script
 
 REPOSITORY = Path(__file__).parents[2]

@@ -15,8 +15,8 @@ from app.panel.definitions import define
 from app.session import settings as stored
 from app.session.cursor import Place
 from app.session.settings import Settings
-from engine.export import read_traces, to_html
 from engine.exports.charts import DRAW
+from engine.exports.export import read_traces, to_html
 from engine.lens.chart_kinds import CHARTS
 from tests.app.charts.test_charts import made
 from tests.app.fakes import story_rounds

@@ -19,13 +19,13 @@ from app.session import settings as stored
 from app.session.session import Session
 from app.session.settings import Settings
 from app.window.header import Header
-from engine.drafter_kinds import DRAFTERS, DrafterKind, benched
 from engine.lens.pieces import Spot
 from engine.lens.token_reasons import decision, unknowns
-from engine.metrics import violations
-from engine.trace import read
+from engine.rounds.metrics import violations
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from engine.types import DecodingOptions, DrafterReady, Event, Message, Request, RunFinished
-from engine.worker import Engine
+from engine.values.drafter_kinds import DRAFTERS, DrafterKind, benched
 from tests.app.fakes import make_round
 from tests.engine.fakes import PATIENCE
 from tests.engine.tiny_models import write_gguf

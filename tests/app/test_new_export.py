@@ -12,9 +12,9 @@ from app.cli.entry import main
 from app.export.kinds import kind_named
 from app.session.settings import Settings, load
 from app.window.window import Window
-from engine import export
+from engine.exports import export
 from engine.exports.formats import FORMATS, ExportFormat
-from engine.metrics import summarise
+from engine.rounds.metrics import summarise
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 from tests.traces import write_trace
 

@@ -21,7 +21,7 @@ from app.session.settings import PanelPage, Settings
 from app.window.window import Window
 from engine.chats import ChatStore
 from engine.files.hub import is_here
-from engine.worker import Engine
+from engine.runtime.worker import Engine
 from tests.app.driving import ask, wait_for_answer
 from tests.engine.fakes import PATIENCE
 from tests.engine.tiny_models import write_gguf

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from engine.requests.commands import Command, Compare, Perform, Stop
-from engine.requests.compare import CompareRequest, Sample, SampleRequest
 from engine.types import (
     Event,
     Expected,
@@ -20,6 +18,8 @@ from engine.types import (
     SampleTaken,
     SamplingFinished,
 )
+from engine.values.requests.commands import Command, Compare, Perform, Stop
+from engine.values.requests.compare import CompareRequest, Sample, SampleRequest
 from tests.app.fakes import FakeEngine, make_round, story_rounds
 
 

@@ -25,7 +25,7 @@ from engine.models.head_model import BUILTIN_HEAD, load_head
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.target.prompt_cache import make_prompt_cache, trim_to
-from engine.training.first_weights import block_config_for, fresh_block
+from engine.tools.training.first_weights import block_config_for, fresh_block
 from tests.engine.drafting import start
 from tests.exactness import prompt_tokens, read_prompts
 

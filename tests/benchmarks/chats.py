@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from engine.chats import ChatSettings, ChatStore, Making
-from engine.trace import Writer, read, traces_in
+from engine.rounds.trace import Writer, read, traces_in
 from tests.app.fakes import make_round
 
 WORDS = 20_000

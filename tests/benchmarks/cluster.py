@@ -3,7 +3,7 @@
 python -m tests.benchmarks.cluster [--part texts|families|ends|links] [--seed 0] [--endings 12] [--tokens 12] [--names NAME ...]
 
 `texts`: every drafter and rule at temperature 0 and 0.8, with a small random model over two ranks in both ways, and with the
-built-in target over three; texts that differ are only right where the one process was in doubt (`engine.near_ties`), whose
+built-in target over three; texts that differ are only right where the one process was in doubt (`engine.rounds.near_ties`), whose
 largest gap is printed. `families`: a greedy text of a tiny random model of each architecture that mlx-lm splits, over two ranks
 in each way it has, or why it is refused. `ends`: a follower is killed or stopped, or rank 0 is, at random moments; each answer
 has to end with a sentence, no process may stay, and the next request has to be answered. `links`: what collectives take between
@@ -27,12 +27,13 @@ from pathlib import Path
 
 from mlx_lm import models
 
-from engine import near_ties
 from engine.cluster.companions import Ranks, launch_for
 from engine.cluster.doctor import check
 from engine.cluster.hosts import SHARDINGS, Cluster, Sharding, of_this_machine
-from engine.process.client import ProcessEngine
-from engine.process.launch import Companions
+from engine.rounds import near_ties
+from engine.runtime.process.client import ProcessEngine
+from engine.runtime.process.launch import Companions
+from engine.runtime.worker import Engine
 from engine.types import (
     RULES,
     DecodingOptions,
@@ -44,10 +45,9 @@ from engine.types import (
     RunFailed,
     RunFinished,
 )
-from engine.worker import Engine
 from tests.engine.cluster.models import write_qwen2
 from tests.engine.families import LAYERS, NOT_BUILT, architectures, config_of, tiny
-from tests.engine.process.processes import is_alive, until
+from tests.engine.runtime.process.processes import is_alive, until
 from tests.engine.tiny_models import VOCABULARY, write_model
 
 MESSAGES = (Message("user", "hello world, hello world: tell me of the world"),)

@@ -13,9 +13,9 @@ import argparse
 import statistics
 from collections.abc import Sequence
 
-from engine.requests.compare import CompareRequest
+from engine.runtime.worker import Engine
 from engine.types import DecodingOptions, Message, Request, Round, RoundFinished, RunFailed, RunFinished
-from engine.worker import Engine
+from engine.values.requests.compare import CompareRequest
 
 PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 SETTINGS = (("none", 2), ("builtin-draft", 3))

@@ -13,11 +13,11 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
-from engine.decoding import DecodingOptions, decode
+from engine.decode.decoding import DecodingOptions, decode
 from engine.drafters.base import Drafter
-from engine.metrics import counts, summarise
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
+from engine.rounds.metrics import counts, summarise
 from tests.exactness import OWN_PROMPTS, make_drafter, prompt_tokens, read_prompts
 
 GREEDY = "temperature 0"

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from app.session.settings import Settings, load, save
 from engine.chats import ChatSettings, ChatsNotSaved, ChatStore
-from engine.errors import DraftlightError
 from engine.files.whole_file import NotWritten, write_whole
-from engine.trace import Writer, read
+from engine.rounds.trace import Writer, read
+from engine.values.errors import DraftlightError
 from tests.app.fakes import story_rounds
 
 NOBODY = 65534
@@ -223,7 +223,7 @@ def _uses_window(home: Path, name: str) -> tuple[dict[int, list[str]], list[int]
     from app.session.settings import settings_path
     from app.window.launch import make_application
     from app.window.window import Window
-    from engine.worker import Engine
+    from engine.runtime.worker import Engine
     from tests.engine.fakes import FakeBackend
 
     complaints: list[str] = []

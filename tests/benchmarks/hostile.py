@@ -30,9 +30,9 @@ from PySide6.QtTest import QTest
 from app.session.settings import Settings
 from app.window.launch import make_application
 from app.window.window import Window
-from engine.trace import read
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from engine.types import Round
-from engine.worker import Engine
 from tests.app.fakes import make_round
 from tests.benchmarks.frames import Frames, Stretch
 from tests.engine.fakes import FakeBackend, FakeTarget

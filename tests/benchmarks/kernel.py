@@ -15,7 +15,8 @@ from collections.abc import Callable
 import mlx.core as mx
 from mlx_lm.sample_utils import make_sampler
 
-from engine import noise, noise_kernel
+from engine.noise import kernel as noise_kernel
+from engine.noise import source as noise
 from tests.benchmarks.noise import Work, fastest
 
 VOCABULARIES = (32_768, 131_072, 262_144)

@@ -89,7 +89,7 @@ def be_window(model: Path) -> None:
     from app.session.settings import Settings
     from app.window.launch import make_application
     from app.window.window import Window
-    from engine.worker import Engine
+    from engine.runtime.worker import Engine
 
     application = make_application()
     window = Window(Engine(), Settings(target=str(model), drafter="ngram", max_tokens=120), None, store=ChatStore)

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 from engine.files.memory import MemoryNeed
-from engine.mlx_backend import MlxBackend
+from engine.runtime.mlx_backend import MlxBackend
 from engine.serving.model_slots import ModelSlots
 from engine.types import Event, LoadFailed
-from engine.wording import size
+from engine.values.wording import size
 
 
 class Watched(MlxBackend):

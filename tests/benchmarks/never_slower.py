@@ -30,15 +30,15 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from engine.clock import Clock
+from engine.decode.clock import Clock
 from engine.decode.context import DecodeContext
+from engine.decode.decoding import DecodingOptions
 from engine.decode.loop import DecodeLoop
+from engine.decode.measuring import measure
 from engine.decode.policy.costs import MachineCosts
-from engine.decoding import DecodingOptions
-from engine.measuring import measure
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
-from engine.statistics import student_quantile
+from engine.values.statistics import student_quantile
 from tests.benchmarks.told_times import ToldTimes
 from tests.exactness import OWN_PROMPTS, Prompt, make_drafter, prompt_tokens, read_prompts
 

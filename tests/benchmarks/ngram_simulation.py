@@ -24,7 +24,7 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
-from engine.decoding import DecodingOptions, decode
+from engine.decode.decoding import DecodingOptions, decode
 from engine.drafters import Draft, Drafter, DraftPlan, NGram, NGramMod
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load

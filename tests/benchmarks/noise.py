@@ -18,11 +18,11 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
 
-from engine import noise
-from engine import noise_reference as reference
 from engine.acceptance import JUDGES, RoundNoise
-from engine.host import computes_on_host
+from engine.machine.host import computes_on_host
 from engine.models.loading import load
+from engine.noise import reference
+from engine.noise import source as noise
 from engine.target.distribution import Distribution, HostDistribution
 
 SEED = 2024

@@ -17,7 +17,7 @@ import mlx.core as mx
 from mlx_lm.generate import generate_step
 from mlx_lm.sample_utils import make_sampler
 
-from engine.decoding import DecodingOptions, decode
+from engine.decode.decoding import DecodingOptions, decode
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from tests.exactness import make_drafter, prompt_tokens, read_prompts

@@ -23,12 +23,13 @@ from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from engine.codec import round_from_json, round_to_json
-from engine.interface import EngineLike
-from engine.process import client
-from engine.process.client import ProcessEngine
-from engine.process.launch import Launch
-from engine.process.wire import packed, unpacked
+from engine.rounds.codec import round_from_json, round_to_json
+from engine.runtime.interface import EngineLike
+from engine.runtime.process import client
+from engine.runtime.process.client import ProcessEngine
+from engine.runtime.process.launch import Launch
+from engine.runtime.process.wire import packed, unpacked
+from engine.runtime.worker import Engine
 from engine.types import (
     DecodingOptions,
     LoadFailed,
@@ -39,8 +40,7 @@ from engine.types import (
     RunFailed,
     RunFinished,
 )
-from engine.worker import Engine
-from tests.engine.process import stub
+from tests.engine.runtime.process import stub
 
 PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."
 MANY = 2000
@@ -98,7 +98,7 @@ def wire(rounds: Sequence[RoundFinished]) -> None:
 
 def channel() -> None:
     """A stub engine on a thread of this process and in another process."""
-    sides = {"thread": stub.StubEngine(), "process": ProcessEngine(Launch("tests.engine.process.stub:engine"))}
+    sides = {"thread": stub.StubEngine(), "process": ProcessEngine(Launch("tests.engine.runtime.process.stub:engine"))}
     print("Without a model                late: median, 99 %    events/s   question and answer")
     for name, engine in sides.items():
         answer(engine, request("warm"))  # starts it

@@ -20,10 +20,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from engine.process import client
-from engine.process.client import ProcessEngine
+from engine.runtime.process import client
+from engine.runtime.process.client import ProcessEngine
 from engine.types import DecodingOptions, Message, Request, RoundFinished, RunFailed, RunFinished
-from tests.engine.process.processes import is_alive, stop, until
+from tests.engine.runtime.process.processes import is_alive, stop, until
 from tests.engine.tiny_models import write_gguf
 
 DEATHS = (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGSTOP)

@@ -26,16 +26,17 @@ from mlx_lm.sample_utils import make_sampler
 from mlx_lm.tokenizer_utils import TokenizerWrapper
 from transformers import PreTrainedTokenizerFast
 
-from engine.bench.peers import OnTargetIds
 from engine.decode.context import DecodeContext
+from engine.decode.decoding import decode
 from engine.decode.loop import DecodeLoop
-from engine.decoding import decode
+from engine.decode.run_control import Control
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
-from engine.run_control import Control
+from engine.runtime.worker import Engine
 from engine.serving.beside import Beside
 from engine.target.prompt_cache import logits_width
+from engine.tools.bench.peers import OnTargetIds
 from engine.types import (
     DecodingOptions,
     LoadFailed,
@@ -47,7 +48,6 @@ from engine.types import (
     RunFailed,
     RunFinished,
 )
-from engine.worker import Engine
 from tests.exactness import make_drafter, prompt_tokens, read_prompts
 from tests.lazy_graph import as_on_a_gpu
 from tests.synchronisations import counted

@@ -36,8 +36,8 @@ from app.session.settings import PANEL_PAGES, Settings, settings_path
 from app.window.launch import make_application
 from app.window.window import Window
 from engine.chats import ChatStore
-from engine.export import FORMATS, read_traces, write
-from engine.worker import Engine
+from engine.exports.export import FORMATS, read_traces, write
+from engine.runtime.worker import Engine
 from tests.engine import tiny_models
 
 KEPT_CHATS = 12

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from engine import theory
+from engine.rounds import theory
 
 VOCABULARY = 49_152
 REPETITIONS = 20

@@ -11,7 +11,7 @@ import math
 import random
 from typing import Any
 
-from engine.clock import Clock
+from engine.decode.clock import Clock
 from engine.decode.policy.costs import MOST_ROWS, MachineCosts
 from engine.drafters.base import Drafter
 from engine.drafters.draft import Draft, DraftPlan

@@ -31,15 +31,15 @@ import numpy as np
 from mlx_lm.generate import generate_step
 from mlx_lm.sample_utils import make_sampler
 
-from engine.bench.statistics import mean_interval
 from engine.decode.context import DecodeContext
+from engine.decode.decoding import DecodingOptions
 from engine.decode.loop import DecodeLoop
-from engine.decoding import DecodingOptions
+from engine.decode.run_control import Control
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
 from engine.drafters.sampler import Sampler
-from engine.run_control import Control
 from engine.serving.beside import Beside
+from engine.tools.bench.statistics import mean_interval
 from engine.types import RULES, Rule
 
 VOCABULARIES = (32_768, 49_152, 131_072, 151_936, 262_144)

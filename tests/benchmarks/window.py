@@ -30,12 +30,12 @@ from app.session.cursor import Place
 from app.session.settings import PANEL_PAGES, PanelPage, Settings
 from app.window.launch import make_application
 from app.window.window import Window
-from engine.bench.statistics import mean_interval
 from engine.models import loading
 from engine.models.loaded import LoadedModel
+from engine.runtime.worker import Engine
 from engine.target.layer_taps import embedding_of
+from engine.tools.bench.statistics import mean_interval
 from engine.types import DecodingOptions, LoadFailed, Message, Request, RunFailed, RunFinished
-from engine.worker import Engine
 from tests.benchmarks.frames import Frames, Stretch, summary
 
 PROMPT = "Write a short story about a lighthouse keeper who finds a message in a bottle."

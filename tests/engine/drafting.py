@@ -11,7 +11,7 @@ from engine.acceptance import RoundNoise
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DraftPlan
 from engine.drafters.sampler import Sampler
-from engine.noise import NoiseSource
+from engine.noise.source import NoiseSource
 from engine.target.distribution import Shaper
 from engine.types import DecodingOptions
 from tests.engine.small_models import VOCAB

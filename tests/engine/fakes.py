@@ -9,11 +9,11 @@ from typing import Any
 
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.draft import DrafterCapabilities
-from engine.errors import DraftlightError
 from engine.files.memory import MemoryNeed
 from engine.types import Emitted, Message, Milliseconds, Numerics, Proposal, Round, Thinking
+from engine.values.drafter_kinds import LoadedDrafter
+from engine.values.errors import DraftlightError
 
 PATIENCE = 60.0
 """Seconds after which something that should have happened counts as not happening. Long, because only a failure waits for it;

@@ -13,7 +13,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 
-from engine.decoding import decode
+from engine.decode.decoding import decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter
 from engine.serving.model_slots import ConversationCaches

@@ -1,4 +1,4 @@
-"""The C interface of a Mac's Foundation, as far as `engine.macos` calls it, with what was asked of it written down."""
+"""The C interface of a Mac's Foundation, as far as `engine.machine.macos` calls it, with what was asked of it written down."""
 
 from __future__ import annotations
 

@@ -14,9 +14,10 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.models import gemma3_text, llama, qwen3
 
-from engine import clock, near_ties
+from engine.decode import clock
+from engine.rounds import near_ties
 from engine.types import Emitted, Milliseconds, Proposal, Round
-from engine.values import Status
+from engine.values.answers import Status
 
 VOCAB = 97
 PROMPT = [1, 5, 7, 9, 11, 5, 7]

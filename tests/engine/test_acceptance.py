@@ -16,9 +16,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import theory
 from engine.acceptance import JUDGES, Judgement, RoundNoise
-from engine.noise import NO_TOKEN, NoiseSource, coin, gumbel
+from engine.noise.source import NO_TOKEN, NoiseSource, coin, gumbel
+from engine.rounds import theory
 from engine.target.distribution import Distribution, HostDistribution, OneHot
 from engine.types import EXPECTED_RULES, INVARIANT_RULES, RATIO_RULES, Expected
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine import near_ties
-from engine.decoding import DecodingOptions, decode
+from engine.decode.decoding import DecodingOptions, decode
 from engine.models.loaded import LoadedModel
-from engine.proof.contexts import continued
+from engine.rounds import near_ties
 from engine.target.prompt_cache import logits_type, make_prompt_cache, trim_to
+from engine.tools.proof.contexts import continued
 from engine.types import RULES, Rule
 from tests.engine.small_models import emitted_ids, greedy_of_mlx_lm
 from tests.exactness import Comparison, compare, gaps, make_drafter, prompt_tokens, read_prompts

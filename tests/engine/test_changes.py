@@ -12,25 +12,25 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import near_ties
 from engine.decode import loop
 from engine.decode.context import DecodeContext
+from engine.decode.decoding import Control, decode
 from engine.decode.loop import DecodeLoop
 from engine.decode.outcome import RoundOutcome
 from engine.decode.policy.adaptive import AdaptivePolicy
-from engine.decoding import Control, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.base import Drafter
 from engine.drafters.draft import Draft
 from engine.drafters.feature_drafter import FeatureDrafter
-from engine.metrics import violations
+from engine.rounds import near_ties
+from engine.rounds.metrics import violations
+from engine.rounds.trace import Trace, read
 from engine.serving.backend import LoadedDrafter
 from engine.serving.jobs import Run
 from engine.serving.model_slots import ModelSlots
 from engine.serving.time_sharing import take_turns
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import cache_length, check_cache, make_prompt_cache
-from engine.trace import Trace, read
 from engine.types import (
     RULES,
     DecodingOptions,

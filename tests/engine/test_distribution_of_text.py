@@ -18,12 +18,12 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import theory
 from engine.acceptance import JUDGES, Judgement, RoundNoise
 from engine.decode import loop
-from engine.decoding import Control, decode
+from engine.decode.decoding import Control, decode
 from engine.drafters import DraftModel, NGram
-from engine.noise import NoiseSource
+from engine.noise.source import NoiseSource
+from engine.rounds import theory
 from engine.target.distribution import Distribution, Shaper
 from engine.target.recurrent_cache import RecurrentCache
 from engine.target.window_cache import WindowCache

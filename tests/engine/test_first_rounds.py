@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from engine.decode.context import DecodeContext
+from engine.decode.decoding import DecodingOptions, decode
 from engine.decode.loop import DecodeLoop
 from engine.decode.policy.costs import MachineCosts
-from engine.decoding import DecodingOptions, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram
 from engine.drafters.automatic import Automatic
 from engine.drafters.base import Drafter, Proceed, always

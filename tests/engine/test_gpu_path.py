@@ -10,18 +10,18 @@ from unittest.mock import patch
 import mlx.nn as nn
 import pytest
 
-from engine import host
-from engine import noise_reference as reference
-from engine.codec import round_to_json
-from engine.decoding import decode
+from engine.decode.decoding import decode
 from engine.drafters.base import Drafter
 from engine.drafters.block import BlockDrafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.feature_head import FeatureHead
 from engine.drafters.ngram import NGram
+from engine.machine import host
 from engine.models.block_model import BUILTIN_BLOCK, load_block
 from engine.models.head_model import BUILTIN_HEAD, load_head
 from engine.models.loading import load
+from engine.noise import reference
+from engine.rounds.codec import round_to_json
 from engine.types import RULES, DecodingOptions, Round
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import CONFIG, random_head

@@ -7,9 +7,9 @@ from dataclasses import replace
 import mlx.core as mx
 import pytest
 
-from engine import values
 from engine.acceptance import JUDGES, Judgement
-from engine.metrics import summarise
+from engine.rounds.metrics import summarise
+from engine.values import answers as values
 from tests.engine.statistics import CERTAIN, FALSE_ALARM
 from tests.engine.tabular import Pair, distribution, pair
 from tests.engine.test_distribution_of_text import options, p_value_of_answer, rounds_of, tokens_of

@@ -16,14 +16,14 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import noise_reference
 from engine.decode import loop
+from engine.decode.decoding import decode
 from engine.decode.policy.adaptive import MOST_SAMPLED, AdaptivePolicy
-from engine.decoding import decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.automatic import Automatic
 from engine.drafters.draft import DraftPlan, Estimate
 from engine.drafters.sampler import Sampler
+from engine.noise import reference as noise_reference
 from engine.types import INVARIANT_RULES, RATIO_RULES, RULES, Rule
 from tests.engine.plants import PLANTS
 from tests.engine.small_models import ticking_clock

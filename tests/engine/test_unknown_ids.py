@@ -14,7 +14,7 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 
-from engine.decoding import Control, decode
+from engine.decode.decoding import Control, decode
 from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramMod
 from engine.drafters.automatic import Automatic
 from engine.drafters.base import Drafter

@@ -123,7 +123,7 @@ def _fuzz(name: str, inputs: int) -> None:
 
 
 def _quietly(check: Any, data: bytes) -> None:
-    from engine.errors import DraftlightError
+    from engine.values.errors import DraftlightError
 
     try:
         check(data)

@@ -75,7 +75,7 @@ def trace(data: bytes) -> None:
     from engine.chats.answer_of_trace import making_of, state_of
     from engine.exports.tables import options_of
     from engine.lens.rejudge import rejudge, why_not
-    from engine.trace import read
+    from engine.rounds.trace import read
 
     found = read(_file("trace.jsonl", data))
     session = Session()
@@ -92,8 +92,8 @@ def trace(data: bytes) -> None:
 
 def exports(data: bytes) -> None:
     """A trace is exported in every form of text."""
-    from engine.export import chart_svg, csv_texts, to_html, to_json
-    from engine.trace import read
+    from engine.exports.export import chart_svg, csv_texts, to_html, to_json
+    from engine.rounds.trace import read
 
     found = read(_file("trace.jsonl", data))
     made = [to_json([found]), to_html([found]), *csv_texts([found]).values(), chart_svg([found], "proposals")]
@@ -146,9 +146,9 @@ def _shortened(value: Any) -> Any:
 
 def gguf(data: bytes) -> None:
     """The header of a GGUF file, whole and only its beginning, as the library and the loader read it."""
-    from engine.errors import DraftlightError
     from engine.files.gguf_header import read_beginning, read_header
     from engine.files.library import LibraryModel, _read_gguf
+    from engine.values.errors import DraftlightError
 
     path = _file("model.gguf", data)
     try:
@@ -339,7 +339,6 @@ def _model_folders() -> tuple[Path, Path]:
 
 def config(data: bytes) -> None:
     """A model folder's configuration, which is the same file as that of a drafter or an adapter, by all who read it unloaded."""
-    from engine.errors import DraftlightError
     from engine.files import recommended_sampling
     from engine.files.library import LibraryModel, _read_folder
     from engine.files.safetensors_header import missing_parts
@@ -347,6 +346,7 @@ def config(data: bytes) -> None:
     from engine.models.configuration import read_configuration
     from engine.models.context_length import context_length
     from engine.models.tokenizer_files import read_json
+    from engine.values.errors import DraftlightError
 
     made, aside = _model_folders()
     (made / "config.json").write_bytes(data)
@@ -731,7 +731,7 @@ def _settings_files() -> list[bytes]:
 
 def prompts(data: bytes) -> None:
     """A benchmark's prompts, which is documented to raise ValueError."""
-    from engine.bench.prompts import read_prompts
+    from engine.tools.bench.prompts import read_prompts
 
     try:
         read_prompts(_file("prompts.jsonl", data))
@@ -745,15 +745,15 @@ def _prompt_files() -> list[bytes]:
 
 def results(data: bytes) -> None:
     """Results that were exported, as JSON or as a table, which are read back."""
-    from engine.export import read_export
+    from engine.exports.export import read_export
 
     is_json = data.lstrip()[:1] in (b"{", b"[")
     read_export(_file("results.json" if is_json else "results.csv", data))
 
 
 def _result_files() -> list[bytes]:
-    from engine.export import csv_texts, to_json
-    from engine.trace import read
+    from engine.exports.export import csv_texts, to_json
+    from engine.rounds.trace import read
 
     found = read(_file("trace.jsonl", _traces()[0]))
     return [to_json([found]).encode(), csv_texts([found])["rounds"].encode()]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 from tests.fuzz import watched
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.watched import finding

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 
 SECONDS = 1.0
 """CPU time that one input may take; a busy machine does not make it longer."""

@@ -22,9 +22,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine import provenance
-from engine.drafter_kinds import DRAFTERS, HEAD, NGRAM, NO_DRAFTER
-from engine.mlx_import import require_device
+from engine.machine import provenance
+from engine.machine.mlx_import import require_device
+from engine.values.drafter_kinds import DRAFTERS, HEAD, NGRAM, NO_DRAFTER
 
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED = tuple(DRAFTERS)
@@ -95,7 +95,7 @@ def describe_device() -> dict[str, Any]:
     """Returns the back-end of MLX, the device with its memory, driver and capability, the machine, versions and the commit."""
     import mlx.core as mx
 
-    from engine import device
+    from engine.machine import device
 
     backend = {"cpu": "CPU", "metal": "Metal", "cuda": "CUDA"}[device.kind()]
     told = {name: value for name, value in mx.device_info().items() if isinstance(value, str | int | float)}
@@ -137,7 +137,7 @@ def _nvidia_driver() -> dict[str, str]:
 
 
 def _on_gpu() -> bool:
-    from engine import device
+    from engine.machine import device
 
     return device.kind() != "cpu"
 
@@ -181,7 +181,7 @@ def _first_lines(case: ElementTree.Element) -> str:
 
 def greedy_text(budget: Budget, target: Any = None) -> Result:
     """Compares answers of temperature 0 with mlx-lm's, for each drafter. A difference counts as a fault unless both texts are the
-    model's own choice but for last bits: no token of either scores less than the best by more (`engine.near_ties`)."""
+    model's own choice but for last bits: no token of either scores less than the best by more (`engine.rounds.near_ties`)."""
     import mlx.core as mx
     from mlx_lm.generate import generate_step
     from mlx_lm.sample_utils import make_sampler
@@ -328,7 +328,7 @@ def draw_and_analysis(budget: Budget, vocabularies: Sequence[int] = VOCABULARIES
     import mlx.core as mx
 
     from engine.types import RULES
-    from engine.wording import amount
+    from engine.values.wording import amount
     from tests.benchmarks import vocabulary as bench
 
     factor = bench.factor_of(PASS_MILLISECONDS)

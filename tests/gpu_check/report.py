@@ -13,7 +13,7 @@ from typing import Any
 from engine.exports.axes import begin
 from engine.exports.drawing import VARIABLES
 from engine.exports.html_page import bars, chart, facts, page, pairs, table, text
-from engine.wording import seconds, size
+from engine.values.wording import seconds, size
 
 REPOSITORY = Path(__file__).parents[2]
 FORMAT = "draftlight.gpu-check/1"

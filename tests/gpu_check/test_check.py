@@ -13,10 +13,10 @@ import mlx.core as mx
 import pytest
 
 from engine.decode.outcome import RoundOutcome
-from engine.drafter_kinds import NGRAM, NO_DRAFTER
 from engine.models.loaded import LoadedModel
 from engine.serving import beside
 from engine.types import Round
+from engine.values.drafter_kinds import NGRAM, NO_DRAFTER
 from tests import synchronisations
 from tests.engine.exports.test_report import Page
 from tests.gpu_check import __main__ as check

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.bench.report import document as bench_document
+from engine.tools.bench.report import document as bench_document
 from tests.engine.exports.test_bench_report import results
 from tests.engine.exports.test_report import HOSTILE, Page
 from tests.gpu_check.parts import Result, Table, speed_of

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from PySide6.QtGui import QImage
 
-from engine.process.launch import own_python
+from engine.runtime.process.launch import own_python
 from tests.packaging import REPOSITORY, script
 
 check_bundle = script("macos/check_bundle.py")
@@ -263,7 +263,7 @@ def test_a_checkout_in_icloud_is_refused_before_anything_is_built(tmp_path: Path
 def test_the_application_starts_the_process_of_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """What runs there takes no options of Python's, so its own start has to know what it is started for."""
     monkeypatch.setattr(sys, "executable", "/Applications/Draftlight.app/Contents/MacOS/Draftlight")
-    program, *arguments = own_python("engine.process.child")
+    program, *arguments = own_python("engine.runtime.process.child")
     assert program == sys.executable
     shell = REPOSITORY / "packaging/macos/draftlight/__main__.py"
     monkeypatch.undo()
@@ -271,8 +271,8 @@ def test_the_application_starts_the_process_of_its_engine(monkeypatch: pytest.Mo
     paths = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=paths)
     assert ran.returncode == 0, ran.stderr
-    assert "engine.process.wire" in ran.stderr and "PySide6" not in ran.stderr
-    assert own_python("engine.process.child")[0] == sys.executable
+    assert "engine.runtime.process.wire" in ran.stderr and "PySide6" not in ran.stderr
+    assert own_python("engine.runtime.process.child")[0] == sys.executable
 
 
 def test_the_application_is_the_resource_tracker_when_asked(tmp_path: Path) -> None:

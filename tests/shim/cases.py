@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from engine import noise_reference as reference
-from engine.errors import DraftlightError
+from engine.noise import reference
+from engine.values.errors import DraftlightError
 
 Dtype = Literal["float32", "float16", "bfloat16"]
 Logits = npt.NDArray[np.float32]

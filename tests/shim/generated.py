@@ -17,7 +17,7 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
-from engine import noise_kernel
+from engine.noise import kernel as noise_kernel
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _recording(original: Any, inputs: list[str], outputs: list[str], calls: list
 
 
 def generated_calls(rows: int, vocab_size: int, dtype: Any, splits: int | None = None) -> list[Call]:
-    """The two calls of `engine.noise_kernel.gumbel_argmax` on logits of this shape and type."""
+    """The two calls of `engine.noise.kernel.gumbel_argmax` on logits of this shape and type."""
     split_kernel, row_kernel = noise_kernel._kernels()
     kernels = [
         (split_kernel, noise_kernel.SPLIT_INPUTS, noise_kernel.SPLIT_OUTPUTS),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from engine.chats.values import EDITED_WORDS, STATE_WORDS, Conversation, StoredMessage
-from engine.wording import amount
+from engine.values.wording import amount
 
 _NAMES = {"user": "You", "assistant": "Assistant"}
 

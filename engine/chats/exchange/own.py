@@ -20,7 +20,7 @@ from engine.chats.values import (
     settings_to_json,
 )
 from engine.files.foreign import entries, seconds, table, text, whole
-from engine.provenance import version
+from engine.machine.provenance import version
 
 SCHEMA = "draftlight.chats/1"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from engine.chats.exchange import chatgpt, lm_studio, own
 from engine.chats.values import Conversation
-from engine.errors import DraftlightError
 from engine.files import archives
 from engine.files.foreign import entries, json_of, open_file
+from engine.values.errors import DraftlightError
 
 FORMATS = {"Draftlight": own, "ChatGPT": chatgpt, "LM Studio": lm_studio}
 """A format is a module with `matches` and `conversations_in`."""

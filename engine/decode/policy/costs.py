@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from engine.errors import DraftlightError
 from engine.files.foreign import content_of, json_of
 from engine.files.whole_file import write_whole
 from engine.types import MAX_GAMMA, Round
+from engine.values.errors import DraftlightError
 
 MOST_KEPT = 64
 """Targets whose costs are kept; those measured longest ago go first."""

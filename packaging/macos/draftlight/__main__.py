@@ -1,4 +1,4 @@
-"""`Draftlight.app/Contents/MacOS/Draftlight` is `draftlight`, a process of its engine (`engine/process/launch.py`), or
+"""`Draftlight.app/Contents/MacOS/Draftlight` is `draftlight`, a process of its engine (`engine/runtime/process/launch.py`), or
 multiprocessing's resource tracker, which a progress bar of tqdm's starts with the options of a Python."""
 
 import re

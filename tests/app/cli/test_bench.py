@@ -18,19 +18,19 @@ from app.cli import engine_run
 from app.cli import entry as cli
 from app.cli.entry import main
 from app.cli.progress import ProgressBar
-from engine.bench.journal import alone
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.drafter_kinds import LoadedDrafter
 from engine.drafters.draft import DrafterCapabilities
-from engine.errors import DraftlightError
 from engine.files import library
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.library import LibraryModel
 from engine.files.paths import data_folder
-from engine.requests.bench import PeerToken
+from engine.runtime.worker import Engine
+from engine.tools.bench.journal import alone
 from engine.types import FILTERS, DecodingOptions, TaskProgress
-from engine.worker import Engine
+from engine.values.drafter_kinds import LoadedDrafter
+from engine.values.errors import DraftlightError
+from engine.values.requests.bench import PeerToken
 from tests.engine.fakes import PATIENCE, FakeBackend, FakeDrafter, FakeTarget
 
 PROMPTS = [
@@ -265,7 +265,7 @@ def test_a_time_limit_ends_with_what_was_measured(
 ) -> None:
     """Every answer takes a minute: two to warm up, six for the first prompt, three for the second."""
     path = tmp_path / "out.json"
-    monkeypatch.setattr("engine.bench.job.time.monotonic", lambda: 60.0 * backend.answers)
+    monkeypatch.setattr("engine.tools.bench.job.time.monotonic", lambda: 60.0 * backend.answers)
     command = ["bench", "--prompts", prompts, "--json", str(path), *SMALL]
     assert main([*command, "--minutes", "4.5"]) == 0
     assert "Every setting was measured on 0 of 2 prompts." in capsys.readouterr().out

@@ -11,8 +11,8 @@ from app.cli import engine_run
 from app.cli import entry as cli
 from app.cli.entry import main
 from engine.chats import ChatStore, StoredMessage
-from engine.trace import read
-from engine.worker import Engine
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from tests.engine.chats.test_exchange import LM_STUDIO
 from tests.engine.fakes import FakeBackend
 

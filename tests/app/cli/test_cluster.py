@@ -17,7 +17,7 @@ from app.cli import bench, chat, cluster, entry, prove
 from engine.cluster import companions
 from engine.cluster.doctor import Finding
 from engine.cluster.hosts import Cluster, of_this_machine
-from engine.codec import plain
+from engine.rounds.codec import plain
 
 
 @pytest.fixture

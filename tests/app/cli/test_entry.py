@@ -24,15 +24,15 @@ from app.cli import entry as cli
 from app.cli.entry import main
 from app.cli.option import add
 from app.cli.terminal import STYLES, RoundPainter, status_line, wants_colour
-from engine.errors import DraftlightError
 from engine.files import download
-from engine.metrics import summarise
-from engine.provenance import version
-from engine.requests.bench import BenchRequest
-from engine.requests.train import TrainRequest
-from engine.trace import read
+from engine.machine.provenance import version
+from engine.rounds.metrics import summarise
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from engine.types import DecodingOptions, Emitted, Milliseconds, Origin, Proposal, ProveRequest, Round, Status
-from engine.worker import Engine
+from engine.values.errors import DraftlightError
+from engine.values.requests.bench import BenchRequest
+from engine.values.requests.train import TrainRequest
 from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE, FakeBackend
 from tests.engine.files.ollama_store import write_layer, write_manifest, write_weights
@@ -413,7 +413,8 @@ def program(*arguments: str, rounds_held: int | None = None) -> list[str]:
     """The command over a fake model; `rounds_held` holds the answer for ever after so many rounds, prompt chunks apart."""
     hold = "" if rounds_held is None else f"backend.gate = threading.Semaphore({5 + rounds_held});"
     code = (
-        "import sys, threading, app.cli.engine_run; from engine.worker import Engine; from tests.engine.fakes import FakeBackend;"
+        "import sys, threading, app.cli.engine_run; from engine.runtime.worker import Engine; from tests.engine.fakes import "
+        "FakeBackend;"
         f"backend = FakeBackend(); {hold} app.cli.engine_run.Engine = lambda: Engine(lambda: backend);"
         "from app.cli.entry import main; sys.exit(main())"
     )

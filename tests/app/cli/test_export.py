@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from app.cli.entry import main
-from engine.export import read_export
-from engine.metrics import summarise
-from engine.trace import read
+from engine.exports.export import read_export
+from engine.rounds.metrics import summarise
+from engine.rounds.trace import read
 from tests.app.fakes import story_rounds
 from tests.engine.fakes import PATIENCE
 from tests.traces import write_trace

@@ -16,7 +16,7 @@ from tokenizers import AddedToken
 
 from app.cli import entry
 from app.cli.entry import main
-from engine.trace import read
+from engine.rounds.trace import read
 from tests.engine import tiny_models
 
 TOKENS = (

@@ -16,10 +16,10 @@ import pytest
 from app.cli import engine_run
 from app.cli import entry as cli
 from app.cli.entry import main
-from engine.requests.prove import Finding
-from engine.statistics import ChiSquare
+from engine.runtime.worker import Engine
 from engine.types import PLANTS, ProveRequest
-from engine.worker import Engine
+from engine.values.requests.prove import Finding
+from engine.values.statistics import ChiSquare
 from tests.engine.fakes import PATIENCE, FakeBackend
 
 SOUND = ChiSquare(10.0, 9, 1000, 4000.0)
@@ -131,7 +131,7 @@ def test_a_refused_drafter_is_an_error_only_if_it_was_asked_for(
     monkeypatch.chdir(tmp_path)
     assert main(["prove", "--drafter", "misfit"]) == 1
     assert "token 7 differs" in capsys.readouterr().err
-    monkeypatch.setattr("engine.proof.job.HEAD", "misfit")
+    monkeypatch.setattr("engine.tools.proof.job.HEAD", "misfit")
     assert main(["prove"]) == 0
     assert "Note: using ngram instead of misfit" in capsys.readouterr().out
 

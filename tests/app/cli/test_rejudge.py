@@ -11,7 +11,7 @@ import pytest
 from app.cli.entry import main
 from engine.exports.tables import options_of
 from engine.lens.rejudge import rejudge
-from engine.trace import read
+from engine.rounds.trace import read
 
 Capture = pytest.CaptureFixture[str]
 REFERENCES = Path(__file__).parents[2] / "references"

@@ -14,9 +14,9 @@ import pytest
 from app.cli import engine_run
 from app.cli import entry as cli
 from app.cli.entry import main
-from engine.errors import DraftlightError
-from engine.requests.train import DEFAULT_WRITE, HeldOut, Trained, TrainRequest
-from engine.worker import Engine
+from engine.runtime.worker import Engine
+from engine.values.errors import DraftlightError
+from engine.values.requests.train import DEFAULT_WRITE, HeldOut, Trained, TrainRequest
 from tests.engine.fakes import PATIENCE, FakeBackend
 
 MEASURED = HeldOut(1200, (0.61, 0.5, 0.42, 0.3), (0.57, 0.45, 0.4, 0.28), 3456)

@@ -16,8 +16,8 @@ from app.compare.presets import PRESETS, Preset
 from app.compare.sample_tally import SampleTally, number_in, write_samples
 from app.session.settings import Settings
 from engine.lens.pieces import Spot
-from engine.requests.compare import CompareRequest, Sample, SampleRequest
 from engine.types import DecodingOptions, Expected, Finish, Round, RoundFinished, RunFinished, RunStarted
+from engine.values.requests.compare import CompareRequest, Sample, SampleRequest
 from tests.app.fakes import make_round
 
 PLAIN = ColumnSetup(drafter="none")

@@ -8,7 +8,7 @@ import pytest
 
 from app.compare.presets import PARTING_SEED, PRESETS, RULES_ANSWER, Preset
 from app.session.settings import Settings
-from engine.decoding import decode
+from engine.decode.decoding import decode
 from engine.models.loading import LoadedModel
 from engine.types import RULES as EVERY_RULE
 from engine.types import DecodingOptions, Rule

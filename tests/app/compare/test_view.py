@@ -28,11 +28,11 @@ from app.session.settings import Settings
 from app.window.window import Window
 from engine.chats import ChatStore, Retention
 from engine.exports import drawing
-from engine.trace import read
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from engine.types import (
     Round,
 )
-from engine.worker import Engine
 from tests.app.driving import hasten, type_in, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
 from tests.app.turns_engine import TurnsEngine

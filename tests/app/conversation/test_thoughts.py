@@ -17,7 +17,7 @@ from app.session.session import Session
 from app.session.token_walk import neighbour
 from app.window.window import Window
 from engine.lens.pieces import GHOSTS
-from engine.trace import read
+from engine.rounds.trace import read
 from engine.types import DecodingOptions, RoundFinished, RunFinished, RunStarted
 from tests.app.fakes import FakeEngine, make_round, story_rounds
 from tests.traces import write_trace

@@ -21,9 +21,9 @@ from app.export.pictures import save_charts
 from app.look import colours
 from app.session.settings import Settings, load
 from app.window.window import Window
-from engine.export import CHARTS, chart_svg, read_export, read_traces
 from engine.exports import drawing
-from engine.metrics import summarise
+from engine.exports.export import CHARTS, chart_svg, read_export, read_traces
+from engine.rounds.metrics import summarise
 from engine.types import Message, Request, RunFinished
 from tests.app.fakes import FakeEngine, story_rounds
 from tests.traces import write_trace

@@ -12,11 +12,10 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.export import pictures, share_card
-from engine import export
-from engine.errors import DraftlightError
-from engine.exports import captions
+from engine.exports import captions, export
 from engine.lens.chart_kinds import CHARTS
-from engine.trace import PlainRun, Trace, read
+from engine.rounds.trace import PlainRun, Trace, read
+from engine.values.errors import DraftlightError
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.app.panel.test_definitions import answered
 from tests.engine.fakes import PATIENCE
@@ -133,7 +132,8 @@ def test_a_written_trace_gives_the_provenance(tmp_path: Path) -> None:
 
 def test_svg_needs_neither_a_window_nor_qt(trace: Trace) -> None:
     code = (
-        "import sys; sys.modules['PySide6'] = None; from engine.trace import read; from app.export import pictures, share_card\n"
+        "import sys; sys.modules['PySide6'] = None; from engine.rounds.trace import read; from app.export import pictures, "
+        "share_card\n"
         "trace = read(sys.argv[1]); print(len(pictures.chart_svg(trace, 'proposals')) + len(share_card.card_svg(trace)))"
     )
     made = subprocess.run(

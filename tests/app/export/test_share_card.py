@@ -12,11 +12,11 @@ from pytestqt.qtbot import QtBot
 from app.export import share_card
 from app.export.card_text import code_width, estimated, lay_out
 from app.export.kinds import PICTURES
-from engine.export import write
 from engine.exports import drawing
+from engine.exports.export import write
 from engine.lens.pieces import GHOST_STEPS
-from engine.metrics import stretches, summarise
-from engine.trace import PlainRun, Trace, read
+from engine.rounds.metrics import stretches, summarise
+from engine.rounds.trace import PlainRun, Trace, read
 from tests.app.export.test_pictures import SVG, words
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.traces import write_trace

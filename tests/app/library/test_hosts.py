@@ -17,10 +17,10 @@ from app.session.settings import Settings
 from app.window.status_strip import phase_text
 from engine.cluster.doctor import Finding
 from engine.cluster.hosts import Cluster, Host, read_hosts, write_hosts
-from engine.errors import DraftlightError
-from engine.process.client import ProcessEngine
-from engine.requests.bench import BenchPrompt, BenchRequest
+from engine.runtime.process.client import ProcessEngine
 from engine.types import LoadFailed, ModelsUnloaded, RunFailed, TaskFailed
+from engine.values.errors import DraftlightError
+from engine.values.requests.bench import BenchPrompt, BenchRequest
 from tests.app.driving import ask, wait_for_answer
 from tests.app.fakes import FakeEngine
 from tests.engine.fakes import PATIENCE

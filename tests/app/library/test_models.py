@@ -24,14 +24,14 @@ from app.look import theme as themes
 from app.look.widgets import DiscardQuestion
 from app.session.settings import Settings
 from app.window.models_controller import dropped_model
-from engine.drafter_kinds import DRAFTERS, may_fit
-from engine.errors import DraftlightError
 from engine.files import builtin, download, library
 from engine.files.cached_models import delete_cached
 from engine.files.library import LibraryModel, added_folders
 from engine.files.pairs import catalogue, recommended
 from engine.types import DrafterChecked, LoadFailed, LoadStarted
-from engine.wording import size
+from engine.values.drafter_kinds import DRAFTERS, may_fit
+from engine.values.errors import DraftlightError
+from engine.values.wording import size
 from tests.app.driving import Open
 from tests.engine import tiny_models
 from tests.engine.hub_server import TOKEN, Hub, hub_on_the_loopback

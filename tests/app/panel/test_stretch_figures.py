@@ -13,7 +13,7 @@ from app.panel.definitions import define, figures_of
 from app.panel.panel import SidePanel
 from app.session.cursor import Cursor
 from app.session.session import Answer, Session, Turn
-from engine.metrics import summarise
+from engine.rounds.metrics import summarise
 from engine.types import DecodingOptions, Rule
 from tests.app.fakes import STORY, story_rounds
 

@@ -29,7 +29,7 @@ from app.session.cursor import Place
 from app.session.lazy_engine import LazyEngine
 from app.session.settings import Settings
 from app.window.window import Window
-from engine.trace import read
+from engine.rounds.trace import read
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 from tests.traces import write_trace
 

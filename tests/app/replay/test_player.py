@@ -9,8 +9,8 @@ import pytest
 
 from app.replay.player import EVEN_SECONDS, SPEEDS, Player, Replay
 from app.session.session import Answer, Session
-from engine.metrics import summarise
-from engine.trace import read
+from engine.rounds.metrics import summarise
+from engine.rounds.trace import read
 from engine.types import DecodingOptions, Round, RunStarted
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.traces import write_trace

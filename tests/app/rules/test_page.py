@@ -25,7 +25,7 @@ from app.window.window import Window
 from engine.exports.tables import options_of
 from engine.lens.rejudge import rejudge
 from engine.lens.rejudge_words import limits, summary
-from engine.trace import read
+from engine.rounds.trace import read
 from engine.types import Round
 from tests.app.fakes import FakeEngine
 

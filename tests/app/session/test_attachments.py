@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.session.attachments import MOST_BYTES, Attachment, in_short, is_attachable, joined, read_attachment, taken_apart
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 
 
 def write(folder: Path, content: bytes, name: str = "notes.txt") -> Path:

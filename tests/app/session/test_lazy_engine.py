@@ -9,14 +9,14 @@ import pytest
 
 from app.session.lazy_engine import LazyEngine
 from app.session.settings import Settings
-from engine.errors import DraftlightError
-from engine.process.client import ProcessEngine
-from engine.process.launch import Launch
+from engine.runtime.process.client import ProcessEngine
+from engine.runtime.process.launch import Launch
+from engine.runtime.worker import Engine
 from engine.types import DrafterReady, Event, LoadFinished, LoadStarted, Message, Request, RunFinished
-from engine.worker import Engine
+from engine.values.errors import DraftlightError
 from tests.app.fakes import FakeEngine
 from tests.engine.fakes import PATIENCE, FakeBackend
-from tests.engine.process.processes import until
+from tests.engine.runtime.process.processes import until
 
 
 class SlowToEnd(FakeEngine):

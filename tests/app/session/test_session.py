@@ -9,7 +9,7 @@ import pytest
 from app.session.session import Session
 from engine.lens.chart_kinds import EXPECTED_WINDOW
 from engine.lens.tally import Tally
-from engine.metrics import summarise
+from engine.rounds.metrics import summarise
 from engine.types import (
     DecodingOptions,
     Expected,

@@ -12,9 +12,9 @@ import pytest
 from app.session.session import Answer
 from app.verdict.residual import left_after
 from app.verdict.verdict import judge, kept_before, probability, rank_words
-from engine import theory
+from engine.decode.recording.analysis import Row
 from engine.lens.pieces import Spot
-from engine.rounds.analysis import Row
+from engine.rounds import theory
 from engine.types import Candidate, DecodingOptions, Emitted, Expected, Message, Milliseconds, Proposal, Request, Round, Rule
 from tests.app.fakes import make_round
 

@@ -11,10 +11,10 @@ from PySide6.QtGui import QDesktopServices
 from pytestqt.qtbot import QtBot
 
 from app.window.bench_dialog import BenchDialog
-from engine.requests.bench import BenchDrafter, BenchSetup
 from engine.types import BenchFinished, BenchMeasured, BenchStarted, Event, ModelInfo, TaskFailed, TaskProgress
+from engine.values.requests.bench import BenchDrafter, BenchSetup
 from tests.app.driving import Open, ask
-from tests.engine.bench.test_chooser import SETTINGS, rows_of
+from tests.engine.tools.bench.test_chooser import SETTINGS, rows_of
 
 
 def measured(task: int, faster: float, prompts: int) -> list[Event]:

@@ -22,8 +22,8 @@ from app.session.settings import load
 from app.window.unsaved_question import UnsavedQuestion
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore, Conversation, Figures, Listed
-from engine.codec import options_to_json
-from engine.trace import Writer
+from engine.rounds.codec import options_to_json
+from engine.rounds.trace import Writer
 from engine.types import DecodingOptions, RunFailed, RunFinished
 from tests.app.driving import FullDisk, ask, settled, wait_for_answer
 from tests.app.fakes import STORY, FakeEngine

@@ -20,7 +20,7 @@ from app.window.commands import window_commands
 from app.window.palette import command_entries
 from app.window.tour import stops_of
 from app.window.window import Window
-from engine.requests.compare import CompareRequest
+from engine.values.requests.compare import CompareRequest
 from tests.app.driving import Open, ask, wait_for_answer
 
 REPOSITORY = Path(__file__).parents[3]

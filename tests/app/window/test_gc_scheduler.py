@@ -12,8 +12,8 @@ from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
 from app.window.gc_scheduler import GcScheduler
-from engine import garbage
 from engine.chats import ChatSettings, Conversation, Listed, StoredMessage
+from engine.machine import garbage
 from tests.app.driving import Open, ask, wait_for_answer
 
 

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLin
 from pytestqt.qtbot import QtBot
 
 from app.window.window import Window
-from engine.drafter_kinds import DRAFTERS
 from engine.types import RULES
+from engine.values.drafter_kinds import DRAFTERS
 from tests.app.driving import Open, ask, at_rest, choose, settle, status, wait_for_answer
 
 

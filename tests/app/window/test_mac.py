@@ -18,7 +18,7 @@ from pytestqt.qtbot import QtBot
 import app.look.command
 import app.window.launch
 import app.window.window
-import engine.macos
+import engine.machine.macos
 from app.look.command import ELSEWHERE, platform_keys
 from app.window.launch import make_application
 from app.window.opened_files import OpenedFiles
@@ -80,8 +80,8 @@ def test_from_a_checkout_the_menu_bar_has_the_programs_name(from_checkout: bool,
         given.append(arguments)
         raise Made
 
-    monkeypatch.setattr(engine.macos, "_is_mac", lambda: True)
-    monkeypatch.setattr(engine.macos, "CDLL", library)
+    monkeypatch.setattr(engine.machine.macos, "_is_mac", lambda: True)
+    monkeypatch.setattr(engine.machine.macos, "CDLL", library)
     monkeypatch.setattr(app.window.launch, "is_python", lambda: from_checkout)
     monkeypatch.setattr(app.window.launch, "QApplication", make)
     monkeypatch.setattr(sys, "argv", ["draftlight", "replay", "a.jsonl"])

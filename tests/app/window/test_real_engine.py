@@ -19,9 +19,9 @@ from app.session.settings import Settings
 from app.window.launch import engine_for
 from app.window.window import Window
 from engine.chats import ChatStore
-from engine.process.client import ProcessEngine
-from engine.trace import read
-from engine.worker import Engine
+from engine.rounds.trace import read
+from engine.runtime.process.client import ProcessEngine
+from engine.runtime.worker import Engine
 from tests.app.driving import ask, wait_for_answer
 from tests.engine.fakes import PATIENCE
 from tests.engine.tiny_models import weights, write_gguf

@@ -17,7 +17,7 @@ from app.look import theme as themes
 from app.window.rule_bars import rule_bars
 from app.window.window import Window
 from engine.lens.rule_comparison import FEWEST_ROUNDS, RuleComparisons, comparison_sentence, difference_sentence
-from engine.trace import read
+from engine.rounds.trace import read
 from engine.types import Expected, Round
 from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, FakeEngine, make_round, story_rounds

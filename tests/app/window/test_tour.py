@@ -13,9 +13,9 @@ from pytestqt.qtbot import QtBot
 
 from app.window.about import About
 from app.window.window import Window
-from engine import provenance
 from engine.chats import ChatStore
-from engine.mlx_import import device_name
+from engine.machine import provenance
+from engine.machine.mlx_import import device_name
 from tests.app.fakes import FakeEngine
 
 

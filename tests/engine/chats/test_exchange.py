@@ -23,8 +23,8 @@ from engine.chats import (
     to_json,
     to_markdown,
 )
-from engine.errors import DraftlightError
 from engine.types import DecodingOptions
+from engine.values.errors import DraftlightError
 
 SETTINGS = ChatSettings("Be brief.", "builtin", "ngram", DecodingOptions(rule="block", gamma="auto"), True, "on")
 MADE = Making("SmolLM2", SETTINGS, Figures(12, 0.5, 24.0, 0.75, 2.5, 30, 0.125))

@@ -28,8 +28,8 @@ from engine.chats import (
     StoredMessage,
 )
 from engine.chats.values import UNTITLED
-from engine.errors import DraftlightError
 from engine.types import DecodingOptions
+from engine.values.errors import DraftlightError
 
 SETTINGS = ChatSettings(
     "Be brief.", "builtin", "ngram", DecodingOptions(rule="block", gamma="auto", seed=7, stop=("end",)), True, "on"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.chats import ChatSettings, ChatStore, Making, Retention
-from engine.trace import Writer, named_at, read
+from engine.rounds.trace import Writer, named_at, read
 from tests.app.fakes import make_round, story_rounds
 from tests.engine.chats.test_store import Clock
 from tests.engine.chats.victim import HEADER

@@ -11,7 +11,7 @@ import pytest
 
 from engine.chats import ChatSettings, ChatStore, to_json, to_markdown
 from engine.chats.schema import MIGRATIONS
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 
 
 @pytest.fixture

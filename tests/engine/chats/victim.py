@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.chats import ChatSettings, ChatStore, Making
 from engine.chats.schema import MIGRATIONS
-from engine.trace import Writer
+from engine.rounds.trace import Writer
 from tests.app.fakes import make_round
 
 HEADER = {

@@ -17,9 +17,9 @@ from engine.cluster import companions
 from engine.cluster.companions import Ranks, addresses, launch_for, links_of, remote_script, running
 from engine.cluster.hosts import Cluster, Host, cluster_of, of_this_machine
 from engine.cluster.signs import LOST_PARENT
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 from tests.engine.fakes import PATIENCE
-from tests.engine.process.processes import is_alive, until
+from tests.engine.runtime.process.processes import is_alive, until
 
 ROOT = Path(__file__).parents[3]
 SPREAD = Cluster((Host("127.0.0.1", ("10.0.0.1",)), Host("mac2", ("10.0.0.2", "10.1.0.2"))), python="/opt/a b/python")

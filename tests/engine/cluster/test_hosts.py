@@ -10,7 +10,7 @@ import pytest
 from mlx._distributed_utils.common import Hostfile
 
 from engine.cluster.hosts import Cluster, Host, cluster_of, of_this_machine, read_hosts, write_hosts
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 
 HERE = {"ssh": "127.0.0.1", "ips": ["10.0.0.1"]}
 THERE = {"ssh": "mac2", "ips": ["10.0.0.2"]}

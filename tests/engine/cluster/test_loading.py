@@ -16,7 +16,7 @@ from engine.cluster import group
 from engine.cluster.backend import ClusterBackend
 from engine.cluster.group import WIDTH, ClusterLost, Kind, Links, Numbers
 from engine.cluster.hosts import of_this_machine
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 from tests.engine.cluster.models import write_qwen2
 
 

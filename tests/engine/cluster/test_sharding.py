@@ -8,7 +8,7 @@ import pytest
 from mlx_lm.tuner.utils import linear_to_lora_layers
 
 from engine.cluster.sharding import agree, refusal, split
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 from tests.engine.small_models import tiny_llama, tiny_qwen3, tiny_sliding_window
 
 

@@ -14,19 +14,19 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.bench import peers
 from engine.cluster.group import Kind, Links, Order, Report
 from engine.cluster.hosts import of_this_machine
 from engine.cluster.split_model import SplitModel, last_block_of
-from engine.decoding import decode
+from engine.decode.decoding import decode
 from engine.drafters.draft_model import DraftModel
-from engine.errors import DraftlightError
 from engine.models.loading import load
-from engine.proof import checks
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import chunk_size, logits_type, logits_width, make_prompt_cache, parameters_of
 from engine.target.quantised_cache import make_quantised_cache
+from engine.tools.bench import peers
+from engine.tools.proof import checks
 from engine.types import RULES, DecodingOptions, Rule
+from engine.values.errors import DraftlightError
 from tests.engine.cluster.in_one_process import OneProcess
 from tests.engine.cluster.models import write_qwen2
 from tests.engine.small_models import emitted_ids, greedy_of_mlx_lm, tiny_llama

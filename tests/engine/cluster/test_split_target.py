@@ -14,15 +14,14 @@ import pytest
 
 from engine.cluster.companions import Ranks, launch_for
 from engine.cluster.hosts import of_this_machine
-from engine.decoding import decode
+from engine.decode.decoding import decode
 from engine.drafters.base import Drafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.ngram import NGram
 from engine.models.loading import load
-from engine.process.client import ProcessEngine
-from engine.requests.compare import CompareRequest
+from engine.rounds.trace import read
+from engine.runtime.process.client import ProcessEngine
 from engine.serving.prompt import prompt_ids
-from engine.trace import read
 from engine.types import (
     RULES,
     DecodingOptions,
@@ -35,9 +34,10 @@ from engine.types import (
     RunFailed,
     RunFinished,
 )
+from engine.values.requests.compare import CompareRequest
 from tests.engine.cluster.models import write_qwen2
 from tests.engine.fakes import PATIENCE
-from tests.engine.process.processes import is_alive, until
+from tests.engine.runtime.process.processes import is_alive, until
 from tests.engine.small_models import greedy_of_mlx_lm, same_up_to_near_ties
 
 MESSAGES = (Message("user", "hello world hello world"),)

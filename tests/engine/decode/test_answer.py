@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.decode.answer import Answer
-from engine.errors import DraftlightError
 from engine.types import DecodingOptions
+from engine.values.errors import DraftlightError
 
 
 class Letters:

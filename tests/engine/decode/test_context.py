@@ -6,7 +6,7 @@ import inspect
 from dataclasses import fields
 
 from engine.decode.context import DecodeContext
-from engine.decoding import decode
+from engine.decode.decoding import decode
 
 
 def test_the_door_takes_what_others_may_set_and_keeps_the_rest_to_the_engine() -> None:

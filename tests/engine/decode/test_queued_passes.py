@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine import clock, decoding
+from engine.decode import clock, decoding
 from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.drafters import Drafter, DraftModel, DraftPlan, NGram
 from engine.target import prompt_cache

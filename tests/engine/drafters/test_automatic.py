@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.codec import round_from_json, round_to_json
 from engine.decode import loop
+from engine.decode.decoding import DecodingOptions, decode
 from engine.decode.policy.adaptive import MOST_SAMPLED, AdaptivePolicy
 from engine.decode.policy.costs import MachineCosts
-from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
 from engine.drafters.automatic import Automatic
 from engine.drafters.draft import Draft, DrafterCapabilities, DraftPlan, DraftTree, Estimate
 from engine.lens.outlook_words import weighed
-from engine.metrics import summarise, violations
+from engine.rounds.codec import round_from_json, round_to_json
+from engine.rounds.metrics import summarise, violations
 from engine.types import Round
+from tests.engine.decode.policy.test_automatic_length import SIMILAR, Case
 from tests.engine.small_models import PROMPT, emitted_ids, round_of, ticking_clock, tiny_llama
-from tests.engine.test_automatic_length import SIMILAR, Case
 from tests.engine.test_distribution_of_text import FALSE_ALARM
 
 TARGET, SMALL = tiny_llama(1), tiny_llama(2, layers=1)

@@ -11,16 +11,16 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 
-from engine import noise_reference
-from engine.decoding import DecodingOptions, decode
-from engine.drafter_kinds import drafter_kind, type_stated
+from engine.decode.decoding import DecodingOptions, decode
 from engine.drafters.block import BlockDrafter, build
-from engine.errors import DraftlightError
 from engine.models.block_model import load_block
 from engine.models.loaded import LoadedModel
+from engine.noise import reference as noise_reference
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache
 from engine.types import INVARIANT_RULES, RULES, Rule
+from engine.values.drafter_kinds import drafter_kind, type_stated
+from engine.values.errors import DraftlightError
 from tests.engine.block_files import DEEPSPEC, MASK, OWN, PACKAGED, Packaged, written
 from tests.engine.block_reference import hidden_and_logits, markov, selected
 from tests.engine.small_models import (

@@ -6,7 +6,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.decoding import decode
+from engine.decode.decoding import decode
 from engine.drafters import DraftModel
 from engine.models.loaded import LoadedModel
 from engine.target.distribution import Shaper

@@ -11,17 +11,17 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import host
-from engine.decoding import Control, DecodingOptions, decode
+from engine.decode.decoding import Control, DecodingOptions, decode
 from engine.drafters import FeatureHead, NGram, feature_drafter
 from engine.drafters.automatic import Automatic
 from engine.drafters.lookup import PRIOR_ODDS
-from engine.errors import DraftlightError
+from engine.machine import host
 from engine.models.head_model import MODEL_TYPE, HeadConfig, HeadModel, load_head, save_head
 from engine.models.loaded import LoadedModel
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, trim_to
 from engine.types import Round
+from engine.values.errors import DraftlightError
 from tests.engine.drafting import sampler_of, start
 from tests.engine.families import tiny
 from tests.engine.small_models import PROMPT, VOCAB, greedy_of_mlx_lm, same_up_to_near_ties, ticking_clock, tiny_llama

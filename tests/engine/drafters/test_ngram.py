@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.codec import round_from_json, round_to_json
-from engine.decoding import Control, DecodingOptions, decode
+from engine.decode.decoding import Control, DecodingOptions, decode
 from engine.drafters import DraftModel, NGram, NGramMod
+from engine.rounds.codec import round_from_json, round_to_json
 from engine.target.distribution import OneHot
 from engine.types import RULES, DrafterStatistics, Round
 from tests.engine.drafting import commit, drafted_after, ids_of, start

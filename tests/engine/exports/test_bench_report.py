@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.bench.chooser import advice
-from engine.bench.report import Results
 from engine.exports.bench_report import to_html
-from engine.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetup
+from engine.tools.bench.chooser import advice
+from engine.tools.bench.report import Results
 from engine.types import BenchFinished, ModelInfo
-from engine.wording import size
-from tests.engine.bench.test_chooser import SETTINGS, rows_of
+from engine.values.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetup
+from engine.values.wording import size
 from tests.engine.exports.test_report import HOSTILE, Page
+from tests.engine.tools.bench.test_chooser import SETTINGS, rows_of
 
 
 def results(prompts: int, name: str = "tiny") -> Results:

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from engine import export
-from engine.errors import DraftlightError
-from engine.export import csv_texts, read_export, read_traces, to_json, total
+from engine.exports import export
 from engine.exports.csv_files import guarded, unguarded
+from engine.exports.export import csv_texts, read_export, read_traces, to_json, total
 from engine.exports.tables import PROPOSAL_COLUMNS, tables
 from engine.files import whole_file
-from engine.metrics import Summary, summarise
-from engine.trace import Trace, Writer
+from engine.rounds.metrics import Summary, summarise
+from engine.rounds.trace import Trace, Writer
 from engine.types import Emitted, Expected, Milliseconds, Proposal, Round
+from engine.values.errors import DraftlightError
 from tests.app.fakes import STORY, story_rounds
-from tests.engine.test_metrics import random_rounds
+from tests.engine.rounds.test_metrics import random_rounds
 from tests.traces import write_trace
 
 NASTY = (

@@ -19,19 +19,19 @@ from app.charts.data import Material, RoundSpan, column_spreads, columns, curves
 from app.panel.definitions import define
 from app.session.session import Answer
 from app.verdict.verdict import judge
-from engine.errors import DraftlightError
-from engine.export import CHARTS, chart_svg, read_traces, to_html
 from engine.exports import series
 from engine.exports.charts import DRAW
 from engine.exports.drawing import DARK, ticks
+from engine.exports.export import CHARTS, chart_svg, read_traces, to_html
 from engine.exports.report import details
 from engine.lens.pieces import GHOST_STEPS, Ghosts, pieces
 from engine.lens.tally import Tally
-from engine.metrics import summarise
-from engine.trace import Trace
+from engine.rounds.metrics import summarise
+from engine.rounds.trace import Trace
 from engine.types import DecodingOptions, Emitted, Milliseconds, Proposal, Round, Rule
+from engine.values.errors import DraftlightError
 from tests.app.fakes import STORY, make_round, story_rounds
-from tests.engine.test_metrics import random_rounds
+from tests.engine.rounds.test_metrics import random_rounds
 from tests.traces import write_trace
 
 HOSTILE = '</span><script>alert("x")</script><img src=x onerror=alert(1)>&amp;"\'\x00\x1b[31m'

@@ -14,8 +14,8 @@ from typing import NoReturn
 
 import pytest
 
-from engine.errors import DraftlightError
 from engine.files import builtin
+from engine.values.errors import DraftlightError
 
 CONTENT = random.Random(3).randbytes(3000)
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from engine.errors import DraftlightError
 from engine.files import download, hub, library
 from engine.files.download import Download, DownloadProgress, Stopped, unfinished
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE
 from tests.engine.hub_server import TOKEN, Hub, hub_on_the_loopback

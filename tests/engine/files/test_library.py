@@ -10,9 +10,9 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from engine.errors import DraftlightError
 from engine.files import library, recommended_sampling
 from engine.models.loading import load
+from engine.values.errors import DraftlightError
 from tests.engine import gguf_files, tiny_models
 
 

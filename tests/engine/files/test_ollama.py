@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DraftlightError
 from engine.files import library, recommended_sampling
 from engine.files.ollama import model_of, name_of
 from engine.models.loading import load
 from engine.models.unloaded_pair import unloaded_pair
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 from tests.engine.files.ollama_store import write_layer, write_manifest, write_weights
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DraftlightError
 from engine.files import hashes, whole_file
 from engine.files.whole_file import NotWritten, write_together, write_whole
+from engine.values.errors import DraftlightError
 
 
 def names(folder: Path) -> list[str]:

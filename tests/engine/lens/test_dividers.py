@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from engine.lens.dividers import dividers
-from engine.metrics import stretches
+from engine.rounds.metrics import stretches
 from engine.types import Round, Rule
 from tests.app.fakes import STORY, story_rounds
 

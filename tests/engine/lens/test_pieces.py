@@ -15,7 +15,7 @@ import pytest
 
 from app.cli.terminal import STYLES, RoundPainter, status_line
 from app.session.answer_pieces import AnswerPieces
-from engine.export import read_traces, to_html
+from engine.exports.export import read_traces, to_html
 from engine.lens.pieces import (
     GHOSTS,
     LONGEST_TOKEN,
@@ -30,7 +30,7 @@ from engine.lens.pieces import (
     without_controls,
 )
 from engine.lens.shared_wording import FINISH_WORDS, LEGEND
-from engine.metrics import summarise
+from engine.rounds.metrics import summarise
 from engine.types import Candidate, Emitted, Finish, Milliseconds, Origin, Proposal, Round
 from tests.app.fakes import make_round, story_rounds
 from tests.traces import write_trace

@@ -14,17 +14,18 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine import acceptance, noise_reference
+from engine import acceptance
 from engine.acceptance import Judgement, RoundNoise
-from engine.codec import round_from_json, round_to_json
-from engine.decoding import DecodingOptions, decode
+from engine.decode.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
-from engine.errors import DraftlightError
 from engine.lens import rejudge as module
 from engine.lens.rejudge import Recut, Rejudge, RoundVerdict, rejudge, rejudge_round, why_not
-from engine.noise import NoiseSource
+from engine.noise import reference as noise_reference
+from engine.noise.source import NoiseSource
+from engine.rounds.codec import round_from_json, round_to_json
 from engine.target.distribution import Distribution, Shaper
 from engine.types import Draw, Round
+from engine.values.errors import DraftlightError
 from tests.engine import tabular
 from tests.engine.small_models import emitted_ids
 

@@ -12,7 +12,7 @@ from engine.exports.tables import options_of
 from engine.lens.rejudge import Rejudge, RejudgeCounts, rejudge
 from engine.lens.rejudge_words import change_words, limits, summary, token_name
 from engine.lens.shared_wording import RULE_TITLES
-from engine.trace import read
+from engine.rounds.trace import read
 from engine.types import Round
 
 TRACE = read(Path(__file__).parents[2] / "references" / "rejudge" / "gumbel-draft-model.jsonl")

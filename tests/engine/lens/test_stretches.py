@@ -10,7 +10,7 @@ import pytest
 
 from engine.lens.shared_wording import change_words, stretch_title
 from engine.lens.tally import Tally
-from engine.metrics import counts, expected_emitted, stretches, summarise, wilson_interval
+from engine.rounds.metrics import counts, expected_emitted, stretches, summarise, wilson_interval
 from engine.types import Round, Rule
 from tests.app.fakes import make_round
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.lens.chart_kinds import ALPHA_WINDOW, SPEED_WINDOW
 from engine.lens.tally import Series, Tally
-from engine.metrics import Rolling, expected_lengths, summarise, wilson_interval
+from engine.rounds.metrics import Rolling, expected_lengths, summarise, wilson_interval
 from tests.app.fakes import STORY, make_round, story_rounds
 
 ROUNDS = story_rounds(STORY * 6)

@@ -15,8 +15,8 @@ from mlx_lm.utils import load_model
 from safetensors.numpy import save_file
 from transformers import AutoTokenizer
 
-from engine.errors import DraftlightError
 from engine.models.loading import load
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 from tests.engine.files.test_memory import quantised_folder
 

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from engine.errors import DraftlightError
 from engine.models import chat_templates
 from engine.models.chat_templates import ChatTemplate
+from engine.values.errors import DraftlightError
 from tests.fuzz.watched import finding
 
 MESSAGES = [{"role": "user", "content": "Why is the sky blue?"}]

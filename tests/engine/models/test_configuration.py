@@ -18,9 +18,9 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import load_config
 from transformers import CONFIG_MAPPING
 
-from engine.errors import DraftlightError
 from engine.models.configuration import explained, for_mlx_lm, read_configuration, require_rotation
 from engine.models.loading import load
+from engine.values.errors import DraftlightError
 from tests.engine import families, tiny_models
 from tests.engine.families import ALTERNATING
 

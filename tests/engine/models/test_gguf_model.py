@@ -15,11 +15,11 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
-from engine.errors import DraftlightError
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import BLOCKS, read_header
 from engine.models import gguf_blocks
 from engine.models.loading import load
+from engine.values.errors import DraftlightError
 from tests.engine import gguf_files, tiny_models
 
 PROMPT = [[1, 40, 70, 100, 101, 2, 260, 262, 3, 99]]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DraftlightError, NotEnoughMemory
 from engine.files.library import own_place
 from engine.files.memory import MemoryNeed
 from engine.models import loading as hub
 from engine.models.loading import load
 from engine.serving.model_slots import ModelSlots
+from engine.values.errors import DraftlightError, NotEnoughMemory
 from tests.engine import tiny_models
 from tests.engine.fakes import FakeBackend
 from tests.engine.hub_server import Hub, hub_on_the_loopback

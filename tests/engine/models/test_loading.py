@@ -30,13 +30,13 @@ from mlx_lm.models.cache import (
 from mlx_lm.utils import save_model
 from safetensors.numpy import load_file, save_file
 
-from engine.errors import DraftlightError
 from engine.files.builtin import SHA256
 from engine.files.safetensors_header import check_safetensors
 from engine.models import loading
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.pair_check import check_pair
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "references" / "builtin_reference.json").read_text(encoding="utf-8"))
@@ -317,7 +317,7 @@ def test_damaged_weights_never_end_the_process(tmp_path: Path) -> None:
 
 DAMAGE = """
 import pathlib, random, sys
-from engine.errors import DraftlightError
+from engine.values.errors import DraftlightError
 from engine.models.loading import load
 folder = pathlib.Path(sys.argv[1])
 path = folder / "model.safetensors"

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from engine.errors import DraftlightError
 from engine.models import loading as hub_models
 from engine.models.loading import load
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 
-from engine.errors import DraftlightError
 from engine.files import library
 from engine.models.block_model import load_block
 from engine.models.loading import load
+from engine.values.errors import DraftlightError
 from tests.engine import families, tiny_models
 from tests.engine.block_files import NEW, Packaged, written
 

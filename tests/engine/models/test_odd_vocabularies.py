@@ -14,13 +14,13 @@ from tokenizers import Tokenizer as Backend
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
-from engine.decoding import decode
-from engine.errors import DraftlightError
+from engine.decode.decoding import decode
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.tokenizer_files import from_folder
 from engine.types import DecodingOptions
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 
 WIDTH = tiny_models.VOCABULARY

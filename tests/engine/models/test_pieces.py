@@ -18,11 +18,11 @@ from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders
 
-from engine.errors import DraftlightError
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.pieces import WORD_SPLITS
 from engine.models.tokenizer import Tokenizer
 from engine.models.tokenizer_files import from_folder
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 from tests.engine.models.test_tokenizer import LLAMA3_WORDS, MORE_TEXTS, random_texts
 

@@ -17,13 +17,13 @@ from tokenizers import Tokenizer as Backend
 from transformers import AutoTokenizer
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from engine.errors import DraftlightError
 from engine.files.builtin import fetch_builtin
 from engine.files.gguf_header import read_header
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.tokenizer import Special, Tokenizer
 from engine.models.tokenizer_files import from_folder
 from engine.types import Message
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 
 REFERENCE = json.loads((Path(__file__).parents[2] / "references" / "builtin_reference.json").read_text(encoding="utf-8"))

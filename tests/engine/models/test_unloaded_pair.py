@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DraftlightError
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.models.pair_check import check_pair
 from engine.models.unloaded_pair import unloaded_pair
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 from tests.engine.block_files import NEW
 

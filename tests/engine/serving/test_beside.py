@@ -16,11 +16,10 @@ import pytest
 
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.errors import DraftlightError
-from engine.requests.compare import CompareRequest
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from engine.serving import beside as serving_beside
 from engine.serving.beside import Beside
-from engine.trace import read
 from engine.types import (
     DecodingOptions,
     Message,
@@ -31,7 +30,8 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
-from engine.worker import Engine
+from engine.values.errors import DraftlightError
+from engine.values.requests.compare import CompareRequest
 from tests.engine.fakes import PATIENCE, FakeBackend
 
 REQUEST = Request((Message("user", "hi"),), DecodingOptions(max_tokens=4, seed=1))

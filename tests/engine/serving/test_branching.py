@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from engine.decoding import decode
+from engine.decode.decoding import decode
 from engine.drafters import DraftModel
-from engine.errors import DraftlightError
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from engine.serving.answer import beginning
-from engine.trace import read
 from engine.types import RULES, DecodingOptions, Message, Request, Round, RoundFinished, RunFailed, RunFinished, RunStarted
-from engine.worker import Engine
+from engine.values.errors import DraftlightError
 from tests.engine.fakes import PATIENCE, FakeBackend
 from tests.engine.small_models import PROMPT, tiny_llama
 
@@ -59,7 +59,7 @@ def test_a_character_may_stand_across_the_border() -> None:
     target = SimpleNamespace(name="t", vocabulary=[b""] * 256, eos_ids=frozenset((0,)), context_length=100, tokenizer=Bytes())
     start = beginning(target, [*b"caf", data[0]], OPTIONS, 10)
     assert start.text == "caf"
-    from engine.rounds.text_stream import AnswerText
+    from engine.decode.text_stream import AnswerText
 
     text = AnswerText(Bytes(), (), frozenset())
     assert text.begin(start.ids) == "caf"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import DraftlightError
+from engine.runtime.worker import Engine
 from engine.types import DecodingOptions, LoadFailed, LoadFinished, Message, Request, RunFailed, RunFinished
-from engine.worker import Engine
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 
 

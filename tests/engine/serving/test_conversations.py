@@ -21,15 +21,14 @@ import pytest
 from mlx.utils import tree_map_with_path
 from mlx_lm.models.cache import QuantizedKVCache
 
-from engine import near_ties
 from engine.decode.context import DecodeContext
+from engine.decode.decoding import decode
 from engine.decode.outcome import RoundOutcome
-from engine.decoding import decode
-from engine.drafter_kinds import LoadedDrafter
 from engine.drafters import BlockDrafter, DraftContext, DraftModel, FeatureHead, NGram
 from engine.drafters.base import Drafter
-from engine.mlx_backend import MlxBackend
 from engine.models.loaded import LoadedModel
+from engine.rounds import near_ties
+from engine.runtime.mlx_backend import MlxBackend
 from engine.serving.answer import _AnswerRun, answer
 from engine.serving.beside import Beside
 from engine.serving.jobs import Run
@@ -50,6 +49,7 @@ from engine.types import (
     RunFailed,
     RunFinished,
 )
+from engine.values.drafter_kinds import LoadedDrafter
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import random_head
 from tests.engine.families import config_of, tiny

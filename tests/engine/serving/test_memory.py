@@ -8,11 +8,10 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine.device import Device
-from engine.errors import DraftlightError
-from engine.mlx_backend import MlxBackend
+from engine.machine.device import Device
 from engine.models import loading
-from engine.requests.compare import CompareRequest
+from engine.runtime.mlx_backend import MlxBackend
+from engine.runtime.worker import Engine
 from engine.serving.model_slots import EVERY, ModelSlots
 from engine.types import (
     DecodingOptions,
@@ -25,7 +24,8 @@ from engine.types import (
     Request,
     RunFinished,
 )
-from engine.worker import Engine
+from engine.values.errors import DraftlightError
+from engine.values.requests.compare import CompareRequest
 from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE, FakeBackend
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from engine.serving.prompt import ContextFull, fitted, prompt_of
-from engine.trace import read
 from engine.types import DecodingOptions, Event, Message, PromptCounted, Request, RunFailed, RunFinished, RunStarted
-from engine.worker import Engine
 from tests.engine.fakes import PATIENCE, FakeBackend, FakeTarget, FakeTokenizer
 
 LIMIT = 1000

@@ -12,12 +12,12 @@ import pytest
 from mlx_lm.generate import generate_step
 
 from engine.decode.context import DecodeContext
-from engine.mlx_backend import MlxBackend
 from engine.models.tokenizer_files import from_folder
+from engine.rounds.trace import read
+from engine.runtime.mlx_backend import MlxBackend
+from engine.runtime.worker import Engine
 from engine.serving.prompt import prompt_ids, uses_template
-from engine.trace import read
 from engine.types import THINKINGS, DecodingOptions, LoadFinished, Message, Request, RoundFinished, RunFinished, RunStarted
-from engine.worker import Engine
 from tests.engine import tiny_models
 from tests.engine.fakes import FakeBackend, FakeTarget, FakeTokenizer
 

@@ -21,12 +21,11 @@ from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.drafters import DraftModel
 from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.sampler import Sampler
-from engine.errors import DraftlightError
-from engine.metrics import summarise, violations
-from engine.requests.compare import CompareRequest, Sample, SampleRequest
+from engine.rounds.metrics import summarise, violations
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from engine.serving.backend import LoadedDrafter
 from engine.target.prompt_cache import cache_length, make_prompt_cache
-from engine.trace import read
 from engine.types import (
     DecodingOptions,
     DrafterRefused,
@@ -44,7 +43,8 @@ from engine.types import (
     SamplingFinished,
     TaskFailed,
 )
-from engine.worker import Engine
+from engine.values.errors import DraftlightError
+from engine.values.requests.compare import CompareRequest, Sample, SampleRequest
 from tests.engine.fakes import PATIENCE, FakeBackend, FakeTarget
 from tests.engine.small_models import tiny_llama
 from tests.engine.tiny_models import weights, write_gguf
@@ -162,7 +162,7 @@ def test_answers_take_turns_and_each_has_its_own_ids_traces_and_whole_text(desk:
 
 def script(monkeypatch: pytest.MonkeyPatch, time: Callable[[], float]) -> None:
     """Gives the clocks of answers a time of the test's own."""
-    for module in ("clock", "serving.time_sharing", "serving.jobs"):
+    for module in ("decode.clock", "serving.time_sharing", "serving.jobs"):
         monkeypatch.setattr(f"engine.{module}.time", SimpleNamespace(perf_counter=time))
 
 

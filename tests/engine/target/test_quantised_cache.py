@@ -12,17 +12,17 @@ from mlx_lm.generate import generate_step
 from mlx_lm.models import cache as mlx_caches
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, QuantizedKVCache
 
-from engine import near_ties
-from engine.decoding import decode
+from engine.decode.decoding import decode
 from engine.drafters import DraftModel, NGram
-from engine.errors import DraftlightError
 from engine.models.loading import load
+from engine.rounds import near_ties
+from engine.rounds.trace import read
+from engine.runtime.worker import Engine
 from engine.target.prompt_cache import make_prompt_cache, rewind, trim_to, watch
 from engine.target.quantised_cache import make_quantised_cache
 from engine.target.window_cache import ChunkCache, WindowCache
-from engine.trace import read
 from engine.types import KV_BITS, RULES, DecodingOptions, Message, Request, Round, RunFailed, RunFinished
-from engine.worker import Engine
+from engine.values.errors import DraftlightError
 from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE
 from tests.engine.families import Scripted, config_of, tiny, varies

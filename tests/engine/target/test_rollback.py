@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from engine.decoding import Control, decode
+from engine.decode.decoding import Control, decode
 from engine.drafters import DraftModel
 from engine.target import prompt_cache as caches
 from engine.target.recurrent_cache import RecurrentCache

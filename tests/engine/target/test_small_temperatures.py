@@ -16,9 +16,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from engine.decoding import decode
+from engine.decode.decoding import decode
+from engine.decode.recording import analysis
 from engine.drafters import DraftModel
-from engine.rounds import analysis
 from engine.target import distribution as shaping
 from engine.target.distribution import Shaper
 from engine.types import RULES, DecodingOptions, Round

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from engine import decoding
+from engine.decode import decoding
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.decode.policy import adaptive, estimates

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import mlx.core as mx
 import pytest
 
-from engine import clock, measuring
+from engine.decode import clock, measuring
+from engine.decode.measuring import ROWS, measure
 from engine.decode.policy.costs import VERSION, KeptCosts, MachineCosts
 from engine.drafters import DraftModel
-from engine.measuring import ROWS, measure
 from engine.types import Milliseconds, Round
 from tests.engine.small_models import VOCAB, OnAClock, round_of, tiny_llama
 

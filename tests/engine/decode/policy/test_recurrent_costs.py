@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine import clock
+from engine.decode import clock
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.decode.policy.estimates import Cost

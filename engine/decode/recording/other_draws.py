@@ -1,0 +1,180 @@
+"""What `match` and `gumbel` would compare in a round, whatever rule judges it: recorded so that the round can be judged again.
+
+There are two ways to draw it, equal bit for bit. A device draws in the lazy graph of the round (`other_draws`). Where numpy draws
+it is left for later (`HostDraws`), since the next token does not wait for it, and a draw costs a pass over the vocabulary: what
+no rule could come to is not drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import mlx.core as mx
+import numpy as np
+
+from engine.acceptance import Judgement, RoundNoise
+from engine.drafters.draft import DraftTree
+from engine.noise import reference
+from engine.noise.reference import NO_TOKEN, Floats, Words
+from engine.target.distribution import Distribution, OneHot
+from engine.types import Rule
+
+Ids = list[int]
+
+
+class OtherIds(NamedTuple):
+    """Ids of one round's draws, one entry for each proposal; None where no rule could come to, or where no logit is finite. See
+    `HostDraws`."""
+
+    target: Sequence[int | None]
+    coupled: Sequence[int | None]
+    independent: Sequence[int | None]
+
+
+class _Side(NamedTuple):
+    """What target or drafter draws, as far as it is known, from the first place on; with which noise, and from which rows."""
+
+    ids: Ids
+    domain: str
+    logits: Floats | None
+    scale: float
+
+    def row(self, place: int) -> Floats:
+        """The logits of one place; they are there where draws are lacking."""
+        assert self.logits is not None
+        return self.logits[place]
+
+
+@dataclass(frozen=True)
+class HostDraws:
+    """What has been drawn of a round, and what is needed to draw the rest: what is None is drawn when it is asked for. What was
+    proposed is known, an entry for each proposal, the unjudged ones too.
+
+    Attributes:
+        rule: of the round.
+        vocab_size, seed, position: of the round's noise.
+        shared: words of the `shared` noise that have been used, by position.
+        target: ids that the target draws there with `shared` noise, at least up to the first one that was not proposed.
+        coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
+        independent: ids that it draws with `draft` noise: what it proposes under the other rules.
+        greedy: at temperature 0 nothing is drawn.
+    """
+
+    rule: Rule
+    vocab_size: int
+    seed: int
+    position: int
+    shared: Mapping[int, Words]
+    target: Ids | None
+    coupled: Ids | None
+    independent: Ids | None
+    greedy: bool = False
+
+    def drawn(self, p: Floats, p_scale: float, q: Floats | None, q_scale: float) -> OtherIds | None:
+        """What judging the round again can ask for; None at temperature 0.
+
+        Under match and gumbel a proposal is kept if it is the target's draw. So nothing is told behind a proposal that is not,
+        nor of a drafter behind the first draw of its own that is another token than was proposed. But where the record's own
+        rule is match, its accepted tokens are gumbel's text as well, and rounds that begin elsewhere go on there.
+
+        Args:
+            p, q: (at least gamma, vocab) and (gamma, vocab) float32 logits; q None where all of its draws are known.
+            p_scale, q_scale: inverse temperatures.
+        """
+        if self.greedy:
+            return None
+        proposed, known, domain = (
+            (self.coupled, self.independent, "draft") if self.rule == "gumbel" else (self.independent, self.coupled, "shared")
+        )
+        assert proposed is not None
+        target, other = _Side(list(self.target or []), "shared", p, p_scale), _Side(list(known or []), domain, q, q_scale)
+        told = told_other = 0
+        same = True
+        for index, proposal in enumerate(proposed):
+            told = index + 1
+            self._draw(target, index)
+            if same or self.rule == "match":
+                told_other = told
+                self._draw(other, index)
+            if target.ids[index] != proposal:
+                break
+            same = same and other.ids[index] == proposal
+        first, second = (
+            [*(None if id == NO_TOKEN else id for id in side.ids[:count]), *[None] * (len(proposed) - count)]
+            for side, count in ((target, told), (other, told_other))
+        )
+        return OtherIds(first, proposed, second) if self.rule == "gumbel" else OtherIds(first, second, proposed)
+
+    def _draw(self, side: _Side, index: int) -> None:
+        """Draws what stands at an index, if it is the next one that is lacking."""
+        if len(side.ids) > index:
+            return
+        position = self.position + index
+        words = self.shared.get(position) if side.domain == "shared" else None
+        if words is None:
+            words = reference.words(reference.stream_key(self.seed, position, side.domain, self.position), self.vocab_size)
+        side.ids.append(reference.draw(side.row(index), side.scale, words)[0])
+
+
+@dataclass(frozen=True)
+class OtherDraws:
+    """As `HostDraws`, in the lazy graph: (gamma,) int32 each, all of them; None at temperature 0."""
+
+    rule: Rule
+    target: mx.array | None = None
+    coupled: mx.array | None = None
+    independent: mx.array | None = None
+
+    @property
+    def arrays(self) -> list[mx.array]:
+        """All that the host will look at."""
+        return [array for array in (self.target, self.coupled, self.independent) if array is not None]
+
+    def on_host(self) -> HostDraws:
+        """The ids, once the arrays have been evaluated."""
+        if self.target is None or self.coupled is None or self.independent is None:
+            return HostDraws(self.rule, 0, 0, 0, {}, None, None, None, greedy=True)
+        target, coupled, independent = (_ids(array) for array in (self.target, self.coupled, self.independent))
+        return HostDraws(self.rule, 0, 0, 0, {}, target, coupled, independent)
+
+
+def other_draws(
+    rule: Rule, p: Distribution, proposals: DraftTree, judgement: Judgement, noise: RoundNoise, greedy: bool
+) -> OtherDraws:
+    """Of a round judged by `rule`; draws that it has made already are not made again. A proposal that was placed instead of drawn
+    (q = 1) is its own draw under any noise.
+
+    Args:
+        p: (gamma + 1, vocab), each given the proposals before it.
+    """
+    if greedy:
+        return OtherDraws(rule)
+    target = noise.shared(p.first(proposals.size)) if judgement.draws is None else judgement.draws[: proposals.size]
+    if isinstance(proposals.q, OneHot):
+        return OtherDraws(rule, target, proposals.drafted, proposals.drafted)
+    if rule == "gumbel":
+        return OtherDraws(rule, target, proposals.drafted, noise.draft(proposals.q))
+    return OtherDraws(rule, target, noise.shared(proposals.q), proposals.drafted)
+
+
+def later_draws(rule: Rule, proposals: DraftTree, judgement: Judgement, noise: RoundNoise, greedy: bool) -> HostDraws:
+    """As `other_draws` of a round that has been evaluated: what it has drawn, and what is needed to draw the rest."""
+    drafted = _ids(proposals.drafted)
+    placed = isinstance(proposals.q, OneHot)
+    return HostDraws(
+        rule=rule,
+        vocab_size=noise.source.vocab_size,
+        seed=noise.source.seed,
+        position=noise.position,
+        shared=noise.source.kept(),
+        target=None if judgement.draws is None else _ids(judgement.draws)[: len(drafted)],
+        coupled=drafted if placed or rule == "gumbel" else None,
+        independent=drafted if placed or rule != "gumbel" else None,
+        greedy=greedy,
+    )
+
+
+def _ids(array: mx.array) -> Ids:
+    return [int(value) for value in np.asarray(array).reshape(-1)]

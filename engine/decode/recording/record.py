@@ -1,0 +1,274 @@
+"""From a judged round on the device to its record on the host.
+
+What the next token waits for is the verdict: which proposals stand, and what follows them. `bare` tells that much. All that is
+summed, sorted or drawn over the vocabulary to show it is `analysed`, from what the round saw (`Sight`): plain arrays of numpy
+that nobody changes any more, so that it can be done on another thread while the next round runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.acceptance import Judgement
+from engine.decode.recording import analysis
+from engine.decode.recording.other_draws import HostDraws, OtherDraws
+from engine.decode.text_stream import AnswerText
+from engine.drafters.draft import DraftTree
+from engine.rounds import near_ties
+from engine.target.distribution import Distribution, Weighed
+from engine.types import DecodingOptions, Draw, Emitted, Origin, Proposal, Round, Rule, Status
+
+
+@dataclass(frozen=True)
+class EvaluatedRound:
+    """What one round's evaluation brought: host values, and the arrays behind them.
+
+    Attributes:
+        position: absolute index of the round's first token.
+        drafted: the proposed ids.
+        accepted: how many of them are kept.
+        token: the correction, bonus or plain token after them.
+        others: what other rules would compare; None without proposals or analysis.
+    """
+
+    position: int
+    rule: Rule
+    drafted: list[int]
+    accepted: int
+    token: int
+    p: Distribution
+    proposals: DraftTree | None
+    judgement: Judgement
+    others: OtherDraws | HostDraws | None
+
+    @property
+    def path(self) -> list[int]:
+        """The nodes from which the emitted tokens were drawn: the root and the accepted proposals."""
+        return list(range(self.accepted + 1))
+
+    @property
+    def emitted(self) -> list[int]:
+        """The ids the round would add to the text, before any stop cuts them."""
+        return [*self.drafted[: self.accepted], self.token]
+
+    def status(self, index: int) -> Status:
+        """What became of the proposal at `index`, from 0; the first one not accepted is the rejected one."""
+        if index < self.accepted:
+            return "accepted"
+        return "rejected" if index == self.accepted else "unjudged"
+
+    def is_copied(self, index: int) -> bool:
+        """Whether the proposal at `index` was proposed outright instead of being drawn."""
+        return self.proposals is not None and self.proposals.is_copied(index)
+
+    def origin(self, index: int) -> Origin:
+        """Where the token at `index` among the emitted ones comes from."""
+        if index < self.accepted:
+            return "accepted"
+        if not self.drafted:
+            return "plain"
+        return "bonus" if self.accepted == len(self.drafted) else "correction"
+
+
+def bare(verdict: EvaluatedRound, kept: list[int], text: AnswerText) -> tuple[tuple[Emitted, ...], tuple[Proposal, ...]]:
+    """The emitted tokens and the proposals of a round, as they are known without looking at the vocabulary.
+
+    Args:
+        kept: the emitted ids that count, the newest of the committed text.
+        text: has already taken `kept`, and knows what each added.
+    """
+    emitted = tuple(
+        Emitted(token, piece, text.bytes_of(token), verdict.origin(index))
+        for index, (token, piece) in enumerate(zip(kept, text.latest(len(kept)), strict=True))
+    )
+    proposals = tuple(
+        Proposal(token, text.text_of(token), text.bytes_of(token), verdict.status(index), copied=verdict.is_copied(index))
+        for index, token in enumerate(verdict.drafted)
+    )
+    return emitted, proposals
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What the analysis of a round looks at, on the host.
+
+    Attributes:
+        p: (gamma + 1, vocab) float32 logits of the target, filtered. unfiltered: the same before filters, None without any.
+        q: (gamma, vocab) float32 logits of the drafter; None where every proposal was placed.
+        p_scale, q_scale: inverse temperatures.
+        margins: of the target's draws with shared noise, of those at least that were emitted; None where its tokens are no such.
+        p_weighed, q_weighed: (gamma + 1,) and (gamma,), of each row what the rule has weighed already.
+        coins: (gamma,) where coins were compared. acceptance: the same, of those at least that are shown; None where it takes
+            sums over the vocabulary that the verdict did not need.
+        draws: ids that were compared, (gamma + 1,) or as many as were judged.
+        others: what other rules would compare; None without proposals.
+        greedy: whether p was made at temperature 0.
+    """
+
+    p: analysis.Floats
+    p_scale: float
+    unfiltered: analysis.Floats | None
+    q: analysis.Floats | None
+    q_scale: float
+    p_weighed: Sequence[Weighed | None]
+    q_weighed: Sequence[Weighed | None]
+    margins: analysis.Floats | None
+    coins: list[float] | None
+    acceptance: list[float] | None
+    draws: list[int] | None
+    others: HostDraws | None
+    greedy: bool
+
+    @classmethod
+    def of(cls, verdict: EvaluatedRound, greedy: bool) -> Sight:
+        """Of a round whose arrays have been evaluated. They are not copied; call it where MLX may be called."""
+        judgement, q = verdict.judgement, None if verdict.proposals is None else verdict.proposals.q
+        drawn = q if isinstance(q, Distribution) else None
+        coins = judgement.coins
+        shown = len(verdict.drafted) if verdict.rule == "block" else min(verdict.accepted + 1, len(verdict.drafted))
+        if coins is None or verdict.rule == "block":
+            acceptance = None
+        else:
+            acceptance = [min(1.0, float(value)) for value in np.asarray(judgement.first_chances(shown))]
+        return cls(
+            p=np.asarray(verdict.p.logits),
+            p_scale=verdict.p.inverse_temperature,
+            unfiltered=None if verdict.p.unfiltered is None else np.asarray(verdict.p.unfiltered),
+            q=None if drawn is None else np.asarray(drawn.logits),
+            q_scale=1.0 if drawn is None else drawn.inverse_temperature,
+            p_weighed=verdict.p.weighed,
+            q_weighed=[] if drawn is None else drawn.weighed,
+            margins=None if judgement.margins is None else np.asarray(judgement.margins),
+            coins=None if coins is None else [float(value) for value in np.asarray(coins)],
+            acceptance=acceptance,
+            draws=None if judgement.draws is None else [int(value) for value in np.asarray(judgement.draws)],
+            others=verdict.others.on_host() if isinstance(verdict.others, OtherDraws) else verdict.others,
+            greedy=greedy,
+        )
+
+    def p_row(self, index: int) -> analysis.Row:
+        """The target's distribution at a position, of all tokens."""
+        return analysis.row(self.p[index], self.p_scale, self.p_weighed[index])
+
+    def q_row(self, index: int) -> analysis.Row:
+        """The same of a drafter that drew."""
+        assert self.q is not None
+        return analysis.row(self.q[index], self.q_scale, self.q_weighed[index])
+
+
+def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Callable[[int], str]) -> Round:
+    """A bare round with probabilities, alternatives, margins, other draws and closed forms. Calls nothing of MLX.
+
+    Args:
+        round: bare, under `sight`'s rule.
+        options: those that p was made with.
+        text_of: a token alone.
+    """
+    proposed = [proposal.id for proposal in round.proposals]
+    p = [sight.p_row(index) for index in range(max(len(round.emitted), len(proposed)))]
+    q = [analysis.certain(token) if sight.q is None else sight.q_row(index) for index, token in enumerate(proposed)]
+    judged = min(round.accepted + 1, len(proposed))
+    acceptance = _acceptance(round.rule, sight, p, q, proposed, judged)
+    margins = _margins(sight, len(round.emitted))
+    emitted = tuple(
+        replace(
+            token,
+            p=p[index].of(token.id),
+            entropy=p[index].entropy,
+            margin=margins[index],
+            target_top=p[index].candidates(text_of) if index == len(round.proposals) else (),
+            border=None if sight.unfiltered is None else analysis.border(sight.unfiltered[index], token.id, options),
+        )
+        for index, token in enumerate(round.emitted)
+    )
+    drawn = None if sight.others is None else sight.others.drawn(sight.p, sight.p_scale, sight.q, sight.q_scale)
+    proposals = []
+    for index, proposal in enumerate(round.proposals):
+        if index < judged:
+            found = _judged(sight, index, proposal, p[index], q[index], acceptance[index], text_of)
+        else:
+            found = _unjudged(round.rule, sight, index, proposal, p[index], q[index], acceptance)
+        if drawn is not None:
+            target, coupled, independent = (
+                None if (token := ids[index]) is None else Draw(token, text_of(token)) for ids in drawn
+            )
+            found = replace(found, target_draw=target, coupled_draw=coupled, independent_draw=independent)
+        proposals.append(found)
+    expected = analysis.expected(p[:judged], q[:judged], sight.greedy)
+    return replace(round, emitted=emitted, proposals=tuple(proposals), expected=expected)
+
+
+def _acceptance(
+    rule: Rule, sight: Sight, p: Sequence[analysis.Row], q: Sequence[analysis.Row], proposed: Sequence[int], judged: int
+) -> Sequence[float]:
+    """Under the rule in force, of each proposal that was judged at least."""
+    if sight.acceptance is not None:
+        return sight.acceptance
+    if sight.coins is not None:
+        return analysis.block_acceptance(p, q, proposed)
+    if sight.greedy:
+        return [float(sight.draws is not None and sight.draws[index] == proposed[index]) for index in range(judged)]
+    if rule == "match":
+        return [p[index].of(proposed[index]) for index in range(judged)]
+    return [analysis.coupled_acceptance(p[index], q[index], proposed[index]) for index in range(judged)]
+
+
+def _margins(sight: Sight, count: int) -> list[float | None]:
+    """Gap of the two best scores at each emitted position, where the target's token is an arg-max."""
+    if sight.greedy:
+        gaps = [analysis.margin(sight.p[index]) for index in range(count)]
+    elif sight.margins is None:
+        return [None] * count
+    else:
+        reach = near_ties.RANGE * sight.p_scale
+        gaps = [float(told) if math.isinf(told) else min(float(told), reach) for told in sight.margins[:count]]
+    return [told if math.isfinite(told) else None for told in gaps]
+
+
+def _judged(
+    sight: Sight,
+    index: int,
+    proposal: Proposal,
+    p: analysis.Row,
+    q: analysis.Row,
+    acceptance: float,
+    text_of: Callable[[int], str],
+) -> Proposal:
+    token = proposal.id
+    return replace(
+        proposal,
+        q=q.of(token),
+        p=p.of(token),
+        acceptance=acceptance,
+        coin=None if sight.coins is None else sight.coins[index],
+        draft_argmax=None if sight.draws is None else token,
+        target_argmax=None if sight.draws is None else sight.draws[index],
+        draft_top=q.candidates(text_of),
+        target_top=p.candidates(text_of),
+    )
+
+
+def _unjudged(
+    rule: Rule,
+    sight: Sight,
+    index: int,
+    proposal: Proposal,
+    p: analysis.Row,
+    q: analysis.Row,
+    acceptance: Sequence[float],
+) -> Proposal:
+    """A proposal after the rejected one. Of its row only its own p is told: it is conditional on text that was not kept."""
+    # Under `block` the coins and chances of all positions decide together, so all are shown.
+    shown = rule == "block" and not sight.greedy
+    chance = p.of(proposal.id)
+    return replace(
+        proposal,
+        q=q.of(proposal.id),
+        p=chance if math.isfinite(chance) else None,
+        acceptance=acceptance[index] if shown else None,
+        coin=sight.coins[index] if shown and sight.coins is not None else None,
+    )

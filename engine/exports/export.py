@@ -1,0 +1,95 @@
+"""Exports of a session, that is of any traces, and the way back: the door to `engine.exports`.
+
+- JSON (`draftlight.metrics/1`): one document with settings, `Summary`, rounds and proposals of every answer.
+- CSV and Parquet: a table of rounds, one of proposals and one of answers. Parquet needs the extra `parquet`.
+- HTML: one file for people, with figures, charts, the coloured answer and all provenance; it loads nothing.
+- SVG: one chart of an answer.
+
+What JSON, CSV and Parquet say is what the traces say: `read_export` gives rounds with the same `Summary`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from engine.exports.charts import chart_svg
+from engine.exports.csv_files import csv_texts
+from engine.exports.formats import FORMATS, ExportFormat, Wanted, named_as
+from engine.exports.json_file import to_json, total
+from engine.exports.report import to_html
+from engine.files.whole_file import write_together
+from engine.lens.chart_kinds import CHARTS
+from engine.lens.pieces import Ghosts
+from engine.rounds.metrics import RoundCounts
+from engine.rounds.trace import Trace, read
+from engine.values.errors import DraftlightError
+
+__all__ = [
+    "CHARTS",
+    "FORMATS",
+    "chart_svg",
+    "csv_texts",
+    "read_export",
+    "read_traces",
+    "to_html",
+    "to_json",
+    "total",
+    "write",
+]
+
+
+def read_traces(paths: Iterable[str | os.PathLike[str]]) -> tuple[Trace, ...]:
+    """The traces at these paths. Raises DraftlightError like `engine.rounds.trace.read`."""
+    return tuple(read(path) for path in paths)
+
+
+def write(
+    traces: Sequence[Trace],
+    form: str | ExportFormat,
+    path: Path,
+    chart: str = "proposals",
+    theme: str = "light",
+    ghosts: Ghosts | None = None,
+    compared: bool = False,
+    may_replace: Callable[[list[Path]], bool] = lambda existing: True,
+    verdict: tuple[str, ...] = (),
+) -> tuple[Path, ...]:
+    """Write an export; returns the files that are there now, that of `path` first.
+
+    A single file has the name of `path`. Several files that belong together have the format's ending, and `path` gets it, too.
+
+    Args:
+        form: one of `FORMATS` or its name.
+        chart, theme, ghosts, compared, verdict: see `engine.exports.formats.Wanted`.
+        may_replace: called with the files that are there already, if there are any; where it returns False, nothing is written.
+
+    Raises:
+        DraftlightError: it cannot be written, and nothing has changed; or Parquet is not available.
+    """
+    known = FORMATS[form] if isinstance(form, str) else form
+    made = known.maker()(traces, Wanted(chart, theme, ghosts, path.suffix.lower(), compared, verdict))
+    first, *others = made
+    ending = path.suffix if path.suffix.lower() in known.endings else next(iter(known.endings))
+    if others:
+        path = named_as(path, ending)
+    files = {path: made[first], **{path.with_name(f"{path.stem}-{part}{ending}"): made[part] for part in others}}
+    existing = [file for file in files if os.path.isfile(file)]
+    if existing and not may_replace(existing):
+        return ()
+    write_together(files)
+    return tuple(files)
+
+
+def read_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
+    """The rounds of every answer in an export, by the name of its trace.
+
+    Raises:
+        DraftlightError: the file is none, was cut or damaged, or its kind holds no rounds to read back.
+    """
+    readable = {ending: known for known in FORMATS.values() if known.read for ending in known.endings}
+    found = readable.get(path.suffix.lower())
+    if found is None:
+        raise DraftlightError(f"{path} cannot be read back: only {', '.join(readable)} files can.")
+    return found.reader()(path)

@@ -1,0 +1,198 @@
+"""How the process of an engine is started, and what of it the client holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Client, Connection
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from engine.values.errors import DraftlightError
+
+_ROOT = Path(__file__).resolve().parents[3]
+_START = "import importlib, sys; sys.path.insert(0, sys.argv.pop(1)); importlib.import_module(sys.argv.pop(1)).main()"
+_CHILD = "engine.runtime.process.child"
+LONGEST_ADDRESS = 100
+"""Bytes of a socket's path that every system takes."""
+
+
+def is_python() -> bool:
+    """Whether what runs is a Python that takes options; in the application for macOS it is the application itself."""
+    return Path(sys.executable).name.lower().startswith("python")
+
+
+def own_python(module: str) -> tuple[str, ...]:
+    """The command that runs `main` of a module by this Python and this very code; what is added to it are arguments.
+
+    In the application for macOS `--engine-process` is handled by its own start-up code
+    (`packaging/macos/draftlight/__main__.py`).
+    """
+    if not is_python():
+        return (sys.executable, "--engine-process", module)
+    # Never from the folder it happens to be started in: that may hold another `engine`.
+    return (sys.executable, "-I" if sys.flags.isolated else "-P", "-c", _START, str(_ROOT), module)
+
+
+LAST_WORDS = 1.0
+"""Seconds that a process may take to end once its channel is closed; a dump of its memory takes some."""
+
+
+class Companions(Protocol):
+    """Processes that live and die with an engine's: the other ranks of a cluster."""
+
+    def start(self) -> Mapping[str, str]:
+        """Starts them without waiting for the engine's process; what that finds in its environment. Raises DraftlightError."""
+
+    def failure(self) -> str | None:
+        """Why the engine cannot go on, in a sentence for the user; None while all is well. Asked several times a second."""
+
+    def stop(self) -> None:
+        """Ends all of them, whatever they are doing, and waits until none is left. Does no harm if they never were started or are
+        stopped already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to start.
+
+    Attributes:
+        engine: "module:function" of what makes the engine in the process; it is called with the arguments.
+        arguments: JSON values.
+        command: runs `engine.runtime.process.child.main`. environment: what is added to this process's own.
+        companions: makes what is started and ended with it, anew each time.
+    """
+
+    engine: str = "engine.runtime.process.child:local_engine"
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    command: tuple[str, ...] = field(default_factory=partial(own_python, _CHILD))
+    environment: Mapping[str, str] = field(default_factory=dict)
+    companions: Callable[[], Companions] | None = None
+
+
+class Child:
+    """A started process: the channel to it, and its end.
+
+    Address and key of the channel, which are nobody else's business, go to its standard input, which then stays open for as long
+    as whoever started it lives.
+
+    Attributes:
+        was_killed: it had to be killed when it was buried.
+    """
+
+    def __init__(self, launch: Launch, environment: Mapping[str, str]) -> None:
+        """`environment`: what its companions add. Raises DraftlightError if it cannot be started."""
+        try:
+            self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process is buried
+        except OSError as error:
+            raise _no_folder(error) from error
+        try:
+            self.process = subprocess.Popen(
+                launch.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env={**os.environ, **launch.environment, **environment},
+                # Ctrl-C in a terminal is for whoever asks. And a group of its own, but in this session, is told by the kernel
+                # when whoever started it has died, even if it was stopped.
+                process_group=0,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise DraftlightError(f"The process that runs models could not be started ({error.strerror}).") from error
+        self._launch = launch
+        self._lock = threading.Lock()
+        self._buried = False
+        self.was_killed = False
+
+    def connect(self) -> Connection:
+        """The channel. Waits until the process has opened it; raises OSError or EOFError if it ends before."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        key = secrets.token_bytes(32)
+        try:
+            folder = tempfile.mkdtemp(prefix="draftlight-")  # for this user alone
+            if len(os.fsencode(folder)) + len("/engine") > LONGEST_ADDRESS:
+                os.rmdir(folder)
+                folder = tempfile.mkdtemp(prefix="draftlight-", dir="/tmp")
+        except OSError as error:
+            raise _no_folder(error) from error
+        try:
+            address = os.path.join(folder, "engine")
+            hello = {
+                "address": address,
+                "key": key.hex(),
+                "engine": self._launch.engine,
+                "arguments": dict(self._launch.arguments),
+            }
+            self.process.stdin.write(json.dumps(hello).encode() + b"\n")
+            self.process.stdin.flush()
+            if not self.process.stdout.read(1):
+                raise EOFError
+            return Client(address, "AF_UNIX", authkey=key)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def processor_seconds(self) -> float | None:
+        """Seconds of processor time that it has used; None where nobody knows."""
+        try:
+            return processor_seconds(self.process.pid)
+        except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+            return None
+
+    def kill(self) -> None:
+        """Ends it and all that it has started, whatever they are doing."""
+        with self._lock, suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
+            if not self._buried:  # its number may be another's by now
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def bury(self) -> tuple[int, str]:
+        """Waits for its end; its exit status, and the end of what it has written to standard error."""
+        try:
+            self.process.wait(LAST_WORDS)
+        except subprocess.TimeoutExpired:
+            self.was_killed = True
+            self.kill()
+        status = self.process.wait()
+        self.kill()  # what it has left behind
+        with self._lock:
+            self._buried = True
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
+        length = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, length - 20_000))
+        with self._errors:
+            return status, self._errors.read().decode(errors="replace")
+
+
+def _no_folder(error: OSError) -> DraftlightError:
+    return DraftlightError(
+        f"No temporary file can be written ({error.strerror or error}), so models cannot run in a process. Make room on the disk."
+    )
+
+
+def processor_seconds(process_id: int) -> float:
+    """Seconds of processor time that a process has used, in the system's steps. Raises OSError, ValueError, IndexError or
+    SubprocessError where it is not found out."""
+    if sys.platform == "linux":
+        fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    command = ("ps", "-o", "time=", "-p", str(process_id))
+    everywhere_alike = {**os.environ, "LC_ALL": "C"}  # elsewhere a comma may part the seconds
+    asked = subprocess.run(command, env=everywhere_alike, capture_output=True, text=True, check=True, timeout=5)
+    days, _, clock = asked.stdout.strip().rpartition("-")
+    seconds = 0.0
+    for part in clock.split(":"):
+        seconds = 60 * seconds + float(part)
+    return 86_400 * int(days or 0) + seconds

@@ -1,0 +1,291 @@
+"""The engine thread: the one thread that ever touches MLX, from import to exit.
+
+Requests go in through a queue, immutable events come out of another; only plain Python values cross. What can be asked is in
+`engine.runtime.interface`.
+
+The thread is a daemon, so a computation that hangs can never hang the exit of the program; so that it is not cut off in
+the middle of a computation, the program's exit closes an engine that is still open.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any
+
+from engine.decode.clock import Clock
+from engine.files.logs import explain
+from engine.machine import garbage
+from engine.machine.macos import activity
+from engine.runtime.interface import EngineLike
+from engine.runtime.mlx_backend import MlxBackend
+from engine.serving.answer import answer
+from engine.serving.backend import Backend
+from engine.serving.jobs import LongTask, Run
+from engine.serving.model_slots import EVERY, Closing, ModelSlots
+from engine.serving.prompt import PromptCounter
+from engine.serving.time_sharing import SampleTask, take_turns
+from engine.tools.bench.job import BenchTask
+from engine.tools.proof.job import ProofTask
+from engine.tools.training.job import TrainTask
+from engine.types import (
+    EngineFailed,
+    Event,
+    LoadFailed,
+    LoadStarted,
+    ProveRequest,
+    RunFailed,
+    RunFinished,
+    TaskEnd,
+    TaskFailed,
+)
+from engine.values.errors import DraftlightError
+from engine.values.requests.bench import BenchRequest
+from engine.values.requests.commands import (
+    CheckDrafter,
+    Close,
+    Command,
+    Compare,
+    CountPrompt,
+    IgnoreMemory,
+    Load,
+    Perform,
+    Stop,
+    Submit,
+    Task,
+    Update,
+)
+from engine.values.requests.compare import SampleRequest
+from engine.values.requests.train import TrainRequest
+
+_LOOK = 0.1
+"""Seconds between two looks whether an engine that still waits is closed."""
+_DONE = object()
+"""Nothing is left to be measured."""
+
+
+_Job = Run | LongTask[Any]
+_Work = Load | CheckDrafter | tuple[Run, ...] | LongTask[Any]
+"""What is done on the thread. Several runs in one entry take turns."""
+
+
+class Engine(EngineLike):
+    """Loads models and answers requests, one after the other, on a thread of its own.
+
+    Args:
+        backend: makes what computes, on the engine thread; other than the default in tests.
+        measures: whether it uses the time when nobody asks for anything to measure what rounds cost with the loaded pair.
+        after: set once there is memory for models; requests wait for that. None where there is already.
+    """
+
+    def __init__(
+        self,
+        backend: Callable[[], Backend] = MlxBackend,
+        *,
+        measures: bool = False,
+        after: threading.Event | None = None,
+    ) -> None:
+        super().__init__()
+        self._measures = measures
+        self._after = after
+        self._work: queue.SimpleQueue[_Work | Close] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._runs: dict[int, _Job] = {}
+        self._closing = threading.Event()
+        self._anyway: set[str] = set()
+        self._counter = PromptCounter(self._emit)
+        self._loads: deque[tuple[float, float]] = deque(maxlen=8)
+        self._thread = threading.Thread(target=self._serve, args=(backend,), name="draftlight-engine", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def send(self, command: Command) -> None:
+        """As in `EngineLike`. What is to be heard while the thread computes does not go through its queue."""
+        match command:
+            case Load() | CheckDrafter():
+                self._put(command)
+            case Submit(number, request):
+                self._enqueue((Run(number, request),))
+            case Compare(numbers, comparison):
+                self._enqueue(tuple(map(Run, numbers, comparison.requests)))
+            case Perform(number, task):
+                self._enqueue(_long_task(number, task))
+            case IgnoreMemory(names):
+                self._anyway.update(names or (EVERY,))
+            case CountPrompt(number, request):
+                self._counter.count(number, request)
+            case Update(number):
+                run = self._find(number)
+                if isinstance(run, Run):
+                    run.update(**command.changes)
+            case Stop(number):
+                if (job := self._find(number)) is not None:
+                    job.stop()
+
+    @property
+    def is_computing(self) -> bool:
+        """As in `EngineLike`."""
+        with self._lock:
+            return any(job.is_computing for job in self._runs.values())
+
+    def close(self, timeout: float = 5.0) -> bool:
+        """As in `EngineLike`."""
+        with self._lock:
+            if not self._closing.is_set():
+                self._closing.set()
+                self._work.put(Close())
+            runs = list(self._runs.values())
+        for run in runs:
+            run.stop()
+        self._counter.close()
+        self._thread.join(timeout)
+        ended = not self._thread.is_alive() and self._counter.ended(timeout)
+        if ended:
+            atexit.unregister(self.close)
+        return ended
+
+    def _enqueue(self, work: tuple[Run, ...] | LongTask[Any]) -> None:
+        jobs: tuple[_Job, ...] = work if isinstance(work, tuple) else (work,)
+        with self._lock:
+            self._runs.update({job.id: job for job in jobs})
+        try:
+            self._put(work)
+        except DraftlightError:
+            for job in jobs:
+                self._forget(job.id)
+            raise
+
+    def _put(self, work: _Work) -> None:
+        with self._lock:
+            if self._closing.is_set():
+                raise DraftlightError("The engine is closed.")
+            self._work.put(work)
+            asked_for = work if isinstance(work, tuple) else ()
+            measured = [run for run in self._runs.values() if isinstance(run, Run) and run.request.only_measures]
+        for run in measured:
+            if run not in asked_for:
+                run.stop()
+
+    def _find(self, run_id: int) -> _Job | None:
+        with self._lock:
+            return self._runs.get(run_id)
+
+    def _forget(self, run_id: int) -> None:
+        with self._lock:
+            self._runs.pop(run_id, None)
+
+    # What follows runs on the engine thread.
+
+    def _emit(self, event: Event) -> None:
+        self._events.put(event)
+        if isinstance(event, (RunFinished, RunFailed)):
+            self._forget(event.run_id)
+        elif isinstance(event, TaskEnd):
+            self._forget(event.task_id)
+
+    def _proceed(self) -> None:
+        if self._closing.is_set():
+            raise Closing
+
+    def _serve(self, make_backend: Callable[[], Backend]) -> None:
+        backend: Backend | None = None
+        slots: ModelSlots | None = None
+        while not (self._after is None or self._after.wait(_LOOK) or self._closing.is_set()):
+            pass
+        while not isinstance(work := self._next(backend, slots), Close):
+            try:
+                with activity("Running a language model", lets_sleep=not isinstance(work, LongTask)):
+                    if backend is None or slots is None:
+                        with self._left_out():
+                            backend = make_backend()
+                        slots = ModelSlots(backend, self._emit, self._proceed, self._anyway, self._counter.use)
+                    if isinstance(work, LongTask):
+                        work.carry_out(backend, slots, self._emit)
+                    elif isinstance(work, tuple):
+                        self._leave_out_loads(work)
+                        if len(work) == 1:
+                            answer(work[0], backend, slots, self._emit)
+                        else:
+                            take_turns(work, backend, slots, self._emit)
+                    elif isinstance(work, CheckDrafter):
+                        slots.check_drafter(work.name)
+                    elif not self._closing.is_set():
+                        with self._left_out():
+                            self._load(work, slots)
+            except Closing:
+                continue
+            except BaseException as error:  # whatever it is, the thread has to live: nobody else would tell whoever waits
+                self._report(work, explain(error, "starting the engine" if backend is None else "serving a request"))
+        del slots
+        garbage.collect()
+        if backend is not None:
+            try:
+                backend.close()
+            except Exception as error:
+                self._emit(EngineFailed(explain(error, "closing the engine")))
+
+    @contextlib.contextmanager
+    def _left_out(self) -> Generator[None, None, None]:
+        """What is loaded meanwhile is no part of the time that answers have waited."""
+        clock = Clock()
+        began = clock()
+        yield
+        self._loads.append((began, clock()))
+
+    def _leave_out_loads(self, runs: tuple[Run, ...]) -> None:
+        for run in runs:
+            for began, ended in self._loads:
+                run.submitted += max(0.0, ended - max(began, run.submitted))
+
+    def _next(self, backend: Backend | None, slots: ModelSlots | None) -> _Work | Close:
+        """What to do next. Until there is something, the costs of the loaded pair are measured, a round at a time, and then a
+        backend that shares its target with other processes says now and then that there is nothing to do."""
+        if self._measures and backend is not None and slots is not None and self._work.empty() and (pair := slots.pair):
+            try:
+                with contextlib.closing(backend.measure(*pair)) as steps:
+                    while self._work.empty() and next(steps, _DONE) is not _DONE:
+                        pass
+            except Exception as error:  # an answer will say it to whom it concerns
+                explain(error, "measuring what rounds cost")
+                self._measures = False
+        pulse: Callable[[], float] | None = getattr(backend, "pulse", None)
+        while pulse is not None:
+            with contextlib.suppress(queue.Empty):
+                return self._work.get(timeout=pulse())
+        return self._work.get()
+
+    def _load(self, command: Load, slots: ModelSlots) -> None:
+        try:
+            slots.target(command.target, announce=True)
+            slots.drafter(command.drafter, announce=True)
+        except DraftlightError:  # the events say so
+            return
+
+    def _report(self, work: _Work, message: str) -> None:
+        """Whoever waits for an end gets one, whatever went wrong."""
+        self._emit(EngineFailed(message))
+        if isinstance(work, LongTask):
+            self._emit(TaskFailed(work.id, message))
+        elif isinstance(work, tuple):
+            for run in work:
+                if self._find(run.id) is not None:
+                    self._emit(RunFailed(run.id, message))
+        elif isinstance(work, Load):
+            self._emit(LoadStarted(work.target))
+            self._emit(LoadFailed(work.target, message))
+
+
+def _long_task(number: int, request: Task) -> LongTask[Any]:
+    match request:
+        case ProveRequest():
+            return ProofTask(number, request)
+        case BenchRequest():
+            return BenchTask(number, request)
+        case TrainRequest():
+            return TrainTask(number, request)
+        case SampleRequest():
+            return SampleTask(number, request)

@@ -1,0 +1,205 @@
+"""Which drafter and gamma to take: what the rows of a benchmark say of it, and how surely. Nothing here imports MLX.
+
+Two settings are compared prompt by prompt, by the difference of the logarithms of their speed-ups, with Student's t. A setting is
+called the fastest only if it beats every other one, plain decoding among them, each at a level so strict (Bonferroni's) that a
+false winner is called in at most 5% of benchmarks. All that are not beaten by the fastest one are named together otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from engine.lens.shared_wording import drafter_title
+from engine.tools.bench.statistics import COVERAGE, FEWEST, Floats, Interval, mean_interval, whole_blocks
+from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER, default_drafter, single_drafter
+from engine.values.requests.bench import BenchRow, BenchSetting
+from engine.values.wording import listed
+
+FALSE_WINNERS = 0.05
+"""The share of benchmarks of equally fast settings in which one of them is called the fastest, at most."""
+
+NAMED = 3
+"""Settings that a sentence lists at most."""
+
+Verdict = Literal["winner", "plain", "tied", "undecided", "too few"]
+"""One setting beats all others; so does plain decoding; several that beat plain are not told apart; plain decoding is not told
+apart from the fastest; there are fewer than `FEWEST` prompts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A setting among those to choose from, plain decoding among them.
+
+    Attributes:
+        speedup: geometric mean over prompts; 1 for plain decoding.
+        interval: of the speed-up, 95%, by itself; None for plain decoding and for too few prompts.
+        by_prompt: the speed-up on each of the prompts, in their order.
+        peak_memory: as in `BenchRow`, the most on any prompt.
+    """
+
+    setting: BenchSetting
+    speedup: float
+    interval: Interval | None
+    by_prompt: tuple[float, ...]
+    peak_memory: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is to be taken at one temperature.
+
+    Attributes:
+        prompts: on which every contender was measured.
+        contenders: fastest first.
+        best: those that the fastest one does not beat, itself first; of two or more none is called a winner.
+        advised: the one to take; None where nothing can be said yet.
+        resolution: the factor by which two settings have to differ to be told apart here, about; None for too few prompts.
+    """
+
+    temperature: float
+    prompts: tuple[str, ...]
+    contenders: tuple[Contender, ...]
+    verdict: Verdict
+    best: tuple[Contender, ...]
+    advised: Contender | None
+    resolution: float | None
+
+
+def decide(rows: Sequence[BenchRow], settings: Sequence[BenchSetting], target: str = "builtin") -> tuple[Decision, ...]:
+    """A decision for each temperature, in the order of the settings, mlx-lm's left out.
+
+    Args:
+        settings: everything that was to be measured, so that what was not reached is known.
+        target: by the name it was asked for, for the drafter that it has by default.
+    """
+    own = [setting for setting in settings if setting.maker == "draftlight" and not setting.is_baseline]
+    temperatures = dict.fromkeys(setting.temperature for setting in own)
+    return tuple(
+        _decide(rows, [setting for setting in own if setting.temperature == temperature], temperature, target)
+        for temperature in temperatures
+    )
+
+
+def _decide(rows: Sequence[BenchRow], settings: Sequence[BenchSetting], temperature: float, target: str) -> Decision:
+    kept = [row for row in whole_blocks(rows, settings) if row.temperature == temperature and row.speedup]
+    found: dict[BenchSetting, dict[str, BenchRow]] = {setting: {} for setting in settings}
+    for row in kept:
+        if row.setting in found:
+            found[row.setting][row.prompt_id] = row
+    prompts = [prompt for prompt in dict.fromkeys(row.prompt_id for row in kept) if all(prompt in own for own in found.values())]
+    if not prompts:
+        return Decision(temperature, (), (), "too few", (), None, None)
+    plain = BenchSetting("draftlight", NO_DRAFTER, None, temperature, None)
+    peaks = [row.peak_memory for row in kept if row.setting == plain and row.peak_memory is not None]
+    logs: dict[BenchSetting, Floats] = {plain: np.zeros(len(prompts))}
+    contenders = [Contender(plain, 1.0, None, (1.0,) * len(prompts), max(peaks, default=None))]
+    for setting, by_prompt in found.items():
+        logs[setting] = np.log([by_prompt[prompt].speedup or 1.0 for prompt in prompts])
+        contenders.append(_contender(setting, logs[setting], [by_prompt[prompt] for prompt in prompts]))
+    contenders.sort(key=lambda entry: -entry.speedup)
+    if len(prompts) < FEWEST:
+        return Decision(temperature, tuple(prompts), tuple(contenders), "too few", (), None, None)
+    best, reaches = [contenders[0]], []
+    for other in contenders[1:]:
+        difference = logs[contenders[0].setting] - logs[other.setting]
+        low, _ = mean_interval(difference, FALSE_WINNERS / (len(contenders) - 1)) or (-math.inf, math.inf)
+        reaches.append(float(difference.mean()) - low)
+        if low <= 0:
+            best.append(other)
+    verdict, advised = _verdict(best, target)
+    resolution = math.exp(float(np.median(reaches)))
+    return Decision(temperature, tuple(prompts), tuple(contenders), verdict, tuple(best), advised, resolution)
+
+
+def _contender(setting: BenchSetting, logs: Floats, rows: Sequence[BenchRow]) -> Contender:
+    found = mean_interval(logs, (1 - COVERAGE) / 2)
+    return Contender(
+        setting,
+        math.exp(float(logs.mean())),
+        None if found is None else (math.exp(found[0]), math.exp(found[1])),
+        tuple(math.exp(value) for value in logs),
+        max((row.peak_memory for row in rows if row.peak_memory is not None), default=None),
+    )
+
+
+def _verdict(best: Sequence[Contender], target: str) -> tuple[Verdict, Contender | None]:
+    """Among equals the drafter that would be used anyway is advised, with an automatic gamma, if it surely beats plain decoding;
+    else the fastest of them."""
+    if len(best) == 1:
+        return ("plain" if best[0].setting.is_baseline else "winner"), best[0]
+    if any(entry.setting.is_baseline for entry in best):
+        return "undecided", None
+    sure = {entry.setting.drafter: entry for entry in best if entry.setting.gamma == "auto" and entry.interval is not None}
+    usual = (sure[name] for name in (default_drafter(), single_drafter(target)) if name in sure)
+    return "tied", next((entry for entry in usual if entry.interval is not None and entry.interval[0] > 1), best[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A decision in plain words: what to do, and how sure that is."""
+
+    headline: str
+    details: tuple[str, ...]
+
+
+def advice(decision: Decision, titles: bool = False) -> Advice:
+    """The decision in plain words. `titles`: drafters are called as in the window, not as on the command line."""
+    rules = len({entry.setting.rule for entry in decision.contenders} - {None}) > 1
+    if decision.verdict == "too few":
+        return Advice(
+            "Too little was measured to choose a drafter.",
+            (f"At least {FEWEST} prompts have to be measured with every setting.",),
+        )
+    first = decision.best[0]
+    known = _resolution(decision)
+    match decision.verdict:
+        case "winner":
+            headline = f"Use {setting_words(first.setting, rules, titles)}: {_times(first)} as fast as plain decoding."
+            sure = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
+        case "plain":
+            headline = "Use no drafter: plain decoding is the fastest here."
+            sure = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
+        case "tied":
+            chosen = decision.advised or first
+            headline = f"Use {setting_words(chosen.setting, rules, titles)}: {_times(chosen)} as fast as plain decoding."
+            others = [
+                f"{setting_words(entry.setting, rules, titles)} ({entry.speedup:.2f})"
+                for entry in decision.best
+                if entry != chosen
+            ]
+            some = others if len(others) <= NAMED else [*others[: NAMED - 1], f"{len(others) - NAMED + 1} more"]
+            sure = f"Within the noise, others may be as fast or faster: {listed(some)}."
+        case _:
+            headline = "No drafter is faster than plain decoding by more than the noise."
+            fastest = next((entry for entry in decision.best if not entry.setting.is_baseline), None)
+            sure = (
+                ""
+                if fastest is None
+                else f"The fastest was {setting_words(fastest.setting, rules, titles)}: {_times(fastest)} as fast."
+            )
+    return Advice(headline, tuple(words for words in (sure, known) if words))
+
+
+def _resolution(decision: Decision) -> str:
+    factor = decision.resolution or 1.0
+    gap = f"by about {factor - 1:.0%}" if factor < 2 else f"by a factor of about {factor:.1f}"
+    return f"With these {len(decision.prompts)} prompts, settings have to differ {gap} to be told apart."
+
+
+def setting_words(setting: BenchSetting, rule: bool = False, title: bool = False) -> str:
+    """A setting as a sentence names it. `rule`: say under which. `title`: as in the window, where "head" is "Trained head"."""
+    if setting.is_baseline:
+        return "plain decoding"
+    drafter = setting.drafter if setting.drafter in DRAFTERS and not title else drafter_title(setting.drafter)
+    return f"{drafter} with gamma {setting.gamma}" + (f" under {setting.rule}" if rule else "")
+
+
+def _times(entry: Contender) -> str:
+    if entry.interval is None:
+        return f"{entry.speedup:.2f} times"
+    return f"{entry.speedup:.2f} times ({entry.interval[0]:.2f} to {entry.interval[1]:.2f})"

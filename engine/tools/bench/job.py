@@ -1,0 +1,387 @@
+"""A benchmark from the queue to its last row. Runs on the engine thread and imports no MLX itself.
+
+Up to three settings on a prompt stand between two plain runs of the same prompt at the same temperature, and are compared with
+both, each weighted by how near it was in time. A machine that grows slower or faster at a steady pace thus changes no speed-up.
+Which setting comes first changes from prompt to prompt. A prompt is begun only if there will be time for all of it, so that a
+benchmark with a time limit has measured every setting on the same prompts.
+
+Every measurement is kept at once (`engine.tools.bench.journal`). The same request goes on after an interruption: a prompt that
+was interrupted is answered plainly again, and then by the settings that are missing.
+
+The turns of a conversation are answered plainly first. Those answers are the conversation so far for every setting, so that all
+are measured on the same prompts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from engine.files import library
+from engine.files.library import LibraryModel
+from engine.files.pairs import suggestions
+from engine.machine import garbage, provenance
+from engine.serving.backend import Backend
+from engine.serving.jobs import LongTask
+from engine.serving.model_slots import ModelSlots
+from engine.serving.prompt import prompt_ids
+from engine.tools.bench.journal import Journal, alone, state_of
+from engine.tools.bench.measure import MeasuredAnswer, own_answer, peer_answer, row_of
+from engine.types import (
+    INVARIANT_RULES,
+    SEED_LIMIT,
+    BenchFinished,
+    BenchMeasured,
+    BenchSkipped,
+    BenchStarted,
+    DecodingOptions,
+    Event,
+    Message,
+    ModelInfo,
+)
+from engine.values.drafter_kinds import NO_DRAFTER, LoadedDrafter, drafter_kind
+from engine.values.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetting, BenchSetup
+from engine.values.wording import amount
+
+SEEDS_APART = 1000
+"""Between the seeds of two prompts; the turns of one lie in between."""
+BETWEEN = 3
+"""Settings between two plain runs."""
+WARM_UP_TOKENS = 8
+ENOUGH = 0.8
+"""A prompt is begun if at least this share of the time that it will take is left: it is a guess, and no time shall be wasted."""
+
+
+class _OutOfTime(Exception):
+    """The time limit is reached."""
+
+
+class BenchTask(LongTask[BenchRequest]):
+    """A benchmark."""
+
+    purpose = "benchmarking"
+
+    def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> BenchFinished:
+        """Runs the benchmark; rows and progress go out through `emit`. Raises Stopped, or Closing, to be broken off."""
+        began = time.monotonic()
+        with contextlib.nullcontext() if self.request.journals is None else alone(Path(self.request.journals)):
+            try:
+                _Bench(self, backend, slots, emit, began).run()
+            except _OutOfTime:
+                return self._end(complete=False, out_of_time=True)
+        return self._end(complete=True)
+
+    def cut_off(self) -> BenchFinished:
+        """The end of a benchmark that was stopped: the rows so far stand."""
+        return self._end(complete=False)
+
+    def _end(self, complete: bool, out_of_time: bool = False) -> BenchFinished:
+        """With the memory of this process, which whoever asked for the benchmark may not share."""
+        return BenchFinished(self.id, complete, out_of_time, provenance.peak_memory())
+
+
+def planned(
+    request: BenchRequest, drafters: Sequence[LoadedDrafter], refused: Mapping[str, str]
+) -> tuple[tuple[BenchSetting, ...], tuple[str, ...]]:
+    """The settings at every temperature, the plain baseline left out, and notes on what is not as it was asked for.
+
+    `refused`: why mlx-lm does not speculate, by the drafter with which it does not.
+    """
+    settings: list[BenchSetting] = []
+    notes: list[str] = []
+    for temperature in request.temperatures:
+        settings += [
+            BenchSetting("draftlight", drafter.name, rule, temperature, gamma)
+            for drafter in drafters
+            for gamma in request.gammas
+            for rule in request.rules
+        ]
+        if request.peers:
+            settings.append(BenchSetting("mlx-lm", NO_DRAFTER, None, temperature, None))
+            settings += [
+                BenchSetting("mlx-lm", drafter.name, "match", temperature, gamma)
+                for drafter in drafters
+                if drafter.model is not None and drafter.name not in refused
+                for gamma in request.gammas
+                if gamma != "auto"
+            ]
+    if request.peers and request.kv_bits is not None:
+        notes.append("mlx-lm is measured with keys and values in full precision.")
+    for drafter in drafters if request.peers else ():
+        if drafter.model is None:
+            notes.append(f"mlx-lm is not measured with {drafter.name}: it speculates with draft models only.")
+        elif drafter.name in refused:
+            notes.append(f"mlx-lm is not measured with {drafter.name}: {refused[drafter.name]}.")
+        elif "auto" in request.gammas:
+            notes.append(f"mlx-lm is not measured with {drafter.name} at gamma auto: it drafts a fixed number of tokens.")
+        if drafter.model is not None and drafter.model.target_ids is not None and drafter.name not in refused:
+            notes.append(f"mlx-lm reads {drafter.name} through a wrapper that spreads its trimmed head onto the target's ids.")
+    return tuple(settings), tuple(notes)
+
+
+def _runs(settings: int) -> int:
+    """Answers to one turn, the plain ones among them."""
+    return settings + math.ceil(settings / BETWEEN) + 1
+
+
+class _Bench:
+    """The benchmark under way."""
+
+    def __init__(self, task: BenchTask, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None], began: float) -> None:
+        self._task, self._request = task, task.request
+        self._backend, self._slots, self._emit = backend, slots, emit
+        self._began, self._limit = began, None if task.request.minutes is None else 60 * task.request.minutes
+        self._target = slots.target(self._request.target)
+        slots.forget_drafters()
+        slots.caches.clear()
+        named = [name for name in self._request.drafters if name != NO_DRAFTER]
+        self._memory: dict[str, int] = {}
+        loaded: dict[str, LoadedDrafter] = {}
+        for name in sorted(named, key=lambda name: len(drafter_kind(name).members)):  # what it chooses among stands by itself
+            backend.settle()
+            before = backend.held_memory()
+            loaded[name] = slots.drafter(name)
+            backend.settle()
+            self._memory[name] = max(0, backend.held_memory() - before)
+        self._drafters = {name: loaded[name] for name in named}
+        drafters = list(self._drafters.values())
+        reasons = {drafter.name: backend.peer_refusal(self._target, drafter.model) for drafter in drafters if drafter.model}
+        refused = {name: reason for name, reason in reasons.items() if reason is not None}
+        self._settings, self._notes = planned(self._request, drafters, refused)
+        self._drafters[NO_DRAFTER] = slots.drafter(NO_DRAFTER)
+        at = [sum(setting.temperature == temperature for setting in self._settings) for temperature in self._request.temperatures]
+        self._runs = sum(len(prompt.turns) for prompt in self._request.prompts) * sum(map(_runs, at))
+        self._run = 0
+        self._order = 0
+        self._step = ""
+        self._journal: Journal | None = None
+        self._done: set[tuple[str, BenchSetting]] = set()
+        self._measuring: tuple[float, int] = (0.0, 0)
+
+    def run(self) -> None:
+        """All of it. Raises Stopped when the task was stopped."""
+        self._begin()
+        # What is loaded stays: without it, collecting garbage before every measurement takes no time.
+        garbage.collect()
+        gc.freeze()
+        try:
+            self._warm_up()
+            self._all_prompts()
+        finally:
+            gc.unfreeze()
+        self._keep(lambda journal: journal.finished())
+
+    def _begin(self) -> None:
+        """Says what is about to be measured, and what an interrupted benchmark of the same has measured already."""
+        setup = self._setup()
+        if self._request.journals is not None:
+            try:
+                self._journal = Journal(Path(self._request.journals), state_of(self._request, setup), self._request.anew)
+            except OSError as error:
+                setup = replace(setup, notes=(*setup.notes, _not_kept(error)))
+        journal = self._journal
+        if journal is not None and journal.note:
+            setup = replace(setup, notes=(*setup.notes, journal.note))
+        self._emit(BenchStarted(self._task.id, setup))
+        if journal is not None:
+            for message in journal.messages:
+                self._emit(BenchSkipped(self._task.id, message))
+            for row in journal.rows:
+                self._emit(BenchMeasured(self._task.id, row))
+                self._done.add((row.prompt_id, row.setting))
+                self._order = row.order + 1
+
+    def _keep(self, write: Callable[[Journal], None]) -> None:
+        if self._journal is not None:
+            try:
+                write(self._journal)
+            except OSError as error:
+                self._journal = None
+                self._emit(BenchSkipped(self._task.id, _not_kept(error)))
+
+    def _all_prompts(self) -> None:
+        for index, prompt in enumerate(self._request.prompts):
+            self._step = f"prompt {index + 1} of {len(self._request.prompts)}: {prompt.id} ({prompt.category})"
+            for temperature in self._request.temperatures:
+                self._prompt(index, prompt, temperature)
+
+    def _setup(self) -> BenchSetup:
+        target = self._target
+        return BenchSetup(
+            target=ModelInfo(target.name, str(target.path), target.sha256, target.context_length, len(target.vocabulary)),
+            drafters=tuple(
+                BenchDrafter(drafter.name, drafter.sha256, drafter.has_distribution)
+                for name, drafter in self._drafters.items()
+                if name != NO_DRAFTER
+            ),
+            device=self._backend.device(),
+            settings=self._settings,
+            notes=self._notes,
+            warm_up_tokens=min(WARM_UP_TOKENS, self._request.max_tokens),
+            own=tuple(self._own_drafters()),
+        )
+
+    def _own_drafters(self) -> Iterator[str]:
+        """Names of models on this machine that could draft for the target and were not asked for: those that were made to draft,
+        and draft models that are known to fit its name. Reading the vocabulary of every other model would take too long."""
+        models = library.find(map(Path, library.added_folders()))
+        target = next((model for model in models if _same(model, str(self._target.path))), None)
+        known = [] if target is None else [found.here for found in suggestions(target, models)]
+        for model in models:
+            if model.problem or not (model.only_drafts or model in known):
+                continue
+            asked = any(_same(model, name) for name in self._request.drafters)
+            if not asked and not self._slots.unloaded_pair(model.target)[0]:
+                yield model.name
+
+    def _warm_up(self) -> None:
+        """The first run of a kind loads and compiles what later ones find ready."""
+        self._step = "warming up"
+        ids = next((ids for prompt in self._request.prompts if (ids := self._ids(prompt, []))), None)
+        if ids is None:
+            return
+        for setting in (BenchSetting("draftlight", NO_DRAFTER, None, self._request.temperatures[0], None), *self._settings):
+            options = self._options(setting, 0, 0)
+            self._answer(setting, ids, options.replace(max_tokens=min(WARM_UP_TOKENS, options.max_tokens)), lambda tokens: None)
+
+    def _prompt(self, index: int, prompt: BenchPrompt, temperature: float) -> None:
+        """One prompt at one temperature, each setting between two plain runs."""
+        plain = BenchSetting("draftlight", NO_DRAFTER, None, temperature, None)
+        planned = [setting for setting in self._settings if setting.temperature == temperature]
+        first = index % len(planned) if planned else 0
+        settings = [own for own in planned[first:] + planned[:first] if (prompt.id, own) not in self._done]
+        end = self._run + len(prompt.turns) * _runs(len(planned))
+        if (prompt.id, plain) in self._done and not settings:
+            self._run = end
+            return
+        self._require_time(len(prompt.turns) * _runs(len(settings)))
+        self._run = end - len(prompt.turns) * _runs(len(settings))
+        ids, reference = self._conversation(index, prompt, plain)
+        self._run += (len(prompt.turns) - len(ids)) * _runs(len(settings))
+        if not ids:
+            return
+        before = reference
+        self._measured(plain, prompt, reference, (reference, ()), None)
+        for start in range(0, len(settings), BETWEEN):
+            some = settings[start : start + BETWEEN]
+            group = [(setting, self._take_order(), self._answers(setting, index, ids)) for setting in some]
+            after = self._answers(plain, index, ids)
+            for setting, order, own in group:
+                promised = temperature == 0 or (setting.maker == "draftlight" and setting.rule in INVARIANT_RULES)
+                self._measured(setting, prompt, own, (before, after), reference if promised else None, order)
+            self._measured(plain, prompt, after, (after, ()), None)
+            before = after
+
+    def _measured(
+        self,
+        setting: BenchSetting,
+        prompt: BenchPrompt,
+        answers: Sequence[MeasuredAnswer],
+        plain: tuple[Sequence[MeasuredAnswer], Sequence[MeasuredAnswer]],
+        reference: Sequence[MeasuredAnswer] | None,
+        order: int | None = None,
+    ) -> None:
+        used = (setting.drafter, *drafter_kind(setting.drafter).members)
+        others = sum(size for name, size in self._memory.items() if name not in used)
+        row = row_of(setting, prompt, self._take_order() if order is None else order, answers, plain, reference, others)
+        self._keep(lambda journal: journal.measured(row))
+        self._emit(BenchMeasured(self._task.id, row))
+
+    def _take_order(self) -> int:
+        self._order += 1
+        return self._order - 1
+
+    def _require_time(self, runs: int) -> None:
+        """Raises _OutOfTime if so many answers would not be measured before the time limit, going by those so far."""
+        seconds, measured = self._measuring
+        if self._limit is not None and measured:
+            left = self._limit - (time.monotonic() - self._began)
+            if left < ENOUGH * runs * seconds / measured:
+                raise _OutOfTime
+
+    def _conversation(self, index: int, prompt: BenchPrompt, plain: BenchSetting) -> tuple[list[list[int]], list[MeasuredAnswer]]:
+        """Token ids up to each turn's answer, and the plain answers; as many turns as the model's context holds."""
+        ids: list[list[int]] = []
+        answers: list[MeasuredAnswer] = []
+        for turn in range(len(prompt.turns)):
+            read = self._ids(prompt, [answer.text for answer in answers])
+            if read is None:
+                what = f"turn {turn + 1} of {prompt.id}" if turn else prompt.id
+                limit = f"{self._target.name} reads at most {amount(self._target.context_length, 'token')}"
+                message = f"{what} is not measured: {limit}."
+                if self._journal is None or message not in self._journal.messages:
+                    self._keep(lambda journal, said=message: journal.skipped(said))  # type: ignore[misc]
+                    self._emit(BenchSkipped(self._task.id, message))
+                break
+            ids.append(read)
+            answers.append(self._answer(plain, read, self._options(plain, index, turn), self._tick))
+            self._run += 1
+        return ids, answers
+
+    def _ids(self, prompt: BenchPrompt, answers: Sequence[str]) -> list[int] | None:
+        """The conversation up to the turn after these answers, in its chat template; None if the model cannot read so much."""
+        messages = [Message("user", prompt.turns[0])]
+        for answer, turn in zip(answers, prompt.turns[1:], strict=False):
+            messages += [Message("assistant", answer), Message("user", turn)]
+        ids = prompt_ids(self._target, messages)
+        return ids if len(ids) < self._target.context_length else None
+
+    def _answers(self, setting: BenchSetting, index: int, prompts: Sequence[Sequence[int]]) -> list[MeasuredAnswer]:
+        answers = []
+        for turn, ids in enumerate(prompts):
+            answers.append(self._answer(setting, ids, self._options(setting, index, turn), self._tick))
+            self._run += 1
+        return answers
+
+    def _answer(
+        self, setting: BenchSetting, ids: Sequence[int], options: DecodingOptions, tick: Callable[[int], None]
+    ) -> MeasuredAnswer:
+        def proceed(tokens: int) -> None:
+            """Called after every round or token with the answer's tokens so far. Raises Stopped if the task was stopped, and
+            _OutOfTime after the time limit."""
+            self._task.proceed()
+            if self._limit is not None and time.monotonic() - self._began > self._limit:
+                raise _OutOfTime
+            tick(tokens)
+
+        drafter, began = self._drafters[setting.drafter], time.monotonic()
+        if setting.maker == "mlx-lm":
+            answer = peer_answer(self._backend, self._target, drafter.model, ids, options, proceed)
+        else:
+            answer = own_answer(self._backend, self._target, drafter, ids, options, self._task, proceed)
+        if options.max_tokens == self._request.max_tokens:
+            self._measuring = self._measuring[0] + time.monotonic() - began, self._measuring[1] + 1
+        return answer
+
+    def _options(self, setting: BenchSetting, index: int, turn: int) -> DecodingOptions:
+        options = DecodingOptions(
+            temperature=setting.temperature,
+            seed=(self._request.seed + SEEDS_APART * index + turn) % SEED_LIMIT,
+            max_tokens=self._request.max_tokens,
+            kv_bits=self._request.kv_bits,
+            analyse=False,
+            phase_every=0,
+            **self._request.filters,
+        )
+        if setting.rule is not None:
+            options = options.replace(rule=setting.rule)
+        return options if setting.gamma is None else options.replace(gamma=setting.gamma)
+
+    def _tick(self, tokens: int) -> None:
+        done = (self._run + min(1.0, tokens / self._request.max_tokens)) / self._runs
+        passed = 0.0 if self._limit is None else (time.monotonic() - self._began) / self._limit
+        self._task.report(self._emit, self._step, min(1.0, max(done, passed)))
+
+
+def _same(model: LibraryModel, name: str) -> bool:
+    """Whether a model was named by this path or Hub id."""
+    return name == model.name or Path(name).expanduser().resolve() == Path(model.target).resolve()
+
+
+def _not_kept(error: OSError) -> str:
+    return f"This benchmark cannot be gone on with after an interruption: {error.strerror or error}."

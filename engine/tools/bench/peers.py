@@ -1,0 +1,133 @@
+"""mlx-lm's own loops on the loaded models, as peers of Draftlight's in a benchmark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.generate import generate_step, generation_stream, speculative_generate_step
+from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.sample_utils import make_logits_processors, make_sampler
+
+from engine.models.loaded import LoadedModel
+from engine.target import prompt_cache as caches
+from engine.target.distribution import onto_target_ids
+from engine.types import DecodingOptions
+from engine.values.requests.bench import PeerToken
+
+
+class OnTargetIds:
+    """A draft model whose logits stand on the target's ids, as mlx-lm expects of one.
+
+    Args:
+        model: its head is trimmed (`target_ids`), or narrower or wider than the target's.
+        width: of the target's logits.
+    """
+
+    def __init__(self, model: LoadedModel, width: int) -> None:
+        self._model, self._target_ids, self._width = model.model, model.target_ids, width
+        self.layers = model.model.layers
+
+    def make_cache(self) -> list[Any]:
+        """A cache for the draft model itself."""
+        return make_prompt_cache(self._model)
+
+    def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
+        """(1, rows) ids -> (1, rows, width) logits."""
+        return onto_target_ids(self._model(tokens, cache=cache)[0], self._width, self._target_ids)[None]
+
+
+def answer(
+    target: LoadedModel,
+    draft: LoadedModel | None,
+    prompt: Sequence[int],
+    options: DecodingOptions,
+    proceed: Callable[[], None],
+) -> Generator[PeerToken, None, None]:
+    """The tokens of `generate_step`, or with a draft model of `speculative_generate_step`, up to the end of text or length.
+
+    The prompt is read beforehand, by Draftlight, so that the clock starts where it starts for Draftlight: before the pass that
+    reads the prompt's last token. Drawing is mlx-lm's, from MLX's global random state, which is seeded here and used by nothing
+    else.
+
+    Args:
+        proceed: called while the prompt is read; may raise to break off.
+    """
+    mx.random.seed(options.seed or 0)
+    drafting = None if draft is None else _as_mlx_lm_expects(draft, target)
+    cache = _read(target.model, prompt, proceed)
+    if drafting is not None:
+        cache += _read(drafting, prompt, proceed)
+    newest = mx.array(list(prompt[-1:]))
+    shared: dict[str, Any] = {
+        "max_tokens": options.max_tokens,
+        "sampler": make_sampler(
+            temp=options.temperature,
+            top_p=options.top_p,
+            min_p=options.min_p,
+            top_k=options.top_k if options.top_k < caches.logits_width(target.model) else 0,  # else it raises ValueError
+        ),
+        "logits_processors": _penalties(prompt, options),
+        "prompt_cache": cache,
+    }
+    began = time.perf_counter()
+    if drafting is None:
+        steps = ((token, False) for token, _ in generate_step(newest, target.model, **shared))
+    else:
+        drafted = speculative_generate_step(newest, target.model, drafting, num_draft_tokens=_gamma(options), **shared)
+        steps = ((token, from_draft) for token, _, from_draft in drafted)
+    try:
+        for token, from_draft in steps:
+            yield PeerToken(int(token), bool(from_draft), time.perf_counter() - began)
+            if int(token) in target.eos_ids:
+                break
+    finally:
+        steps.close()
+        mx.synchronize(generation_stream)  # a step may still be under way; the next measurement shall not pay for it
+
+
+def refusal(target: LoadedModel, draft: LoadedModel) -> str | None:
+    """Why mlx-lm's speculative loop is not right with this pair; None if it is.
+
+    It refuses recurrent layers and windows that have been left behind, and takes tokens back wrongly as it leaves a window.
+    """
+    for whose, model in (("target", target), ("draft model", draft)):
+        if caches.refusal(make_prompt_cache(model.model)) is not None:
+            return f"it cannot take tokens back from the {whose}'s sliding windows, chunks or recurrent layers"
+    return None
+
+
+def _penalties(prompt: Sequence[int], options: DecodingOptions) -> list[Callable[[mx.array, mx.array], mx.array]]:
+    """mlx-lm's, of prompt and answer: the loops know only the tokens that they have read themselves."""
+    if "repetition_penalty" not in options.filters_on:
+        return []
+    context = options.repetition_context
+    before = mx.array(list(prompt[:-1][-context:]), mx.uint32)
+    (penalise,) = make_logits_processors(repetition_penalty=options.repetition_penalty, repetition_context_size=context)
+    return [lambda read, logits: penalise(read if len(read) >= context else mx.concatenate([before, read]), logits)]
+
+
+def _gamma(options: DecodingOptions) -> int:
+    if options.gamma == "auto":
+        raise ValueError("mlx-lm drafts a fixed number of tokens; gamma must not be auto")
+    return options.gamma
+
+
+def _as_mlx_lm_expects(draft: LoadedModel, target: LoadedModel) -> Any:
+    width = caches.logits_width(target.model)
+    return draft.model if draft.target_ids is None and caches.logits_width(draft.model) == width else OnTargetIds(draft, width)
+
+
+def _read(model: Any, prompt: Sequence[int], proceed: Callable[[], None]) -> list[Any]:
+    """A cache that holds all but the last token of the prompt."""
+
+    def report(done: int, total: int) -> bool:
+        """A progress callback of `read_prompt` that never cancels; `proceed` may raise instead."""
+        proceed()
+        return True
+
+    cache: list[Any] = list(make_prompt_cache(model))
+    caches.read_prompt(model, cache, prompt[:-1], report)
+    return cache

@@ -1,0 +1,208 @@
+"""What the rows of a benchmark add up to, per category, with intervals. Nothing here imports MLX.
+
+Intervals are over prompts: prompts, not tokens or rounds, are what a benchmark samples, and the tokens of one answer are anything
+but independent. Those of speed-ups are Student's, of their logarithms, and need at least `FEWEST` prompts; those of alpha and tau
+are percentile bootstraps, which are too narrow for few prompts.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.values.requests.bench import BenchRow, BenchSetting
+from engine.values.statistics import student_quantile
+
+ALL = "(all)"
+NGRAM = 4
+RESAMPLES = 2000
+COVERAGE = 0.95
+FEWEST = 3
+"""Prompts that an interval of a speed-up needs; of two it would be anything."""
+_SEED = 20260101
+
+Interval = tuple[float, float]
+Floats = NDArray[np.float64]
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchFigures:
+    """One setting on the prompts of one category, or on all of them.
+
+    Attributes:
+        prompts: how many of them count.
+        tokens_per_second, plain_tokens_per_second: tokens / seconds over the prompts together.
+        speedup: geometric mean over prompts of the measured speed-ups.
+        alpha: accepted / judged over the prompts together. tau: tokens / rounds over the prompts together.
+        repetition: mean over prompts of the answers' repetition.
+        same_text, comparable: answers equal to the plain one, of those that have to be but for near-ties.
+        seconds_to_first_token: mean over prompts.
+        peak_memory: as in `BenchRow`, the most on any prompt.
+    """
+
+    category: str
+    setting: BenchSetting
+    prompts: int
+    tokens: int
+    tokens_per_second: float | None
+    plain_tokens_per_second: float | None
+    speedup: float | None
+    speedup_interval: Interval | None
+    alpha: float | None
+    alpha_interval: Interval | None
+    tau: float | None
+    tau_interval: Interval | None
+    repetition: float | None
+    same_text: int
+    comparable: int
+    seconds_to_first_token: float | None
+    peak_memory: int | None
+
+
+def repeated(tokens: Sequence[int]) -> tuple[int, int]:
+    """(4-grams of the answer that had occurred in it before, all of its 4-grams)."""
+    total = max(0, len(tokens) - NGRAM + 1)
+    return total - len({tuple(tokens[start : start + NGRAM]) for start in range(total)}), total
+
+
+def summarise(rows: Iterable[BenchRow]) -> tuple[BenchFigures, ...]:
+    """Figures by category in the order the categories come, then over all; settings in the same order in each, whatever the order
+    in which they were measured on its prompts."""
+    known = list(rows)
+    settings = dict.fromkeys(row.setting for row in known)
+    groups = grouped(known, lambda row: row.category)
+    if len(groups) > 1:
+        groups[ALL] = known
+    return tuple(
+        _figures(category, setting, own)
+        for category, rows_of in groups.items()
+        for setting in settings
+        if (own := [row for row in rows_of if row.setting == setting])
+    )
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items by their keys, in the order in which these come."""
+    found: dict[Key, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def noise_of_plain(rows: Iterable[BenchRow]) -> float | None:
+    """How far the plain runs of one prompt lie apart: the median over prompts of fastest / slowest; None without any two."""
+    rates = [[rate for _, rate in own] for own in plain_rates(rows)]
+    ratios = [max(own) / min(own) for own in rates if len(own) > 1]
+    return statistics.median(ratios) if ratios else None
+
+
+def plain_rates(rows: Iterable[BenchRow]) -> list[list[tuple[int, float]]]:
+    """For each prompt and temperature the order and the tokens per second of its plain runs."""
+    plain = [row for row in rows if row.setting.is_baseline]
+    found = ([(row.order, row.tokens_per_second) for row in own if row.tokens_per_second] for own in _by_prompt(plain).values())
+    return [own for own in found if own]
+
+
+def _by_prompt(rows: Iterable[BenchRow]) -> dict[tuple[str, float], list[BenchRow]]:
+    return grouped(rows, lambda row: (row.prompt_id, row.temperature))
+
+
+def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> BenchFigures:
+    """The plain baseline has several rows a prompt; whatever is added up, is added up within a prompt first."""
+    prompts = list(grouped(rows, lambda row: row.prompt_id).values())
+    logs = [_mean(math.log(row.speedup) for row in own if row.speedup) for own in prompts]
+    known_logs = np.array([value for value in logs if value is not None])
+    accepted = _sums(prompts, "accepted")
+    judged = accepted + _sums(prompts, "rejected")
+    tokens, rounds = _sums(prompts, "tokens"), _sums(prompts, "rounds")
+    found = None if setting.is_baseline else mean_interval(known_logs, (1 - COVERAGE) / 2)
+    return BenchFigures(
+        category=category,
+        setting=setting,
+        prompts=len(prompts),
+        tokens=int(tokens.sum()),
+        tokens_per_second=_ratio(tokens, _sums(prompts, "seconds")),
+        plain_tokens_per_second=_ratio(_sums(prompts, "plain_tokens"), _sums(prompts, "plain_seconds")),
+        speedup=math.exp(known_logs.mean()) if len(known_logs) else None,
+        speedup_interval=None if found is None else (math.exp(found[0]), math.exp(found[1])),
+        alpha=_ratio(accepted, judged),
+        alpha_interval=_interval(accepted, judged),
+        tau=_ratio(tokens, rounds),
+        tau_interval=_interval(tokens, rounds) if judged.any() else None,
+        repetition=_mean(row.repetition for row in rows if row.repetition is not None),
+        same_text=sum(row.same_text is True for row in rows),
+        comparable=sum(row.same_text is not None for row in rows),
+        seconds_to_first_token=_mean(row.seconds_to_first_token for row in rows if row.seconds_to_first_token is not None),
+        peak_memory=max((row.peak_memory for row in rows if row.peak_memory is not None), default=None),
+    )
+
+
+def mean_interval(values: Floats, tail: float) -> Interval | None:
+    """Student's interval of the mean, with a probability of `tail` beyond either end; None for fewer values than `FEWEST`."""
+    if len(values) < FEWEST:
+        return None
+    reach = student_quantile(tail, len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return float(values.mean()) - reach, float(values.mean()) + reach
+
+
+def whole_blocks(rows: Iterable[BenchRow], settings: Sequence[BenchSetting]) -> tuple[BenchRow, ...]:
+    """The rows of prompts on which all of the settings at that temperature were measured.
+
+    A benchmark that was cut off has measured some settings on a prompt more than others; of which prompts a setting is spared
+    must not decide how fast it looks. Where no prompt is whole, all rows of that temperature are left.
+    """
+    known = list(rows)
+    whole = {
+        (prompt, temperature)
+        for (prompt, temperature), own in _by_prompt(known).items()
+        if {row.setting for row in own} >= {setting for setting in settings if setting.temperature == temperature}
+    }
+    usable = {temperature for _, temperature in whole}
+    return tuple(row for row in known if (row.prompt_id, row.temperature) in whole or row.temperature not in usable)
+
+
+def prompts_measured(rows: Iterable[BenchRow], settings: Sequence[BenchSetting]) -> dict[float, tuple[int, int]]:
+    """(prompts on which every setting was measured, others that were begun) by temperature."""
+    known = list(rows)
+    found: dict[float, tuple[int, int]] = {}
+    for temperature in dict.fromkeys(setting.temperature for setting in settings):
+        own = {setting for setting in settings if setting.temperature == temperature}
+        begun = [{row.setting for row in rows_of} for (_, other), rows_of in _by_prompt(known).items() if other == temperature]
+        whole = sum(own <= done for done in begun)
+        found[temperature] = whole, len(begun) - whole
+    return found
+
+
+def _sums(prompts: Sequence[Sequence[BenchRow]], name: str) -> Floats:
+    """(prompts,) a field added up over each prompt's rows."""
+    return np.array([sum(getattr(row, name) for row in own) for own in prompts], dtype=np.float64)
+
+
+def _ratio(parts: Floats, wholes: Floats) -> float | None:
+    whole = float(wholes.sum())
+    return float(parts.sum()) / whole if whole > 0 else None
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return math.fsum(known) / len(known) if known else None
+
+
+def _interval(parts: Floats, wholes: Floats) -> Interval | None:
+    """The bootstrap interval of sum(parts) / sum(wholes); None for fewer than two prompts that have a whole."""
+    counted = wholes > 0
+    parts, wholes = parts[counted], wholes[counted]
+    if len(parts) < 2:
+        return None
+    drawn = np.random.default_rng(_SEED).integers(len(parts), size=(RESAMPLES, len(parts)))
+    ratios = parts[drawn].sum(axis=1) / wholes[drawn].sum(axis=1)
+    low, high = np.quantile(ratios, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
+    return float(low), float(high)

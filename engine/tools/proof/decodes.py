@@ -1,0 +1,184 @@
+"""Whole decodes: of a few tokens, over and over from one prompt, against what the target's forward passes say; and of one
+seed under match, gumbel and without a drafter, whose texts are compared token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.decode.decoding import decode
+from engine.drafters.base import Drafter
+from engine.models.loaded import LoadedModel
+from engine.rounds import near_ties
+from engine.rounds.near_ties import Gap, nearest
+from engine.target import prompt_cache as caches
+from engine.tools.proof.contexts import Tick, built_in_prompt, continued, known_ids, probabilities
+from engine.tools.proof.goodness_of_fit import table
+from engine.types import INVARIANT_RULES, RULES, SEED_LIMIT, DecodingOptions, Emitted, Gamma, Round
+from engine.values.requests.prove import Finding
+from engine.values.wording import amount
+
+FIRST, SECOND = 5, 4
+"""Bins: the likeliest first tokens, with each its likeliest second tokens and the others; and all other first tokens."""
+LENGTH = 3
+"""Tokens of a decode: two that are looked at, and room for two proposals."""
+SETTING = DecodingOptions(gamma="auto", temperature=0.8, top_p=0.95, top_k=40, min_p=0.02, max_tokens=LENGTH)
+SEEDS_APART = 1_000_000
+
+
+@dataclass(frozen=True)
+class Bins:
+    """law: (FIRST * (SECOND + 1) + 1,), from forward passes. first, second: the token ids that have bins."""
+
+    law: NDArray[np.float64]
+    first: dict[int, int]
+    second: tuple[dict[int, int], ...]
+
+    def of(self, one: int, two: int) -> int:
+        """The bin of a text that begins with these tokens."""
+        place = self.first.get(one)
+        return len(self.law) - 1 if place is None else place * (SECOND + 1) + self.second[place].get(two, SECOND)
+
+
+def decodes(
+    target: LoadedModel, drafter: Drafter | None, prompt: int, decodes_each: int, seed: int, tick: Tick
+) -> Iterator[Finding]:
+    """The first two tokens of many short answers under each rule, and without proposals."""
+    tokens = built_in_prompt(target, prompt)
+    cache = caches.make_prompt_cache(target.model)
+    caches.read_prompt(target.model, cache, tokens[:-1], lambda done, total: True)
+    caches.mark(cache)
+    caches.watch(cache)
+    bins = _bins(target, tokens, cache)
+    label = "T 0.8, all filters, auto, two tokens"
+    rules = RULES if drafter is not None else RULES[:1]
+    for number, rule in enumerate(rules):
+        options = SETTING.replace(rule=rule, analyse=False, phase_every=0)
+        counts = np.zeros(len(bins.law), dtype=np.int64)
+        for draw in range(decodes_each):
+            caches.rewind(cache, len(tokens) - 1, "target")
+            ids: list[int] = []
+            own = options.replace(seed=(seed + SEEDS_APART * number + draw) % SEED_LIMIT)
+            rounds = decode(target, tokens, drafter, own, eos_ids=(), cache=cache)
+            for current in rounds:
+                tick()
+                ids += [token.id for token in current.emitted]
+                if len(ids) > 1:
+                    break
+            rounds.close()
+            counts[bins.of(ids[0], ids[1])] += 1
+        name = rule if drafter is not None else "plain"
+        yield Finding(
+            "decoded tokens against forward passes", name, label, decodes_each, table(counts, bins.law), "total variation"
+        )
+
+
+def filtered(likely: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """(vocab,): what the filters leave of (vocab,) untempered probabilities, written without the engine's own: the likeliest
+    tokens that together pass top-p, those of at least min-p times the likeliest, and the first top-k."""
+    order = np.argsort(-likely, kind="stable")
+    ranked = likely[order]
+    keep = np.cumsum(ranked) - ranked < SETTING.top_p
+    keep &= (ranked >= SETTING.min_p * ranked[0]) & (np.arange(len(ranked)) < SETTING.top_k)
+    kept = np.zeros(len(likely), dtype=bool)
+    kept[order] = keep
+    return kept
+
+
+def _bins(target: LoadedModel, tokens: list[int], cache: list[object]) -> Bins:
+    known: NDArray[np.bool_] | None = None
+
+    def law_after(token: int) -> NDArray[np.float64]:
+        """(vocab,) float64: softmax of the target's logits after the prompt, or after one more token."""
+        nonlocal known
+        logits = target.model(mx.array([[token]]), cache=cache)[0, -1].astype(mx.float32)
+        scores = np.array(logits, dtype=np.float64)
+        known = known_ids(target, len(scores)) if known is None else known
+        likely = probabilities(np.where(known, scores, -np.inf)[None])[0]
+        return probabilities(np.where(filtered(likely), scores, -np.inf)[None] / SETTING.temperature)[0]
+
+    first_law = law_after(tokens[-1])
+    likeliest = [int(token) for token in np.argsort(-first_law, kind="stable")[:FIRST]]
+    law: list[float] = []
+    second: list[dict[int, int]] = []
+    for token in likeliest:
+        caches.trim_to(cache, len(tokens), "target")
+        after = law_after(token)
+        best = [int(other) for other in np.argsort(-after, kind="stable")[:SECOND]]
+        second.append({other: place for place, other in enumerate(best)})
+        law += [first_law[token] * after[other] for other in best] + [0.0] * (SECOND - len(best))
+        law.append(max(0.0, first_law[token] * (1 - after[best].sum())))
+    law.append(max(0.0, 1 - first_law[likeliest].sum()))
+    caches.rewind(cache, len(tokens) - 1, "target")
+    return Bins(np.array(law), {token: place for place, token in enumerate(likeliest)}, tuple(second))
+
+
+def invariance(
+    target: LoadedModel,
+    drafters: Sequence[Drafter],
+    prompts: int,
+    tokens: int,
+    gammas: Sequence[Gamma],
+    seed: int,
+    tick: Tick,
+) -> Iterator[Finding]:
+    """A finding for each drafter and rule: over all prompts and gammas, equal to the plain text or first apart at a near-tie."""
+    near = near_ties.limit(caches.logits_type(target.model))
+    base = DecodingOptions(max_tokens=tokens, phase_every=0)
+    cached = [_Prompt(target, continued(target, index)) for index in range(prompts)]
+    texts = []
+    for index, prompt in enumerate(cached):
+        options = base.replace(seed=(seed + index) % SEED_LIMIT)
+        texts.append([token for current in prompt.rounds(None, options, tick) for token in current.emitted])
+    for drafter in drafters:
+        for rule in INVARIANT_RULES:
+            compared, proposed, apart, passed = 0, 0, [], True
+            for index, plain in enumerate(texts):
+                for gamma in gammas:
+                    options = base.replace(seed=(seed + index) % SEED_LIMIT, rule=rule, gamma=gamma)
+                    equal, differs, gap, proposals = _until_apart(cached[index], drafter, options, plain, tick)
+                    compared += equal
+                    proposed += proposals
+                    if differs:
+                        passed &= gap is not None and gap.size < near
+                        apart.append(f"prompt {index + 1}, gamma {gamma}: token {equal + 1}, {gap or 'margin not recorded'}")
+            detail = f"{'; '.join(apart) or 'all texts equal'}, {amount(proposed, 'token')} proposed"
+            label = f"{drafter.name}, gamma {', '.join(map(str, gammas))}, {amount(len(texts), 'text')}"
+            yield Finding("same text as without a drafter", rule, label, compared, passed, detail=detail)
+
+
+class _Prompt:
+    """A prompt that the target reads once, however many answers to it are compared."""
+
+    def __init__(self, target: LoadedModel, tokens: list[int]) -> None:
+        self._target, self._tokens = target, tokens
+        self._cache = caches.make_prompt_cache(target.model)
+
+    def rounds(self, drafter: Drafter | None, options: DecodingOptions, tick: Tick) -> Generator[Round, None, None]:
+        """One answer."""
+        with closing(decode(self._target, self._tokens, drafter, options, eos_ids=(), cache=self._cache)) as answer:
+            for current in answer:
+                tick()
+                yield current
+        caches.rewind(self._cache, len(self._tokens) - 1, "target")
+
+
+def _until_apart(
+    prompt: _Prompt, drafter: Drafter, options: DecodingOptions, plain: list[Emitted], tick: Tick
+) -> tuple[int, bool, Gap | None, int]:
+    """How many tokens are equal, whether one is not, how near the two texts were to each other there, and how many tokens
+    were proposed in the whole text."""
+    equal = proposed = 0
+    differs, gap = False, None
+    for current in prompt.rounds(drafter, options, tick):
+        proposed += len(current.proposals)
+        for token in current.emitted:
+            if not differs and token.id != plain[equal].id:
+                differs, gap = True, nearest((token, plain[equal]), options.temperature)
+            equal += not differs
+    return equal, differs, gap, proposed

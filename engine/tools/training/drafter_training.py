@@ -1,0 +1,573 @@
+"""Stage 3 of a training: what all drafters share (steps, measurements on held-out text, checkpoints), and what a head and a block
+drafter learn from features on disk.
+
+What a training depends on is `Plan`; with `steps` given, the weights after an interruption are those without one, to the bit.
+
+At run time a head drafts in a chain: its first step sees the target's feature at position t, each further one the feature that
+the step before put out. Training unrolls the same chains from every position of a text at once. The step s of the chain from
+position t attends to the first steps' keys up to t, made from the target's features, and to the keys of its own chain; that is
+what `engine.drafters.feature_head` has in its cache there (a test holds the two together).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import mlx.core as mx
+import mlx.nn as nn
+import mlx.optimizers as optim
+import numpy as np
+from mlx.utils import tree_flatten, tree_unflatten
+
+from engine.files.whole_file import write_whole
+from engine.models.block_config import BlockConfig
+from engine.models.block_model import BlockModel
+from engine.models.block_unroll import unroll_blocks
+from engine.models.head_model import HeadConfig, HeadModel
+from engine.tools.training import features
+from engine.tools.training.features import Example
+from engine.tools.training.lessons import SHARPNESS, Lessons, Targets, common_opening, groups, shuffled, softmax
+from engine.values.errors import DraftlightError
+from engine.values.requests.train import HeldOut
+
+_NEVER = -1e9
+
+
+def unroll(head: HeadModel, fused: mx.array, embedded: mx.array, steps: int) -> list[mx.array]:
+    """The head's features after each step of all chains.
+
+    Args:
+        fused: (batch, rows, hidden), `head.fuse` of the target's features at positions 0 to rows - 1.
+        embedded: (batch, at least rows + steps - 1, hidden) embeddings of the tokens from position 1 on.
+
+    Returns:
+        For each step s (batch, rows, hidden): row t is the chain from position t, whose logits are of the token at t + 2 + s.
+    """
+    batch, rows, _ = fused.shape
+    config = head.config
+    kv_heads, size = config.num_key_value_heads, config.head_size
+    mask = mx.triu(mx.full((rows, rows), _NEVER), k=1)
+    feature = fused
+    first: tuple[mx.array, mx.array] | None = None
+    own: list[tuple[mx.array, mx.array]] = []
+    features = []
+    for step in range(steps):
+        queries, keys, values = head.project(feature, embedded[:, step : step + rows], step)
+        queries = queries.reshape(batch, kv_heads, -1, rows, size) * size**-0.5
+        keys, values = keys[:, :, None], values[:, :, None]
+        if first is None:
+            first = keys, values
+            attended = mx.softmax(queries @ keys.swapaxes(-1, -2) + mask, axis=-1) @ values
+        else:
+            own.append((keys, values))
+            attended = _attend(queries, first, own, mask)
+        feature = head.leave(feature, attended.reshape(batch, -1, rows, size))
+        features.append(feature)
+    return features
+
+
+def _attend(
+    queries: mx.array, first: tuple[mx.array, mx.array], own: list[tuple[mx.array, mx.array]], mask: mx.array
+) -> mx.array:
+    """Attention to the first steps of all positions so far and to one key of each later step: a softmax in parts, which spares
+    the (rows, steps x rows) scores."""
+    scores = queries @ first[0].swapaxes(-1, -2) + mask
+    single = [(queries * keys).sum(axis=-1, keepdims=True) for keys, _ in own]
+    highest = scores.max(axis=-1, keepdims=True)
+    for score in single:
+        highest = mx.maximum(highest, score)
+    highest = mx.stop_gradient(highest)
+    weights = mx.exp(scores - highest)
+    total, attended = weights.sum(axis=-1, keepdims=True), weights @ first[1]
+    for score, (_, values) in zip(single, own, strict=True):
+        weight = mx.exp(score - highest)
+        total, attended = total + weight, attended + weight * values
+    return attended / total
+
+
+def soft_loss(
+    hidden: mx.array,
+    head: mx.array,
+    columns: mx.array,
+    labels: mx.array,
+    weights: mx.array,
+    sharpness: float,
+    variation: float,
+    base: tuple[mx.array, mx.array] | None = None,
+) -> mx.array:
+    """Weighted cross-entropy with soft labels, and total variation from them: what `rejection` accepts is one minus that.
+
+    The gradient is written out: one exponential over the vocabulary instead of the two that automatic differentiation takes. On
+    the CPU that saves a quarter (0.27 against 0.35 seconds for 1,024 positions and 8,192 columns).
+
+    Args:
+        hidden: (positions, hidden) normed features. head: (vocabulary, hidden).
+        columns: (positions, labels) int32 columns of the labels, -1 outside the head.
+        labels: (positions, labels) probabilities at temperature 1 / sharpness, 0 where the column is -1.
+        weights: (positions,). sharpness: multiplies the logits. variation: weight of the total variation.
+        base: features (positions, width) and rows (vocabulary, width) of logits to which those of `hidden` and `head` are added.
+            The rows are given: only the features have a gradient.
+    """
+    features, rows_given = base if base is not None else (mx.zeros((hidden.shape[0], 0)), mx.zeros((head.shape[0], 0)))
+
+    @mx.custom_function
+    def loss(
+        hidden: mx.array, head: mx.array, features: mx.array, columns: mx.array, labels: mx.array, weights: mx.array
+    ) -> tuple[mx.array, mx.array, mx.array, mx.array]:
+        """() the loss, and beside it its gradients by `hidden`, `head` and `features`, which `backwards` hands on."""
+        logits = hidden @ head.T
+        if base is not None:
+            logits = logits + features @ rows_given.T
+        logits = logits * sharpness
+        highest = logits.max(axis=-1, keepdims=True)
+        powers = mx.exp(logits - highest)
+        total = powers.sum(axis=-1, keepdims=True)
+        inside = columns >= 0
+        places = mx.maximum(columns, 0)
+        logs = mx.take_along_axis(logits, places, axis=-1) - highest - mx.log(total)
+        drafted = mx.exp(logs) * inside
+        mass = labels.sum(axis=-1, keepdims=True)
+        cross_entropy = -(labels * logs).sum(axis=-1)
+        overlap = mx.minimum(labels, drafted).sum(axis=-1)
+        value = ((cross_entropy + variation * (mass[:, 0] - overlap)) * weights).sum()
+
+        below = drafted * (drafted < labels)  # where more probability would be accepted
+        pull = labels + variation * below
+        gradient = powers * (weights[:, None] * (mass + variation * below.sum(axis=-1, keepdims=True)) / total)
+        # Within a row columns differ where they count; those outside all add 0 to column 0.
+        rows = mx.broadcast_to(mx.arange(hidden.shape[0])[:, None], places.shape)
+        gradient = gradient.at[rows, places].add(-weights[:, None] * pull * inside) * sharpness
+        by_features = mx.zeros_like(features) if base is None else gradient @ rows_given
+        return value, gradient @ head, gradient.T @ hidden, by_features
+
+    @loss.vjp
+    def backwards(
+        primals: tuple[mx.array, ...], cotangents: tuple[mx.array, ...], outputs: tuple[mx.array, ...]
+    ) -> tuple[mx.array, ...]:
+        """The gradients that the forward pass has worked out, scaled; only `hidden`, `head` and `features` have one."""
+        constants = (mx.zeros_like(primal) for primal in primals[3:])
+        return *(cotangents[0] * gradient for gradient in outputs[1:]), *constants
+
+    return cast(tuple[mx.array, ...], loss(hidden, head, features, columns, labels, weights))[0]
+
+
+MOST_HELD_OUT = 80
+COUNTED_FROM = 0.5
+"""Of the training: earlier, at a high learning rate, a head that is no better yet says nothing."""
+BETAS, WEIGHT_DECAY, LARGEST_GRADIENT = (0.9, 0.98), 0.01, 1.0
+SHARPER = (1.0, 1.1, 1.2, 1.35, 1.5)
+"""What the logits of a trained head may be multiplied with."""
+WARM_UP, LOWEST = 40, 0.02
+"""Steps up to the highest learning rate, and the share of it that remains at the end."""
+
+
+Drafted = tuple[int, np.ndarray, np.ndarray, np.ndarray]
+"""Draft position, the drafter's logits (rows, columns) there, and the labels' ids and logs (rows, LABELS)."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What decides the weights, besides the text, the target and the start. Names as in `TrainRequest`; `steps_back` of a block
+    drafter is the size of its block, and `anchors` are blocks for each record, 0 of a head."""
+
+    steps_back: int
+    steps: int | None
+    minutes: float | None
+    learning_rate: float
+    variation: float
+    copied: float
+    batch_tokens: int
+    seed: int
+    anchors: int = 0
+
+
+@dataclass
+class TrainingProgress:
+    """How far a training is; all of it goes into the checkpoint.
+
+    Attributes:
+        seconds: of training, measuring left out.
+        since_best: measurements since the best one that count.
+        measured: every measurement so far.
+        peak_bytes: most memory that MLX held when it was looked at, target included.
+    """
+
+    step: int = 0
+    seconds: float = 0.0
+    loss: float = 0.0
+    best: HeldOut | None = None
+    since_best: int = 0
+    measured: tuple[HeldOut, ...] = ()
+    peak_bytes: int = 0
+
+
+class DrafterTraining:
+    """One training under way; `HeadTraining` and `BlockTraining` say what is learned.
+
+    Args:
+        model: float32; it is changed in place. ids: (columns,) target ids of its logits.
+        train, held_out: see `split`. positions: draft positions that are measured.
+        lessons: from the number of tokens that all records begin with.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        model: nn.Module,
+        ids: np.ndarray,
+        train: Sequence[Example],
+        held_out: Sequence[Example],
+        positions: int,
+        lessons: Callable[[int], Lessons],
+    ) -> None:
+        self.plan, self.model, self.progress = plan, model, TrainingProgress()
+        self.ids, self._positions = ids, positions
+        self.lessons = lessons(common_opening([*train, *held_out]) if len(train) > 1 else 0)
+        self.train = self.lessons.long_enough(train, plan.steps_back)
+        held_out = self.lessons.long_enough(held_out, positions)
+        self.held_out = sorted(held_out, key=lambda one: (one.group, len(one)))[:MOST_HELD_OUT]
+        if not self.train or not self.held_out:
+            raise DraftlightError("There is too little text to train on: all records are shorter than a few tokens.")
+        self.optimiser = optim.AdamW(plan.learning_rate, list(BETAS), weight_decay=WEIGHT_DECAY, bias_correction=True)
+        self.optimiser.init(model.trainable_parameters())
+        self._value_and_gradient = nn.value_and_grad(model, self._loss)
+
+    def _inputs(self, batch: Sequence[Example]) -> tuple[Any, ...]:
+        """The arguments of `_loss` for a batch."""
+        raise NotImplementedError
+
+    def _loss(self, *inputs: Any) -> mx.array:
+        """() of a batch."""
+        raise NotImplementedError
+
+    def _teacher_forced(self, batch: Sequence[Example]) -> Iterator[Drafted]:
+        """What the drafter says at every draft position of a batch's answers."""
+        raise NotImplementedError
+
+    def _multiply(self, factor: float) -> None:
+        """Multiplies the drafter's logits for good."""
+        raise NotImplementedError
+
+    # Training
+
+    @property
+    def fraction(self) -> float:
+        """How much of it is done."""
+        if self.plan.steps is not None:
+            return self.progress.step / self.plan.steps
+        assert self.plan.minutes is not None
+        return self.progress.seconds / (60 * self.plan.minutes)
+
+    def run(self) -> Iterator[float]:
+        """Steps from the current one on, with the loss of each, until the plan is done.
+
+        Raises:
+            DraftlightError: the loss is no longer a number.
+        """
+        for batch in self._remaining():
+            if self.fraction >= 1:
+                return
+            began = time.perf_counter()
+            loss = self._step(batch)
+            self.progress.step += 1
+            self.progress.seconds += time.perf_counter() - began
+            if not np.isfinite(loss):
+                raise DraftlightError("The training has diverged. Choose a smaller --learning-rate and another --work.")
+            self.progress.loss = loss if self.progress.step == 1 else 0.98 * self.progress.loss + 0.02 * loss
+            yield loss
+
+    def _remaining(self) -> Iterator[list[Example]]:
+        """Batches without end; they depend on seed and step alone."""
+        first = epoch = 0
+        while True:
+            batches = shuffled(self.train, self.plan.batch_tokens, np.random.default_rng([self.plan.seed, epoch]))
+            yield from batches[max(0, self.progress.step - first) :]
+            first, epoch = first + len(batches), epoch + 1
+
+    def _step(self, batch: Sequence[Example]) -> float:
+        loss, gradients = self._value_and_gradient(*self._inputs(batch))
+        gradients, _ = optim.clip_grad_norm(gradients, LARGEST_GRADIENT)
+        self.optimiser.learning_rate = mx.array(self._rate())
+        self.optimiser.update(self.model, gradients)
+        mx.eval(self.model.parameters(), self.optimiser.state, loss)
+        return float(loss.item())
+
+    def _rate(self) -> float:
+        steps = self.plan.steps
+        warm_up = WARM_UP if steps is None else max(1, min(WARM_UP, steps // 10))
+        rising = min(1.0, (self.progress.step + 1) / warm_up)
+        return self.plan.learning_rate * rising * max(LOWEST, 1 - self.fraction)
+
+    # Measuring
+
+    def sharpen(self, tick: Callable[[], None] = lambda: None) -> float:
+        """Multiplies the logits by what makes the held-out overlap largest; returns the factor.
+
+        A drafter that is unsure spreads over many tokens what the target gives to one of them. The sum of min(p, q) is largest
+        for a q that is bolder than the best guess of p.
+        """
+        best = max(SHARPER, key=lambda factor: self.measure(tick, factor).overlapping)
+        self._multiply(best)
+        return best
+
+    def measure(self, tick: Callable[[], None] = lambda: None, sharper: float = 1.0) -> HeldOut:
+        """On the answers of held-out text, teacher-forced, each draft position by itself.
+
+        Args:
+            tick: called before every batch; may raise to break off.
+            sharper: what the drafter's logits are multiplied with.
+        """
+        agreed, overlap, count = (np.zeros(self._positions) for _ in range(3))
+        for batch in groups(sorted(self.held_out, key=len), self.plan.batch_tokens):
+            tick()
+            for position, logits, ids, logs in self._teacher_forced(batch):
+                if not len(logits):
+                    continue
+                likeliest = np.take_along_axis(ids, logs.argmax(axis=-1)[:, None], axis=-1)[:, 0]
+                columns = self.lessons.column[ids]
+                chances = softmax(logits * (sharper * SHARPNESS))
+                drafted = np.take_along_axis(chances, np.maximum(columns, 0), axis=-1) * (columns >= 0)
+                agreed[position] += (self.ids[logits.argmax(axis=-1)] == likeliest).sum()
+                overlap[position] += np.minimum(softmax(logs * SHARPNESS), drafted).sum()
+                count[position] += len(logits)
+        shares = [tuple(round(float(value), 4) for value in sums / np.maximum(count, 1)) for sums in (agreed, overlap)]
+        return HeldOut(self.progress.step, shares[0], shares[1], int(count[0]))
+
+    def note(self, measured: HeldOut) -> bool:
+        """Take a measurement in; whether it is the best so far."""
+        progress = self.progress
+        progress.measured = (*progress.measured, measured)
+        is_best = progress.best is None or measured.score > progress.best.score
+        if is_best:
+            progress.best, progress.since_best = measured, 0
+        elif self.fraction > COUNTED_FROM:
+            progress.since_best += 1
+        return is_best
+
+    # Keeping
+
+    def save(self, file: Path) -> None:
+        """Write everything needed to go on."""
+        self.progress.peak_bytes = max(self.progress.peak_bytes, mx.get_peak_memory())
+        state = {"head": self.model.trainable_parameters(), "optimiser": self.optimiser.state}
+        _write(file, dict(tree_flatten(state)), asdict(self.progress))
+
+    def resume(self, file: Path) -> None:
+        """Go on from where `save` was called. Raises DraftlightError if the file is damaged."""
+        try:
+            arrays, described = cast(tuple[dict[str, mx.array], dict[str, str]], mx.load(str(file), return_metadata=True))
+            state = cast(dict[str, Any], tree_unflatten(list(arrays.items())))
+            self.model.update(state["head"])
+            self.optimiser.state = state["optimiser"]
+            kept = json.loads(described["progress"])
+            measured = tuple(held_out(one) for one in kept["measured"])
+            best = None if kept["best"] is None else held_out(kept["best"])
+            progress = TrainingProgress(**{**kept, "measured": measured, "best": best})
+            mx.eval(self.model.parameters(), self.optimiser.state)
+        except (RuntimeError, ValueError, KeyError, TypeError) as error:
+            raise DraftlightError(
+                f"The checkpoint {file} is damaged ({error}). Remove it to start the training again."
+            ) from error
+        self.progress = progress
+
+    def save_weights(self, file: Path) -> None:
+        """Write the weights alone."""
+        _write(file, dict(tree_flatten(self.model.parameters())), {})
+
+    def load_weights(self, file: Path) -> None:
+        """Take weights that `save_weights` wrote. Raises DraftlightError if the file is missing or damaged."""
+        try:
+            self.model.load_weights(str(file))
+            mx.eval(self.model.parameters())
+        except (RuntimeError, ValueError) as error:
+            raise DraftlightError(
+                f"The best weights, {file}, are missing or damaged ({error}). Remove the folder {file.parent} to start the "
+                "training again."
+            ) from error
+
+
+def held_out(described: dict[str, Any]) -> HeldOut:
+    """From what `dataclasses.asdict` made of it."""
+    return HeldOut(described["step"], tuple(described["agreement"]), tuple(described["overlap"]), described["positions"])
+
+
+def _write(file: Path, arrays: dict[str, mx.array], progress: dict[str, Any]) -> None:
+    write_whole(file, lambda opened: mx.save_safetensors(opened, arrays, {"progress": json.dumps(progress)}))
+
+
+POSITIONS = 4
+"""Draft positions that are measured."""
+
+
+def head_memory(config: HeadConfig, columns: int, plan: Plan, longest: int, parameters: int) -> int:
+    """About how many bytes a training takes beside the target: weights, gradients, moments and their successors, and what a
+    step keeps for its gradient, the logits of one chain step at a time. The longest record decides what attention takes."""
+    tokens = max(plan.batch_tokens, longest)
+    kept = 14 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_attention_heads * longest
+    inputs = 2 * len(config.taps) * config.hidden_size
+    return 4 * (6 * parameters + tokens * (plan.steps_back * kept + 4 * columns + inputs))
+
+
+class HeadTraining(DrafterTraining):
+    """The training of a head.
+
+    Args:
+        head: float32; it is changed in place. embedding: the target's, ids to vectors.
+        train, held_out: see `split`.
+    """
+
+    def __init__(
+        self, plan: Plan, head: HeadModel, embedding: Any, train: Sequence[Example], held_out: Sequence[Example]
+    ) -> None:
+        self.head = head
+        ids = np.array(head.target_ids)
+
+        def lessons(prefix: int) -> Lessons:
+            """The chain from position t predicts the token at t + 2."""
+            return Lessons(head.config, ids, embedding, plan.copied, max(0, prefix - 2))
+
+        super().__init__(plan, head, ids, train, held_out, POSITIONS, lessons)
+
+    def _inputs(self, batch: Sequence[Example]) -> tuple[Any, ...]:
+        return self.lessons.prepare(batch, self.plan.steps_back)
+
+    def _loss(self, inputs: mx.array, embedded: mx.array, targets: Sequence[Targets]) -> mx.array:
+        loss = mx.array(0.0)
+        steps = unroll(self.head, self.head.fuse(inputs), embedded, len(targets))
+        for feature, target in zip(steps, targets, strict=True):
+            hidden = self.head.norm(feature.reshape(-1, feature.shape[-1])[target.rows])
+            head = self.head.head.weight
+            loss = loss + soft_loss(hidden, head, target.columns, target.labels, target.weights, SHARPNESS, self.plan.variation)
+        return loss
+
+    def _teacher_forced(self, batch: Sequence[Example]) -> Iterator[Drafted]:
+        """Of every second position."""
+        inputs, embedded, labels = self.lessons.load(batch, POSITIONS)
+        steps = unroll(self.head, self.head.fuse(inputs), embedded, POSITIONS)
+        mx.eval(steps)
+        for step, feature in enumerate(steps):
+            wanted = self.lessons.wanted(batch, labels, inputs.shape[1], step, prompts=False)
+            rows, _, ids, logs = (part[::2] for part in wanted)
+            logits = self.head.logits(feature.reshape(-1, feature.shape[-1])[mx.array(rows)]) if len(rows) else mx.zeros((0, 1))
+            yield step, np.array(logits), ids, logs
+
+    def _multiply(self, factor: float) -> None:
+        self.head.head.weight = self.head.head.weight * factor
+
+
+REACH = 4.0
+"""The weight of a slot falls by e for every so many before it: it counts only where those were accepted (DeepSpec)."""
+MEASURED_ANCHORS = 24
+"""Of a held-out record."""
+
+Laid = tuple[mx.array, mx.array, mx.array]
+"""Features (rows, taps x hidden) of a record, its anchors (blocks,) and its tokens, those of the last block
+included."""
+
+
+def block_memory(config: BlockConfig, columns: int, plan: Plan, longest: int, parameters: int) -> int:
+    """About how many bytes a training takes beside the target, as `head_memory`."""
+    slots = max(1, plan.batch_tokens // longest) * plan.anchors * plan.steps_back
+    attention = 2 * config.num_attention_heads * (longest + plan.steps_back)
+    kept = config.num_hidden_layers * (12 * config.hidden_size + 5 * config.intermediate_size + attention)
+    inputs = max(plan.batch_tokens, longest) * (2 * len(config.taps) + 4) * config.hidden_size
+    return 4 * (6 * parameters + slots * (kept + 4 * columns) + inputs)
+
+
+class BlockTraining(DrafterTraining):
+    """The training of a block drafter of our own packaging.
+
+    Args:
+        model: float32, bound to its target; it is changed in place. embedding: the target's, ids to vectors.
+    """
+
+    def __init__(
+        self, plan: Plan, model: BlockModel, embedding: Any, train: Sequence[Example], held_out: Sequence[Example]
+    ) -> None:
+        self.block, self._slots = model, plan.steps_back
+        ids = np.array(model.target_ids)
+        super().__init__(
+            plan, model, ids, train, held_out, min(self._slots, 4), lambda prefix: self._lessons(ids, embedding, prefix)
+        )
+
+    def _lessons(self, ids: np.ndarray, embedding: Any, prefix: int) -> Lessons:
+        self._first = max(1, prefix - 1)  # the block after an anchor begins with the token after it
+        return Lessons(self.block.config, ids, embedding, self.plan.copied, self._first - 1)
+
+    def _inputs(self, batch: Sequence[Example]) -> tuple[Any, ...]:
+        generator = np.random.default_rng([self.plan.seed, self.progress.step])
+        laid, parts = [], []
+        offset = 0
+        for example in batch:
+            anchors = self._anchors(example)
+            anchors = np.sort(generator.permutation(anchors)[: self.plan.anchors])
+            read, ids, logs = features.load(example)
+            laid.append(self._laid(example, read, anchors))
+            block, slot = np.nonzero(anchors[:, None] + np.arange(self._slots) < len(example) - 1)
+            places = anchors[block] + slot
+            weights = np.exp(-slot / REACH).astype(np.float32)
+            if self.plan.copied < 1:
+                weights[self.lessons.copies_in(example)[places + 1]] *= self.plan.copied
+            rows = offset + block * self._slots + slot
+            parts.append((rows, weights, ids[places].astype(np.int64), logs[places].astype(np.float32)))
+            offset += len(anchors) * self._slots
+        rows, weights, all_ids, all_logs = (np.concatenate(part) for part in zip(*parts, strict=True))
+        columns = self.lessons.column[all_ids]
+        labels = np.where(columns >= 0, softmax(all_logs * SHARPNESS), np.float32(0))
+        return laid, *(mx.array(array) for array in (rows.astype(np.int32), columns, labels, weights / weights.sum()))
+
+    def _anchors(self, example: Example) -> np.ndarray:
+        """Every place of an anchor in the answer of a record."""
+        return np.arange(max(self._first, example.prompt_length - 1), len(example) - 1)
+
+    def _laid(self, example: Example, read: np.ndarray, anchors: np.ndarray) -> Laid:
+        before = mx.array(np.asarray(read[: anchors[-1]], np.float32))
+        return before, mx.array(anchors.astype(np.int32)), mx.array(example.tokens[: anchors[-1] + self._slots])
+
+    def _loss(self, laid: Sequence[Laid], rows: mx.array, columns: mx.array, labels: mx.array, weights: mx.array) -> mx.array:
+        pairs = [self._filled(of_record) for of_record in laid]
+        hidden, read = (
+            mx.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])[rows] for parts in zip(*pairs, strict=True)
+        )
+        base = hidden * self.block.config.logit_scale, self.block.output_rows
+        projected = self.block.markov_head.markov_w2.weight
+        return soft_loss(read, projected, columns, labels, weights, SHARPNESS, self.plan.variation, base)
+
+    def _filled(self, laid: Laid) -> tuple[mx.array, mx.array]:
+        """(blocks, slots, hidden) outputs, and (blocks, slots, rank) what the Markov head reads off the tokens of the text before
+        each."""
+        _, anchors, text = laid
+        hidden, state = unroll_blocks(self.block, *laid, self._slots), None
+        said = []
+        for slot in range(self._slots):
+            if slot < self.block.markov_from:
+                said.append(mx.zeros((len(anchors), self.block.markov_head.rank)))
+                continue
+            before = text[mx.minimum(anchors + slot, len(text) - 1)]
+            one, state = self.block.markov_head.read(hidden[:, slot], before, state)
+            said.append(one)
+        return hidden, mx.stack(said, axis=1)
+
+    def _teacher_forced(self, batch: Sequence[Example]) -> Iterator[Drafted]:
+        for example in batch:
+            every = self._anchors(example)
+            anchors = every[:: max(1, len(every) // MEASURED_ANCHORS)]
+            read, ids, logs = features.load(example)
+            hidden, said = self._filled(self._laid(example, read, anchors))
+            for slot in range(self._positions):
+                kept = np.flatnonzero(anchors + slot < len(example) - 1)
+                before = anchors[kept] + slot
+                rows = mx.array(kept)
+                bias = self.block.markov_head.markov_w2(said[rows, slot])
+                logits = np.array(self.block.logits(hidden[rows, slot]) + bias)
+                yield slot, logits, ids[before].astype(np.int64), logs[before].astype(np.float32)
+
+    def _multiply(self, factor: float) -> None:
+        self.block.config = replace(self.block.config, logit_scale=self.block.config.logit_scale * factor)
+        weight = self.block.markov_head.markov_w2.weight
+        self.block.markov_head.markov_w2.weight = weight * factor

@@ -1,0 +1,279 @@
+"""A head or a block drafter before its training: shapes and first weights from the target, or from an earlier head of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import mlx.nn as nn
+import numpy as np
+
+from engine.models.block_config import BlockConfig
+from engine.models.block_model import BlockModel
+from engine.models.head_model import HeadConfig, HeadModel, load_head
+from engine.models.loaded import LoadedModel
+from engine.target.layer_taps import dense, embedding_of
+from engine.tools.training.features import Example
+from engine.values.errors import DraftlightError
+
+
+def config_for(target: LoadedModel, taps: Sequence[int]) -> HeadConfig:
+    """A head of the shape of one of the target's layers, as near as the head's format comes.
+
+    Heads of attention fill the hidden size exactly: a target whose heads do not gets as many of its size as fit, or of 64.
+    """
+    model = getattr(target.model, "language_model", target.model)
+    args = getattr(model, "args", None)
+    weight = embedding_of(target.model).weight
+    hidden = int(embedding_of(target.model)(mx.array([0])).shape[-1])
+    wanted = int(getattr(args, "num_attention_heads", 0) or 0)
+    size = getattr(args, "head_dim", None) or (hidden // wanted if wanted else 64)
+    size = next(candidate for candidate in (int(size), 64, 32, 16, 8, 4, 2, 1) if hidden % candidate == 0)
+    if size % 2:
+        raise DraftlightError(f"No head can be made for {target.name}: its hidden size, {hidden}, is odd.")
+    heads = hidden // size
+    kv_heads = min(heads, int(getattr(args, "num_key_value_heads", None) or heads))
+    while heads % kv_heads:
+        kv_heads -= 1
+    return HeadConfig(
+        target_sha256=target.sha256,
+        taps=tuple(taps),
+        hidden_size=hidden,
+        intermediate_size=int(getattr(args, "intermediate_size", None) or 3 * hidden),
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        rope_theta=float(getattr(args, "rope_theta", None) or 10000.0),
+        rms_norm_eps=float(getattr(args, "rms_norm_eps", None) or 1e-5),
+        vocab_size=int(weight.shape[0]),
+        max_position_embeddings=target.context_length,
+    )
+
+
+def frequent_tokens(examples: Sequence[Example], size: int, vocabulary: int) -> np.ndarray:
+    """(at most size,) int32 ids in rising order: the most frequent in answers, then in prompts, then the lowest."""
+    answers = np.zeros(vocabulary, np.int64)
+    everything = np.zeros(vocabulary, np.int64)
+    for example in examples:
+        answers += np.bincount(example.tokens[example.prompt_length :], minlength=vocabulary)
+        everything += np.bincount(example.tokens, minlength=vocabulary)
+    return np.sort(np.lexsort((np.arange(vocabulary), -everything, -answers))[:size]).astype(np.int32)
+
+
+def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, seed: int) -> HeadModel:
+    """An untrained head in float32: copies of the target's last layer, norm and output rows, dequantised, where their shapes
+    are the head's; random elsewhere. It starts as if the newest tap were the feature and the embedding did not count."""
+    mx.random.seed(seed)
+    head = HeadModel(config, len(target_ids))
+    head.about.target_ids = mx.array(target_ids)
+    model = getattr(target.model, "language_model", target.model)
+    layer = model.layers[-1]
+    attention, mlp = getattr(layer, "self_attn", None), getattr(layer, "mlp", None)
+    hidden = config.hidden_size
+
+    newest = mx.concatenate([mx.zeros((hidden, (len(config.taps) - 1) * hidden)), mx.eye(hidden)], axis=1)
+    head.fc.weight = newest + mx.random.normal(newest.shape) * 0.003
+    projections = [dense(getattr(attention, name, None)) for name in ("q_proj", "k_proj", "v_proj")]
+    found = [part for part in projections if part is not None]
+    if len(found) == 3:
+        joined = mx.concatenate(found)
+        copy_where_it_fits(head.qkv, mx.concatenate([joined, mx.random.normal(joined.shape) * 0.01], axis=1))
+    copy_where_it_fits(head.output, dense(getattr(attention, "o_proj", None)))
+    gate, up = dense(getattr(mlp, "gate_proj", None)), dense(getattr(mlp, "up_proj", None))
+    if gate is not None and up is not None:
+        copy_where_it_fits(head.gate_up, mx.concatenate([gate, up]))
+    copy_where_it_fits(head.down, dense(getattr(mlp, "down_proj", None)))
+    copy_where_it_fits(head.feature_norm, norm_weight(getattr(layer, "input_layernorm", None)))
+    copy_where_it_fits(head.mlp_norm, norm_weight(getattr(layer, "post_attention_layernorm", None)))
+    copy_where_it_fits(head.norm, norm_weight(getattr(getattr(model, "model", model), "norm", None)))
+    copy_where_it_fits(head.head, dense(getattr(model, "lm_head", None) or embedding_of(target.model), mx.array(target_ids)))
+    head.set_dtype(mx.float32)
+    mx.eval(head.parameters())
+    return head
+
+
+def earlier_head(folder: Path, target: LoadedModel, taps: Sequence[int] | None) -> HeadModel:
+    """A head to go on from, in float32.
+
+    Raises:
+        DraftlightError: it is no usable head, or of another target or other taps.
+    """
+    head = load_head(folder)
+    head.require_target(target)
+    if taps is not None and tuple(taps) != head.config.taps:
+        own = ",".join(map(str, head.config.taps))
+        raise DraftlightError(f"The head in {folder} reads layers {own}. Omit --taps to continue from it.")
+    head.set_dtype(mx.float32)
+    head.train()
+    return head
+
+
+def copy_where_it_fits(module: Any, array: mx.array | None) -> None:
+    """Where there is something of the right shape to copy."""
+    if array is not None and array.shape == module.weight.shape:
+        module.weight = array.astype(mx.float32)
+
+
+def norm_weight(module: Any) -> mx.array | None:
+    """The weights of a plain RMS norm; others (such as those that add one) mean something else by theirs."""
+    return module.weight if type(module) is nn.RMSNorm else None
+
+
+MARKOV_RANK, PAIRED_RANK = 32, 128
+"""Of the Markov head; that of a paired block drafter also keeps what it has seen of the draft."""
+SMALL = 0.02
+"""Spread of weights that begin at random."""
+
+
+def block_config_for(
+    target: LoadedModel, taps: Sequence[int], layers: int, size: int, causal: bool, mask: int, paired: bool = False
+) -> BlockConfig:
+    """A block drafter of our own packaging whose layers have the shape of the target's."""
+    like = config_for(target, taps)
+    return BlockConfig(
+        packaging="Draftlight",
+        hidden_size=like.hidden_size,
+        intermediate_size=like.intermediate_size,
+        num_hidden_layers=layers,
+        num_attention_heads=like.num_attention_heads,
+        num_key_value_heads=like.num_key_value_heads,
+        head_dim=like.head_size,
+        rms_norm_eps=like.rms_norm_eps,
+        vocab_size=like.vocab_size,
+        max_position_embeddings=like.max_position_embeddings,
+        rope_theta=like.rope_theta,
+        rope_scaling=None,
+        rope_interleaved=False,
+        attention_bias=False,
+        taps=like.taps,
+        mask_token_id=mask,
+        block_size=size,
+        anchor_predicts=True,
+        whole_blocks=False,
+        causal=(causal,) * layers,
+        windows=(None,) * layers,
+        paired=paired,
+        target_sha256=like.target_sha256,
+    )
+
+
+def mask_token(target: LoadedModel, examples: Sequence[Example]) -> int:
+    """A token that the text does not have: a special one if there is one, else the last."""
+    used = {int(token) for example in examples for token in np.unique(example.tokens)}
+    special = sorted(target.tokenizer.special) if target.tokenizer is not None else []
+    rows = int(embedding_of(target.model).weight.shape[0])
+    free = [token for token in (*special, *range(rows - 1, -1, -1)) if token not in used and token not in target.eos_ids]
+    return free[0] if free else 0
+
+
+def fresh_block(
+    target: LoadedModel, config: BlockConfig, target_ids: np.ndarray, seed: int, head: HeadModel | None = None
+) -> BlockModel:
+    """An untrained block drafter in float32: copies of the target's last layers and norm where their shapes allow, else random.
+
+    The newest tap is the context at first, normed as the copied layer would norm it, so that its keys and values of the context
+    are about the target's. The Markov head says nothing at first; its embedding is the target's on its main directions.
+
+    One that is paired begins as a trained head of the same target and taps, as `_from_head` says.
+    """
+    mx.random.seed(seed)
+    if config.paired:
+        assert head is not None, "a paired block drafter begins as a head"
+        return _from_head(target, config, head)
+    rank = min(MARKOV_RANK, config.hidden_size)
+    shapes = {"markov_head.markov_w1.weight": (config.vocab_size, rank), "markov_head.markov_w2.weight": (len(target_ids), rank)}
+    block = BlockModel(config, shapes)
+    block.about.target_ids = mx.array(target_ids)
+    model = getattr(target.model, "language_model", target.model)
+    hidden, count = config.hidden_size, config.num_hidden_layers
+    newest = mx.concatenate([mx.zeros((hidden, (len(config.taps) - 1) * hidden)), mx.eye(hidden)], axis=1)
+    block.fc.weight = newest + mx.random.normal(newest.shape) * 0.003
+    for layer, source in zip(block.layers, list(model.layers)[-count:], strict=False):
+        _copy_layer(layer, source)
+    copy_where_it_fits(block.hidden_norm, norm_weight(getattr(list(model.layers)[-count:][0], "input_layernorm", None)))
+    copy_where_it_fits(block.norm, norm_weight(getattr(getattr(model, "model", model), "norm", None)))
+    block.markov_head.markov_w1.weight = _main_directions(target, rank)
+    block.markov_head.markov_w2.weight = mx.zeros_like(block.markov_head.markov_w2.weight)
+    block.set_dtype(mx.float32)
+    block.bind(target.model)
+    mx.eval(block.parameters())
+    return block
+
+
+def _from_head(target: LoadedModel, config: BlockConfig, head: HeadModel) -> BlockModel:
+    """A paired block drafter whose first slot gives what the head's first step gives, and stays so.
+
+    The second layer begins as the head's too, as if the first slot were the target's features. Layers after it change nothing at
+    first, nor does the Markov head, which keeps a state.
+    """
+    columns, hidden = len(head.target_ids), config.hidden_size
+    rank = min(PAIRED_RANK, hidden)
+    shapes = {
+        "lm_head.weight": (columns, hidden),
+        "markov_head.markov_w1.weight": (config.vocab_size, rank),
+        "markov_head.markov_w2.weight": (columns, rank),
+        "markov_head.joint_proj.weight": (3 * rank, 2 * rank + hidden),
+    }
+    block = BlockModel(config, shapes)
+    block.about.target_ids = head.target_ids
+    for own, one in (("fc", "fc"), ("hidden_norm", "feature_norm"), ("embedding_norm", "embedding_norm")):
+        copy_where_it_fits(block[own], head[one].weight)
+    for norm in (block.norm, block.mask_norm):
+        copy_where_it_fits(norm, head.norm.weight)
+    copy_where_it_fits(block.lm_head, head.head.weight)
+    queries = config.num_attention_heads * config.head_dim
+    keys = queries + config.num_key_value_heads * config.head_dim
+    parts = mx.split(head.qkv.weight, [queries, keys])
+    for index, layer in enumerate(block.layers):
+        for name, part in zip(("q_proj", "k_proj", "v_proj"), parts, strict=True):
+            copy_where_it_fits(layer.self_attn[name], part)
+        for name, part in zip(("gate_proj", "up_proj"), mx.split(head.gate_up.weight, 2), strict=True):
+            copy_where_it_fits(layer.mlp[name], part)
+        copy_where_it_fits(layer.self_attn.o_proj, head.output.weight * (index < 2))
+        copy_where_it_fits(layer.mlp.down_proj, head.down.weight * (index < 2))
+        copy_where_it_fits(layer.input_layernorm, head.feature_norm.weight)
+        copy_where_it_fits(layer.post_attention_layernorm, head.mlp_norm.weight)
+    block.set_dtype(mx.float32)
+    block.bind(target.model)
+    for given in (block.fc, block.hidden_norm, block.embedding_norm, block.layers[0], block.norm, block.lm_head):
+        given.freeze()
+    usual = head.embedding_norm(embedding_of(target.model)(head.target_ids).astype(mx.float32)).mean(axis=0)
+    masks = block.mask_features.shape
+    block.mask_features = mx.random.normal(masks) * SMALL
+    block.mask_embeddings = usual + mx.random.normal(masks) * SMALL
+    markov = block.markov_head
+    markov.markov_w1.weight = _main_directions(target, rank)
+    markov.markov_w2.weight = block.lm_head.weight @ (mx.random.normal((hidden, rank)) * SMALL)
+    joint = mx.random.normal(markov.joint_proj.weight.shape) * SMALL
+    markov.joint_proj.weight = joint * (mx.arange(3 * rank) < 2 * rank)[:, None]
+    markov.joint_proj.bias = mx.zeros_like(markov.joint_proj.bias)
+    mx.eval(block.parameters())
+    return block
+
+
+def _main_directions(target: LoadedModel, rank: int) -> mx.array:
+    """(vocabulary, rank) the target's embedding, centred, on its main directions; of spread 1."""
+    embedding = np.array(dense(embedding_of(target.model)).astype(mx.float32))
+    centred = embedding - embedding.mean(axis=0)
+    _, directions = np.linalg.eigh(centred.T @ centred)
+    main = centred @ directions[:, -rank:]
+    return mx.array((main / main.std()).astype(np.float32))
+
+
+def _copy_layer(layer: Any, source: nn.Module) -> None:
+    attention, mlp = getattr(source, "self_attn", None), getattr(source, "mlp", None)
+    own = layer.self_attn
+    for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+        copy_where_it_fits(own[name], dense(getattr(attention, name, None)))
+    for name in ("gate_proj", "up_proj", "down_proj"):
+        copy_where_it_fits(layer.mlp[name], dense(getattr(mlp, name, None)))
+    for name in ("input_layernorm", "post_attention_layernorm"):
+        copy_where_it_fits(layer[name], norm_weight(getattr(source, name, None)))
+    for name in ("q", "k"):
+        if (norm := norm_weight(getattr(attention, f"{name}_norm", None))) is not None:
+            copy_where_it_fits(own[f"{name}_norm"], norm)
+        else:
+            # The target does not norm these: the expected length of what its projection makes of a normed input takes the place.
+            length = (own[f"{name}_proj"].weight * layer.input_layernorm.weight).square().sum(axis=1).mean().sqrt()
+            own[f"{name}_norm"].weight = mx.ones_like(own[f"{name}_norm"].weight) * length

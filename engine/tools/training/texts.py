@@ -1,0 +1,197 @@
+"""Records of text as tokens: their files in the work folder, and how given text becomes such records.
+
+A file (``.npz``) holds ``tokens`` uint32 (all records in a row) and for each record ``lengths``, ``prompts`` (the first so many
+tokens are the prompt), ``groups`` uint32 (equal for records of the same prompt or document: they are held out together) and
+``temperatures`` float32 (of the answer; -1 where it is not known). Files are only ever added, in the order of their names.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine.files.foreign import json_of
+from engine.files.whole_file import write_whole
+from engine.models.tokenizer import Tokenizer
+from engine.tools.training import selfplay
+from engine.tools.training.array_files import FLOATS, UNREADABLE, WHOLE, vectors
+from engine.values.errors import DraftlightError
+from engine.values.requests.train import SUFFIXES
+from engine.values.wording import noun
+
+RECORDS = 64
+"""In a file of given text."""
+SHORTEST = 8
+"""Tokens of a record; shorter ones have nothing to teach."""
+GIVEN, WRITTEN = "given", "written"
+"""What the names of files begin with; given text comes first."""
+UNKNOWN_TEMPERATURE = -1.0
+_KINDS = {"tokens": WHOLE, "lengths": WHOLE, "prompts": WHOLE, "groups": WHOLE, "temperatures": FLOATS}
+_READ_AT_ONCE = 20_000
+"""Characters of a document that are tokenised together."""
+
+
+@dataclass(frozen=True)
+class TextRecord:
+    """One text: `tokens` (length,) uint32, the answer from `prompt_length` on, which is at least 1."""
+
+    tokens: np.ndarray
+    prompt_length: int
+    group: int
+    temperature: float = UNKNOWN_TEMPERATURE
+
+
+def group_of(tokens: Sequence[int] | np.ndarray) -> int:
+    """The group of a prompt or document, from its tokens."""
+    return zlib.crc32(np.asarray(tokens, np.uint32).tobytes())
+
+
+def save(path: Path, records: Sequence[TextRecord]) -> None:
+    """Write a whole file. Raises DraftlightError."""
+    arrays = {
+        "tokens": np.concatenate([record.tokens for record in records]).astype(np.uint32),
+        "lengths": np.array([len(record.tokens) for record in records], np.int32),
+        "prompts": np.array([record.prompt_length for record in records], np.int32),
+        "groups": np.array([record.group for record in records], np.uint32),
+        "temperatures": np.array([record.temperature for record in records], np.float32),
+    }
+    write_whole(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+
+
+def load(path: Path) -> list[TextRecord]:
+    """The records of a file. Raises DraftlightError if it is damaged."""
+    try:
+        tokens, lengths, prompts, groups, temperatures = vectors(path, _KINDS)
+        if not len(lengths) or lengths.min() < 1 or lengths.sum() != len(tokens):
+            raise ValueError("its lengths do not match its tokens")
+        parts = np.split(tokens, np.cumsum(lengths)[:-1])
+        described = zip(parts, prompts.tolist(), groups.tolist(), temperatures.tolist(), strict=True)
+        return [TextRecord(*record) for record in described]
+    except UNREADABLE as error:
+        raise DraftlightError(f"{path} is damaged ({error}). Remove it and run the command again.") from error
+
+
+def files(folder: Path) -> list[Path]:
+    """The files of a folder, oldest first: given text, then what was written."""
+    return sorted(folder.glob("*.npz"))
+
+
+def find(sources: Sequence[Path]) -> list[Path]:
+    """The files of text that are named or lie in named folders, in the order of their names.
+
+    Raises:
+        DraftlightError: a name that is neither, a folder without text, or a file of another kind.
+    """
+    found: list[Path] = []
+    for source in sources:
+        if source.is_dir():
+            inside = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+            if not inside:
+                raise DraftlightError(f"There is no text in {source}: no file name ends in {', '.join(SUFFIXES)}.")
+            found += inside
+        elif not source.is_file():
+            raise DraftlightError(f"There is no text at {source}. Give a file or a folder.")
+        elif source.suffix.lower() not in SUFFIXES:
+            raise DraftlightError(f"{source} is not a supported text file: its name does not end in {', '.join(SUFFIXES)}.")
+        else:
+            found.append(source)
+    return found
+
+
+def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
+    """The records of given text (`find`). Documents are cut into pieces of `longest` tokens, chats after so many.
+
+    Raises:
+        DraftlightError: a file cannot be read, or a line of a .jsonl file is not of a known form.
+    """
+    readers = {".npz": _self_play, ".jsonl": _lines}
+    for source in sources:
+        try:
+            for record in readers.get(source.suffix.lower(), _document)(source, tokenizer, longest):
+                if len(record.tokens) >= SHORTEST and record.prompt_length < len(record.tokens):
+                    yield record
+        except (OSError, UnicodeDecodeError) as error:
+            raise DraftlightError(f"{source} cannot be read as text ({error}). Text must be UTF-8.") from error
+
+
+def in_files(records: Iterable[TextRecord]) -> Iterator[list[TextRecord]]:
+    """The records in groups of `RECORDS`, one for each file."""
+    left = iter(records)
+    while group := list(islice(left, RECORDS)):
+        yield group
+
+
+def _self_play(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
+    width = len(tokenizer.vocabulary)
+    for record in selfplay.read(path, longest):
+        if record.tokens.min() < 0 or record.tokens.max() >= width:
+            raise DraftlightError(f"{path} was written by another model: the target has only {width} {noun(width, 'token')}.")
+        prompt = record.tokens[: record.prompt_length]
+        group = group_of(prompt if len(prompt) >= SHORTEST else record.tokens)
+        yield TextRecord(record.tokens.astype(np.uint32), record.prompt_length, group)
+
+
+def _document(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
+    yield from _pieces(path.read_text(encoding="utf-8-sig"), tokenizer, longest)
+
+
+def _pieces(text: str, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
+    group = zlib.crc32(text.encode("utf-8", "replace"))
+    tokens: list[int] = []
+    for start in range(0, len(text), _READ_AT_ONCE):
+        tokens += tokenizer.encode(text[start : start + _READ_AT_ONCE])
+    first = [] if tokenizer.bos_id is None else [tokenizer.bos_id]
+    step = longest - len(first)
+    for start in range(0, len(tokens), step):
+        yield TextRecord(np.array([*first, *tokens[start : start + step]], np.uint32), 1, group)
+
+
+def _lines(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
+    """Lines of JSON: {"messages": [{"role", "content"}, ...]}, {"prompt", "answer"} or {"text"}."""
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                yield from _line(json_of(line), tokenizer, longest)
+            except (ValueError, TypeError, KeyError) as error:
+                if isinstance(error, UnicodeDecodeError):
+                    raise
+                raise DraftlightError(
+                    f'{path}, line {number}, is not a chat: it must be JSON with "messages" (each with role and content, the '
+                    'last one from the assistant), with "prompt" and "answer", or with "text".'
+                ) from error
+
+
+def _line(entry: Any, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
+    if "text" in entry:
+        yield from _pieces(_string(entry["text"]), tokenizer, longest)
+        return
+    if "messages" in entry:
+        messages = [{name: _string(message[name]) for name in ("role", "content")} for message in entry["messages"]]
+    else:
+        turns = (("user", "prompt"), ("assistant", "answer"))
+        messages = [{"role": role, "content": _string(entry[name])} for role, name in turns]
+    if len(messages) < 2 or messages[-1]["role"] != "assistant":
+        raise ValueError("the last message must be from the assistant")
+    yield chat_record(messages, tokenizer, longest)
+
+
+def chat_record(messages: Sequence[dict[str, str]], tokenizer: Tokenizer, longest: int) -> TextRecord:
+    """A conversation that ends with an answer; everything before that is the prompt."""
+    prompt = tokenizer.apply_chat_template(messages[:-1], add_generation_prompt=True)
+    ends = [] if tokenizer.eos_id is None else [tokenizer.eos_id]
+    tokens = [*prompt, *tokenizer.encode(messages[-1]["content"]), *ends]
+    return TextRecord(np.array(tokens[:longest], np.uint32), len(prompt), group_of(prompt))
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("text expected")
+    return value

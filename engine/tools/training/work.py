@@ -1,0 +1,127 @@
+"""The work folder of a training: what was asked for when it was begun, whole files, and whether the disk has room.
+
+    settings.json   the settings of each stage that was begun here
+    text/           the records, a file for each batch (`engine.tools.training.texts`)
+    features/       one folder for each file of text (`engine.tools.training.features`)
+    train/          checkpoint and best weights (`engine.tools.training.drafter_training`)
+
+Whatever is written appears under its name in one step, so that an interruption leaves whole files only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.files.foreign import content_of, json_of
+from engine.files.lock import alone
+from engine.files.whole_file import write_whole
+from engine.values.errors import DraftlightError
+from engine.values.wording import size
+
+_SETTINGS = "settings.json"
+_SPARE = 200_000_000
+"""Bytes that stay free on the disk."""
+
+
+class Work:
+    """One work folder. Raises DraftlightError if it cannot be made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.text, self.features, self.train = (folder / name for name in ("text", "features", "train"))
+        try:
+            for part in (self.text, self.features, self.train):
+                part.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DraftlightError(f"The work folder {folder} cannot be created: {error.strerror or error}.") from error
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else trains in this folder meanwhile. Raises DraftlightError if somebody does, or if it cannot be locked."""
+        busy = f"Another training run is using {self.folder}. Wait for it to finish, or choose another --work."
+        lock = self.folder / "lock"
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(alone(lock, busy))
+            except OSError as error:
+                reason = error.strerror or error
+                raise DraftlightError(f"{lock} cannot be opened ({reason}). Remove it, or choose another --work.") from error
+            yield
+
+    def settle(self, stage: str, settings: Mapping[str, Any]) -> None:
+        """Hold on to a stage's settings, or check that they are the ones it was begun with.
+
+        Raises:
+            DraftlightError: it was begun with others, or what is kept is damaged; the message says what to do.
+        """
+        path = self.folder / _SETTINGS
+        kept = _read(path)
+        before = kept.get(stage)
+        now = json_of(json.dumps(settings))
+        if before is None:
+            write_whole(path, json.dumps(kept | {stage: now}, indent=2) + "\n")
+            return
+        changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+        if changed:
+            apart = {name: _apart(before.get(name), now.get(name)) for name in changed}
+            told = "; ".join(f"{name} was {_short(was)} and is now {_short(is_now)}" for name, (was, is_now) in apart.items())
+            raise DraftlightError(
+                f"The stage {stage} in {self.folder} was started with other settings: {told}. Use the same settings to continue, "
+                f"or another --work to start again, or remove the folder {self.folder / stage} and the entry "
+                f'"{stage}" in {path}.'
+            )
+
+    def sources(self) -> list[tuple[str, str]]:
+        """Name and SHA-256 of each file of given text. Raises DraftlightError if what is kept is damaged."""
+        path = self.folder / _SETTINGS
+        try:
+            return [(str(name), str(digest)) for name, digest in _read(path).get("text", {}).get("sources", [])]
+        except (ValueError, TypeError) as error:
+            raise _damaged(path, error) from error
+
+    def require_space(self, needed: int, for_what: str) -> str:
+        """A sentence that states the need. Raises DraftlightError if the disk has too little room for it."""
+        free = shutil.disk_usage(self.folder).free
+        if needed + _SPARE > free:
+            raise DraftlightError(
+                f"{for_what} needs {size(needed)} in {self.folder}, but only {size(free)} are free there. Free space, choose "
+                "another --work, or write less text (--write)."
+            )
+        return f"{for_what} needs {size(needed)} in {self.folder}; {size(free)} are free."
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """The settings by stage. What is damaged is refused, for if it counted as missing, text and features that were made with
+    other settings would be used."""
+    if not path.exists():
+        return {}
+    try:
+        kept = json_of(content_of(path))
+        if not isinstance(kept, dict) or not all(isinstance(stage, dict) for stage in kept.values()):
+            raise ValueError("it is not a table of settings by stage")
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from error
+    return kept
+
+
+def _damaged(path: Path, error: Exception) -> DraftlightError:
+    reason = getattr(error, "strerror", None) or error
+    return DraftlightError(f"{path} cannot be read ({reason}). Remove it and the folders next to it to start again.")
+
+
+def _apart(before: object, now: object) -> tuple[object, object]:
+    """Both values; of two lists of several entries, such as files of text, those entries alone that only one of them has."""
+    if isinstance(before, list) and isinstance(now, list) and any(isinstance(each, list) for each in (*before, *now)):
+        alone = [each for each in before if each not in now], [each for each in now if each not in before]
+        return alone if any(alone) else (before, now)  # the order alone differs
+    return before, now
+
+
+def _short(value: object) -> str:
+    text = "not set" if value is None else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,240 @@
+"""Stage 1 of a training: the target writes text for itself, many answers at once.
+
+First it writes user turns after a few starting words, then it answers them, and answers tasks made of its earlier answers
+(`engine.tools.training.prompts`). Temperatures are taken in turn, batch by batch. Every prompt and every draw follows from the
+seed and from what lies in the folder already, so an interrupted command goes on where it was; a batch under way is noted every
+`NOTED_EVERY` seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from engine.files.whole_file import write_whole
+from engine.models.loaded import LoadedModel
+from engine.target.prompt_cache import make_prompt_cache
+from engine.tools.training import prompts as tasks
+from engine.tools.training import texts
+from engine.tools.training.reading import Reader
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount
+
+TURN_TOKENS, TURN_TEMPERATURE = 64, 0.9
+ANSWER_TOKENS = 256
+TURNS_PER_TOKEN = 1 / 400
+"""User turns for each answer token: about what the share of chats asks for."""
+ROUND = 128
+"""Prompts that are made and sorted by length together."""
+MOST_ROWS = 64
+CACHE_BYTES = 1_000_000_000
+"""What the caches of a batch may take; long prompts are answered fewer at once."""
+NOTED_EVERY = 20.0
+_NOTE = "current.json"
+
+Tick = Callable[[str, int], None]
+
+
+@dataclass
+class _Batch:
+    """Texts under way. `what`: questions or answers; `tokens`: what each row has so far; `ended`: which rows are done."""
+
+    name: str
+    what: str
+    prompts: list[list[int]]
+    temperature: float
+    limit: int
+    ends: frozenset[int]
+    seed: str
+    tokens: list[list[int]]
+    ended: list[bool]
+
+
+class SelfplayWriter:
+    """Writes into one folder.
+
+    Args:
+        longest: most tokens of a record.
+        tick: called after every step with what is being written, questions or answers, and the answer tokens so far; may raise
+            to break off.
+    """
+
+    def __init__(
+        self,
+        target: LoadedModel,
+        reader: Reader,
+        folder: Path,
+        longest: int,
+        temperatures: Sequence[float],
+        seed: int,
+        tick: Tick,
+    ) -> None:
+        self._target, self._reader, self._folder = target, reader, folder
+        self._longest, self._temperatures, self._seed, self._tick = longest, tuple(temperatures), seed, tick
+        self._answer = min(ANSWER_TOKENS, longest // 2)
+        self._token_bytes = cache_bytes(target.model)
+        self._material = tasks.PromptMaterial()
+        self._tokens = 0
+
+    def write(self, wanted: int) -> int:
+        """Write until there are `wanted` answer tokens; returns how many there are.
+
+        Raises:
+            DraftlightError: the target cannot hold a conversation, or ends every answer at once.
+        """
+        self._write_turns(max(8, round(wanted * TURNS_PER_TOKEN)))
+        number = 0
+        while self._tokens < wanted:
+            before = self._tokens
+            for batch in self._round(number, wanted - before):
+                path = self._folder / f"{batch.name}.npz"
+                if not path.exists():
+                    if self._tokens >= wanted:
+                        break
+                    self._finish(batch)
+                    texts.save(path, self._records(batch))
+                    self._forget_note()
+                self._take(path)
+            if self._tokens == before:
+                raise DraftlightError(f"{self._target.name} ends its answers immediately, so it cannot write text. Use --text.")
+            number += 1
+        return self._tokens
+
+    def _write_turns(self, wanted: int) -> None:
+        number = 0
+        while len(self._material.turns) < wanted:
+            path = self._folder / f"turns-{number:05}.json"
+            if not path.exists():
+                rng = random.Random(f"{self._seed} turns {number}")
+                chosen = [rng.choice(tasks.STARTS) for _ in range(MOST_ROWS)]
+                prompts, ends = tasks.turn_prompts(self._target.tokenizer, chosen)
+                batch = self._batch(path.stem, "questions", prompts, TURN_TEMPERATURE, TURN_TOKENS, ends)
+                self._finish(batch)
+                decode = self._target.tokenizer.decode
+                written = zip(chosen, batch.tokens, strict=True)
+                whole = [start + decode(_without(tokens, ends)) for start, tokens in written if tokens[-1] in ends]
+                write_whole(path, json.dumps([turn.strip() for turn in whole], ensure_ascii=False, indent=0) + "\n")
+                self._forget_note()
+            self._material.turns += json.loads(path.read_text(encoding="utf-8"))
+            number += 1
+            if number >= 3 and not self._material.turns:
+                raise DraftlightError(
+                    f"{self._target.name} never finishes a question of its own, so it cannot write text. Use --text."
+                )
+
+    def _round(self, number: int, missing: int) -> Iterator[_Batch]:
+        """Batches of similar length; all of them depend on what was written in earlier rounds only. Near the end, as many
+        prompts as probably make up the answer tokens that are missing."""
+        rng = random.Random(f"{self._seed} round {number}")
+        room = self._longest - self._answer
+        made = [
+            self._target.tokenizer.apply_chat_template([{"role": "user", "content": turn}], add_generation_prompt=True)
+            for turn in tasks.prompts(rng, self._material, min(ROUND, 4 + missing // (self._answer // 2)))
+        ]
+        fitting = sorted((prompt for prompt in made if len(prompt) <= room), key=len)
+        if not fitting:
+            raise DraftlightError(f"No prompt fits into {amount(room, 'token')}. Increase --longest.")
+        groups: list[list[list[int]]] = []
+        while fitting:
+            # Prompts are sorted: the last one of a group is its longest.
+            size = next(size for size in range(min(MOST_ROWS, len(fitting)), 0, -1) if self._fits(fitting[size - 1], size))
+            groups.append(fitting[:size])
+            fitting = fitting[size:]
+        temperatures = self._temperatures
+        for index, group in enumerate(groups):
+            temperature = temperatures[(number + index) % len(temperatures)]
+            name = f"{texts.WRITTEN}-{number:05}-{index:03}"
+            yield self._batch(name, "answers", group, temperature, self._answer, self._target.eos_ids)
+
+    def _fits(self, longest: Sequence[int], rows: int) -> bool:
+        return rows == 1 or rows * (len(longest) + self._answer) * self._token_bytes <= CACHE_BYTES
+
+    def _batch(
+        self, name: str, what: str, prompts: list[list[int]], temperature: float, limit: int, ends: frozenset[int]
+    ) -> _Batch:
+        """As noted where it was interrupted, else at its beginning."""
+        begun: list[list[int]] = [[] for _ in prompts]
+        seed = f"{self._seed} {name}"
+        batch = _Batch(name, what, prompts, temperature, limit, ends, seed, begun, [False] * len(prompts))
+        note = self._folder / _NOTE
+        if note.exists():
+            noted: dict[str, Any] = json.loads(note.read_text(encoding="utf-8"))
+            if noted["name"] == name and noted["prompts"] == prompts:
+                batch.tokens, batch.ended = noted["tokens"], noted["ended"]
+        return batch
+
+    def _finish(self, batch: _Batch) -> None:
+        """Write until every row has ended."""
+        count = len(batch.prompts)
+        uniforms = np.random.default_rng(list(batch.seed.encode())).random((batch.limit, count))
+        rows = np.flatnonzero(~np.array(batch.ended))
+        step = max((len(batch.tokens[row]) for row in rows), default=0)
+        if not len(rows):
+            return
+        side = self._reader.begin([[*batch.prompts[row], *batch.tokens[row]] for row in rows])
+        newest = np.array([[*batch.prompts[row], *batch.tokens[row]][-1] for row in rows])
+        noted = time.monotonic()
+        while len(rows):
+            newest = side.draw(newest, uniforms[step][rows], batch.temperature)
+            step += 1
+            for row, token in zip(rows, newest.tolist(), strict=True):
+                batch.tokens[row].append(token)
+                batch.ended[row] = token in batch.ends or step >= batch.limit
+            self._told(batch)
+            open_ = np.flatnonzero([not batch.ended[row] for row in rows])
+            if len(open_) < len(rows):
+                rows, newest = rows[open_], newest[open_]
+                if len(rows):
+                    side.keep(open_)
+            if time.monotonic() - noted > NOTED_EVERY:
+                self._note(batch)
+                noted = time.monotonic()
+
+    def _told(self, batch: _Batch) -> None:
+        """Say how far it is. Whoever breaks off finds the batch noted."""
+        try:
+            self._tick(batch.what, self._tokens + (sum(map(len, batch.tokens)) if batch.what == "answers" else 0))
+        except Exception:
+            self._note(batch)
+            raise
+
+    def _note(self, batch: _Batch) -> None:
+        kept = {"name": batch.name, "prompts": batch.prompts, "tokens": batch.tokens, "ended": batch.ended}
+        write_whole(self._folder / _NOTE, json.dumps(kept))
+
+    def _forget_note(self) -> None:
+        (self._folder / _NOTE).unlink(missing_ok=True)
+
+    def _records(self, batch: _Batch) -> list[texts.TextRecord]:
+        return [
+            texts.TextRecord(np.array([*prompt, *tokens], np.uint32), len(prompt), texts.group_of(prompt), batch.temperature)
+            for prompt, tokens in zip(batch.prompts, batch.tokens, strict=True)
+        ]
+
+    def _take(self, path: Path) -> None:
+        """Count a file and make its answers material for later rounds."""
+        for record in texts.load(path):
+            answer = record.tokens[record.prompt_length :].tolist()
+            self._tokens += len(answer)
+            self._material.add(self._target.tokenizer.decode(_without(answer, self._target.eos_ids)))
+
+
+def cache_bytes(model: Any) -> int:
+    """Bytes of cache for each token, from the shapes of a pass that is never evaluated."""
+    cache = make_prompt_cache(model)
+    model(mx.array([[0]]), cache=cache)
+    held = [part for layer in cache for part in (layer.keys, layer.values) if part is not None]
+    return sum(part.shape[1] * part.shape[3] * part.dtype.size for part in held)
+
+
+def _without(tokens: Sequence[int], ends: frozenset[int]) -> Sequence[int]:
+    """Without the token that ends it, if one does."""
+    return tokens[:-1] if tokens and tokens[-1] in ends else tokens

@@ -1,0 +1,64 @@
+"""The collector is off exactly as long as it was asked to be."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from engine.machine import garbage
+from engine.machine.garbage import without_collecting
+
+
+@pytest.fixture(autouse=True)
+def as_before(real_freezing: None) -> Iterator[None]:
+    automatic = gc.isenabled()
+    gc.enable()
+    yield
+    if not automatic:
+        gc.disable()
+
+
+def test_it_is_off_inside_and_on_again_even_after_an_error() -> None:
+    def fail() -> None:
+        with without_collecting():
+            assert not gc.isenabled() and garbage.held_off()
+            with without_collecting():
+                pass
+            assert not gc.isenabled(), "the outer one decides"
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert gc.isenabled() and not garbage.held_off()
+
+
+def test_who_had_it_off_keeps_it_off() -> None:
+    gc.disable()
+    with without_collecting():
+        pass
+    assert not gc.isenabled()
+
+
+def test_what_settled_is_left_out_of_collections() -> None:
+    with without_collecting(settle=True):
+        kept = [[] for _ in range(1000)]
+    assert gc.get_freeze_count() >= len(kept)
+
+
+def test_nobody_collects_where_automatic_collection_is_off() -> None:
+    class Loop:
+        def __init__(self) -> None:
+            self.itself = self
+
+    def left() -> bool:
+        return any(isinstance(thing, Loop) for thing in gc.get_objects())
+
+    gc.disable()
+    Loop()
+    garbage.collect()
+    assert left()
+    gc.enable()
+    garbage.collect()
+    assert not left()

@@ -1,0 +1,47 @@
+"""What is open gets one end each, and what is answered gets none."""
+
+from __future__ import annotations
+
+from engine.runtime.process.client import Owed
+from engine.types import (
+    BenchFinished,
+    DecodingOptions,
+    DrafterReady,
+    DrafterRefused,
+    LoadFailed,
+    PromptCounted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TaskFailed,
+)
+
+
+def test_what_is_open_fails_and_what_is_answered_does_not() -> None:
+    owed = Owed({1, 2, 3}, {4, 5}, {6, 7, 8}, [("a", "x"), ("b", "y")])
+    for event in (
+        RunStarted(1, DecodingOptions(), 1, "x", None),
+        RunStarted(2, DecodingOptions(), 1, "x", None),
+        RunFinished(1, "eos", "", 0, 0, 0, None, None),
+        RunFailed(3, ""),
+        BenchFinished(5, True),
+        PromptCounted(7, 3, 9),
+        DrafterReady("z", True),  # an answer's own
+        DrafterRefused("x", ""),
+    ):
+        owed.settle(event)
+    assert owed.begun == {2}
+    assert owed.failures("Gone.") == [
+        LoadFailed("b", "Gone."),
+        RunFailed(2, "Gone."),
+        TaskFailed(4, "Gone."),
+        PromptCounted(8, None, None),
+    ]
+
+
+def test_a_load_that_failed_is_answered() -> None:
+    owed = Owed(loads=[("a", "x")])
+    owed.settle(LoadFailed("b", ""))
+    assert owed.loads
+    owed.settle(LoadFailed("a", ""))
+    assert not owed.loads

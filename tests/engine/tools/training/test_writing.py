@@ -1,0 +1,243 @@
+"""Text for a training: what the target is asked, what it writes, and what is made of given files."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.models import loading
+from engine.models.loaded import LoadedModel
+from engine.tools.training import prompts as tasks
+from engine.tools.training import texts, writing
+from engine.tools.training.reading import reader_for
+from engine.tools.training.writing import SelfplayWriter
+from engine.values.errors import DraftlightError
+from tests.engine import tiny_models
+
+LONGEST = 160
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    """Undecided enough to end a text now and then."""
+    return loading.load(str(undecided(tmp_path_factory.mktemp("model") / "tiny")))
+
+
+def undecided(folder: Path) -> Path:
+    """A tiny model's folder, its logits of order one."""
+    made = tiny_models.weights()
+    rows = np.random.default_rng(5).standard_normal((tiny_models.VOCABULARY, tiny_models.HIDDEN)) / 8
+    made["lm_head.weight"] = rows.astype(np.float32)
+    return tiny_models.write_folder(folder, made, max_position_embeddings=512, tie_word_embeddings=False)
+
+
+def silent(what: str, tokens: int) -> None:
+    return
+
+
+def a_writer(target: LoadedModel, folder: Path, tick: Callable[[str, int], None] = silent) -> SelfplayWriter:
+    folder.mkdir(exist_ok=True)
+    return SelfplayWriter(target, reader_for(target, (0, 1)), folder, LONGEST, (0.0, 0.8), 3, tick)
+
+
+def written(folder: Path) -> list[texts.TextRecord]:
+    return [record for path in texts.files(folder) for record in texts.load(path)]
+
+
+# Tasks
+
+
+def test_a_question_is_left_open_behind_its_first_words(target: LoadedModel) -> None:
+    (prompt,), ends = tasks.turn_prompts(target.tokenizer, ["Explain how"])
+    assert target.tokenizer.decode(prompt) == "<|im_start|>user\nExplain how"
+    assert {target.tokenizer.decode([end]) for end in ends} == {"<|im_end|>", "<|endoftext|>"}
+
+
+def test_every_kind_of_task_is_made_of_what_was_written() -> None:
+    material = tasks.PromptMaterial(turns=["a question"])
+    assert set(tasks.prompts(random.Random(0), material, 60)) >= {"a question"}  # nothing else is known yet
+    text, code = "A sentence about lamps. " * 20, "def light(lamp):\n    lamp.on = True\n" * 5
+    material.add(text)
+    material.add("A second text, on harbours and ships. " * 20)
+    material.add(f"Here you are:\n```python\n{code}```\nIt lights a lamp.")
+    assert len(material.texts) == 2 and len(material.codes) == 1
+    prompts = tasks.prompts(random.Random(0), material, 400)
+    assert prompts == tasks.prompts(random.Random(0), material, 400)
+    lit = [prompt for prompt in prompts if "lamp.on" in prompt]
+    told = [prompt for prompt in prompts if "sentence about lamps" in prompt or "harbours" in prompt]
+    assert len(lit) > 40 and len(told) > 80 and 60 < prompts.count("a question") < 180
+
+
+# Writing
+
+
+def test_the_target_writes_until_there_is_enough(target: LoadedModel, tmp_path: Path) -> None:
+    told: list[tuple[str, int]] = []
+    count = a_writer(target, tmp_path, lambda what, tokens: told.append((what, tokens))).write(400)
+    records = written(tmp_path)
+    assert count == sum(len(record.tokens) - record.prompt_length for record in records) >= 400
+    assert {what for what, _ in told} == {"questions", "answers"} and told[-1] == ("answers", count)
+    for record in records:
+        answer = record.tokens[record.prompt_length :].tolist()
+        assert len(record.tokens) <= LONGEST and record.temperature in (0.0, pytest.approx(0.8))
+        assert not set(answer[:-1]) & target.eos_ids
+        assert record.group == texts.group_of(record.tokens[: record.prompt_length])
+    assert not (tmp_path / "current.json").exists()
+
+
+def test_greedy_answers_are_the_targets_own(target: LoadedModel, tmp_path: Path) -> None:
+    a_writer(target, tmp_path).write(200)
+    greedy = next(record for record in written(tmp_path) if record.temperature == 0)
+    import mlx.core as mx
+
+    logits = np.array(target.model(mx.array(greedy.tokens[None, :-1].astype(np.int32)))[0])
+    chosen = greedy.tokens[greedy.prompt_length :]
+    best = np.sort(logits[greedy.prompt_length - 1 :], axis=-1)
+    margins = best[:, -1] - np.take_along_axis(logits[greedy.prompt_length - 1 :], chosen[:, None].astype(int), axis=-1)[:, 0]
+    assert margins.max() < 1e-3
+
+
+def test_the_same_seed_writes_the_same_text(target: LoadedModel, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        a_writer(target, tmp_path / name).write(300)
+    one, other = written(tmp_path / "one"), written(tmp_path / "other")
+    assert [record.tokens.tolist() for record in one] == [record.tokens.tolist() for record in other]
+
+
+class Killed(BaseException):
+    """Nothing in the program catches this: like kill -9, what is not on disk is gone."""
+
+
+@pytest.mark.parametrize("noting", [True, False])
+def test_an_interruption_leaves_whole_files_and_the_rest_goes_on(
+    target: LoadedModel, tmp_path: Path, noting: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in the middle of a batch, again and again: noted or not, the text is the one of a run in one go."""
+    monkeypatch.setattr(writing, "NOTED_EVERY", 0.0 if noting else 1e9)
+    a_writer(target, tmp_path / "whole").write(300)
+    for after in (10, 75, 100):
+        steps = 0
+
+        def kill(what: str, tokens: int, after: int = after) -> None:
+            nonlocal steps
+            steps += 1
+            if steps == after:
+                raise Killed
+
+        with pytest.raises(Killed):
+            a_writer(target, tmp_path / "cut", kill).write(300)
+        assert (tmp_path / "cut" / "current.json").exists() is noting
+    total = a_writer(target, tmp_path / "cut").write(300)
+    whole, cut = written(tmp_path / "whole"), written(tmp_path / "cut")
+    assert total == sum(len(record.tokens) - record.prompt_length for record in cut)
+    same = sum(one.tokens.tolist() == other.tokens.tolist() for one, other in zip(whole, cut, strict=True))
+    assert same >= 0.9 * len(whole)  # a batch read again may differ in the last bit, and take another token at a near-tie
+
+
+def test_a_stop_notes_the_batch_under_way(target: LoadedModel, tmp_path: Path) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(what: str, tokens: int) -> None:
+        if what == "answers" and tokens > 20:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        a_writer(target, tmp_path, stop).write(300)
+    noted = json.loads((tmp_path / "current.json").read_text())
+    assert sum(map(len, noted["tokens"])) > 20
+    first: list[int] = []
+    a_writer(target, tmp_path, lambda what, tokens: first.append(tokens)).write(300)
+    assert first[0] > 20
+
+
+# Given text
+
+
+def test_given_files_become_records(target: LoadedModel, tmp_path: Path) -> None:
+    tokenizer = target.tokenizer
+    (tmp_path / "a.txt").write_text("hello world, " * 40)
+    (tmp_path / "b.md").write_text("# hello\n\nworld world world world")
+    chat = [{"role": "user", "content": "hello there, hello"}, {"role": "assistant", "content": "world to you too"}]
+    lines = [{"messages": chat}, {"prompt": "hello world?", "answer": "hello, hello, world."}, {"text": "hello world, and more"}]
+    (tmp_path / "c.jsonl").write_text("\n\n".join(map(json.dumps, lines)))
+    ids = np.arange(30, dtype=np.uint16)
+    np.savez(tmp_path / "d.npz", tokens=ids, offsets=[0, 30], prompt_lengths=[10])
+    (tmp_path / "ignored.pdf").write_bytes(b"%PDF")
+    found = texts.find([tmp_path])
+    assert [path.name for path in found] == ["a.txt", "b.md", "c.jsonl", "d.npz"]
+    records = list(texts.read_given(found, tokenizer, 64))
+    pieces = [record for record in records if record.group == records[0].group]
+    assert len(pieces) > 1 and max(len(record.tokens) for record in pieces) == 64
+    assert "".join(tokenizer.decode(record.tokens[1:]) for record in pieces).startswith("hello world, hello world, ")
+    assert all(record.tokens[0] == tokenizer.bos_id and record.prompt_length == 1 for record in pieces)
+    spoken = next(record for record in records if "to you too" in tokenizer.decode(record.tokens))
+    assert tokenizer.decode(spoken.tokens[spoken.prompt_length :]) == "world to you too<|im_end|>"
+    assert tokenizer.decode(spoken.tokens[: spoken.prompt_length]).endswith("<|im_start|>assistant\n")
+    assert records[-1].tokens.tolist() == list(range(30)) and records[-1].prompt_length == 10
+
+
+def test_files_of_records_are_read_as_they_were_saved(tmp_path: Path) -> None:
+    records = [texts.TextRecord(np.arange(length, dtype=np.uint32), 2, 10**9 + length, 0.8) for length in (9, 12)]
+    texts.save(tmp_path / "given-00000.npz", records)
+    for one, other in zip(records, texts.load(tmp_path / "given-00000.npz"), strict=True):
+        np.testing.assert_array_equal(one.tokens, other.tokens)
+        assert (one.prompt_length, one.group) == (other.prompt_length, other.group)
+    whole = (tmp_path / "given-00000.npz").read_bytes()
+    for content in (
+        b"no archive",
+        b"",
+        whole[:-30],
+        whole.replace(b"PK\x01\x02", b"PK\x01\x03"),
+        b"\x93NUMPY\x01\x00\x10\x00{'descr': (((((\n",
+    ):
+        (tmp_path / "given-00000.npz").write_bytes(content)
+        with pytest.raises(DraftlightError, match=r"given-00000\.npz is damaged .* Remove it and run"):
+            texts.load(tmp_path / "given-00000.npz")
+    sound = {name: np.array([9, 12]) for name in ("lengths", "prompts", "groups")}
+    sound |= {"tokens": np.arange(21), "temperatures": np.ones(2, np.float32)}
+    for name, array in (
+        ("lengths", np.array(21)),
+        ("lengths", np.array([9, 13])),
+        ("tokens", np.array(["a"] * 21)),
+        ("groups", np.array(1)),
+    ):
+        np.savez(tmp_path / "given-00000.npz", **{**sound, name: array})
+        with pytest.raises(DraftlightError, match=r"given-00000\.npz is damaged \("):
+            texts.load(tmp_path / "given-00000.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("missing.txt", None, "There is no text at"),
+        ("notes.pdf", b"%PDF", "does not end in .txt, .md, .jsonl, .npz"),
+        ("chat.jsonl", b'{"messages": []}', "chat.jsonl, line 1, is not a chat"),
+        ("chat.jsonl", b'{"text": "fine and long enough"}\nnot json', "chat.jsonl, line 2, is not a chat"),
+        ("chat.jsonl", b"[1, 2]", "is not a chat"),
+        ("chat.jsonl", b'{"prompt": "a", "answer": 3}', "is not a chat"),
+        ("latin.txt", b"caf\xe9 " * 20, "Text must be UTF-8"),
+        ("other.npz", b"nothing", "is not a file of training text"),
+    ],
+)
+def test_what_cannot_be_read_is_named(target: LoadedModel, tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DraftlightError, match=said):
+        list(texts.read_given(texts.find([tmp_path / name]), target.tokenizer, 64))
+
+
+def test_text_of_another_vocabulary_is_refused(target: LoadedModel, tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", tokens=np.full(30, 40000, np.uint16), offsets=[0, 30], prompt_lengths=[10])
+    with pytest.raises(DraftlightError, match="written by another model"):
+        list(texts.read_given([tmp_path / "d.npz"], target.tokenizer, 64))
+
+
+def test_an_empty_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DraftlightError, match="There is no text in"):
+        texts.find([tmp_path])
