@@ -1,0 +1,5 @@
+"""The public path of the closed forms, which are in `engine.rounds.theory`."""
+
+from engine.rounds.theory import gumbel_probability, match_probability, rejection_probability
+
+__all__ = ["gumbel_probability", "match_probability", "rejection_probability"]
