@@ -1,8 +1,9 @@
 """The decode loop: draft, verify, judge, commit, until the answer ends.
 
-One round is one forward pass of the target. Drafting, verifying and judging build one lazy graph that is evaluated once; only
-then does the host learn what was accepted, roll the caches back, queue the drafter's next step and report. What is only shown of
-a round is not found out here: its outcome says how, so that another thread can do it and the next token does not wait.
+One round is one forward pass of the target. Drafting, verifying and judging build one lazy graph that is evaluated once (under an
+adaptive policy each sampled token is evaluated, too, before the next); only then does the host learn what was accepted, roll the
+caches back, queue the drafter's next step and report. What is only shown of a round is not found
+out here: its outcome says how, so that another thread can do it and the next token does not wait.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ class DecodeLoop:
         """Yields the outcomes of the rounds after the prompt."""
         sound = False
         try:
-            # Text that was held back can only be shown by a round, so a stop that finds some is served by one more.
+            # Text that may begin a stop text is held back, and only a round can release it: if there is some, a stop takes
+            # effect after one more round. `sound` is False while a round is under way, so that an error leaves it so.
             while self._apply_changes() or self._answer.text.holds_back:
                 outcome = self._step()
                 is_last = outcome.round.finish is not None
@@ -183,7 +185,7 @@ class DecodeLoop:
         self._target.time_communication(timer.is_staged)
         scored = self._target.score(draft.tree)
         if timer.is_staged or computes_on_host():
-            self._control.waits()
+            self._control.waits()  # other threads may compute while this one waits for the device
             mx.async_eval(scored.logits)  # the CPU back-end takes few operations at a time, and has the caller wait for the rest
         timer.verified(scored.logits)
         if timer.is_staged:

@@ -139,8 +139,8 @@ class TargetSession:
                 for the whole pass otherwise.
 
         Returns:
-            Seconds that this took: most of a pass on the CPU back-end, which has its caller wait. They count for the next round,
-            since the first round would seem to take two passes otherwise, and the last next to none.
+            Seconds that this took: most of a pass on the CPU back-end, which has its caller wait. The timer counts them for the
+            next round, whose pass it is; otherwise the first round would seem to take two passes, and the last none.
         """
         if not self._can_prefetch:
             return 0.0

@@ -71,7 +71,8 @@ class DraftModel(Drafter):
     def _reset(self) -> None:
         self._cache = self._empty_cache()
         self._committed: list[int] = []
-        self._read = 0  # how many of the committed tokens the cache holds; drafted tokens stand after them
+        # Committed tokens that the cache holds, drafted ones stand after them; while a step is queued, all that are committed.
+        self._read = 0
         self._ahead = 0  # drafted tokens in the cache
         self._queued: mx.array | None = None
 
@@ -117,7 +118,7 @@ class DraftModel(Drafter):
     def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         """As in `Drafter`. Drafted tokens that were kept stay in the cache."""
         kept = min(self._ahead, len(tokens) - 1)
-        # A proposal that stands at the place of a correction differs from it, so what was kept is a common prefix.
+        # The last of `tokens` is the target's own; those before it are the accepted proposals, which the cache holds.
         self._committed.extend(tokens)
         self._read += kept
         self._ahead -= kept

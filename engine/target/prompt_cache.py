@@ -167,7 +167,7 @@ def is_empty(cache: Sequence[Any]) -> bool:
 
 
 def check_cache(cache: Sequence[Any], length: int, whose: str) -> None:
-    """Asserts the invariant of DESIGN section 4. Only layers that are written to can be checked."""
+    """Asserts that the cache holds this many tokens. Only layers that are written to can be checked."""
     for layer in leaves_of(cache):
         if hasattr(layer, "offset") and not _is_unused(layer) and int(layer.offset) != length:
             raise AssertionError(f"the {whose}'s cache holds {int(layer.offset)} tokens instead of {length}")
@@ -191,6 +191,7 @@ def trim_to(cache: Sequence[Any], length: int, whose: str) -> None:
 
 
 def _trim(layer: Any, length: int) -> None:
+    """Takes one layer back to a length, directly or by a mark. One that cannot go there stays, and `check_cache` notices."""
     if layer.offset > length:
         if layer.reaches(length):
             layer.cut(length)

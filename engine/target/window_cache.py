@@ -18,7 +18,8 @@ from mlx_lm.models.cache import ChunkedKVCache, RotatingKVCache
 from engine.values.answers import MAX_GAMMA
 
 SLACK = MAX_GAMMA + 16
-"""Rows kept beyond those that are looked at: as many as a round may read and drop, and some queued ones."""
+"""Rows kept beyond the window, so that as many can be taken back: those that a round may read and drop, and 16 to spare for rows
+that are queued ahead. It is the same whatever drafter is in use, and takes effect when buffers are renewed (`_make_room`)."""
 
 
 class _RowsOfText:
@@ -29,7 +30,7 @@ class _RowsOfText:
             p - start_position.
         offset: tokens read.
         start_position: of the first row.
-        watched: whether passes may be taken back.
+        watched: whether passes may be taken back, as while decoding, but not while a prompt is read. Here it affects masks only.
         marks: what `mark` kept, by position.
     """
 

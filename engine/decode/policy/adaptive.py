@@ -46,8 +46,12 @@ class _BackOff:
 class _Candidate:
     """One drafter: its estimates, and when it is tried if it is not the one in use.
 
+    There are three kinds. A drafter that samples (a draft model) is judged by its acceptance rate until it has sampled. A drafter
+    that copies (n-gram) knows the chances of its copies before the round. A head does both: it is judged by its acceptance rate,
+    and by the chances of its copies in rounds that begin with one.
+
     Attributes:
-        is_blind: whether only its acceptance rate tells what a proposal is worth, before it is made.
+        is_blind: whether rounds must be planned by its acceptance rate alone, unless copies are at hand.
     """
 
     def __init__(self, known: DrafterCapabilities, acceptance: Acceptance, cost: Cost) -> None:
@@ -81,6 +85,10 @@ class AdaptivePolicy:
     Under match and gumbel the text does not depend on it; under rejection and block it may differ between two runs, as their
     rounds do.
 
+    A first answer, of which nothing is known, goes like this: round 0 samples at most two tokens by the priors, and its time does
+    not count; round 1 goes without proposals to measure a plain round (round 2, if round 0 took tokens back); from then on every
+    drafted round corrects the cost, and up to eight tokens may be sampled.
+
     Args:
         drafters: the candidates, by name.
         gamma: a number is the length at which drafters are compared, and then no round goes without proposals.
@@ -108,7 +116,7 @@ class AdaptivePolicy:
         self._current = next(iter(ranked), None)
         for place, name in enumerate(ranked):
             self._drafters[name].back_off.wait = FIRST_TRY * place
-        # Milliseconds and number of plain rounds, decaying.
+        # Decaying sums over plain rounds, of their milliseconds and of 1.
         self._plain_rounds = STORED_PLAIN if 1 in costs.rows else 0.0
         self._plain_time = self._plain_rounds * costs.rows.get(1, 0.0)
         self._plain = _BackOff(FIRST_TRY if self._plain_rounds else 1, FIRST_TRY)
@@ -147,17 +155,20 @@ class AdaptivePolicy:
         candidate = self._drafters[name]
         most = candidate.most_sampled if has_turn and candidate.known.samples else 0
         chances = [candidate.acceptance.corrected(chance) for chance in estimate.chances[:room]]
+        # The user chose the length: copies are counted with their chances, the rest with the acceptance rate.
         if self._fixed is not None:
             if not chances and not has_turn:
                 return None
             length = min(self._fixed, room)
             chances = (chances + [candidate.acceptance.alpha] * length)[:length]
             return DraftPlan(name, length, speed=speed(chances, candidate.cost)[-1])
+        # Copies that pay. A head may go on behind them by sampling, so that its length stays open.
         if chances and (best := max(speeds := speed(chances, candidate.cost))) > 1:
             length = MAX_GAMMA if candidate.known.samples else speeds.index(best) + 1
             return DraftPlan(name, min(length, room), most, True, best, self._outlook(name, chances[0]))
         if not has_turn:
             return None
+        # By the acceptance rate. The length is open up to what may be sampled, and beyond that for one that may copy behind it.
         longest = min(most or MOST_SAMPLED, room)
         speeds = candidate.speeds(longest, self._catching_up(name, estimate) / HORIZON)
         best = max(speeds)
@@ -184,7 +195,8 @@ class AdaptivePolicy:
 
     def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
         """Returns whether another token pays after those to which the drafter gave these chances: whether what may still be
-        accepted is worth its time at the speed of the plan. The next row may be dearer than those after it: these count too.
+        accepted is worth its time at the speed of the plan. One more row may be a step in the cost that the rows after it do not
+        take, so the answer is yes if any longer draft pays.
 
         Args:
             is_copy: whether the last token is a copy. Copies seldom end after one, so the next is taken to be as likely.
@@ -236,7 +248,8 @@ class AdaptivePolicy:
         name = draft.proposer or (next(iter(self._drafters)) if finished.proposals else None)
         if finished.index and name is None and not self._took_back:
             self._learn_plain(finished.milliseconds.total)
-        # Recurrent layers read again what was kept, in the next pass: that is a cost of drafting and not of a plain round.
+        # Recurrent layers read again what was kept, in the next pass: that is a cost of drafting and not of a plain round. Other
+        # models lose one plain round in this way now and then.
         self._took_back = finished.accepted < len(finished.proposals)
         for other, each in self._drafters.items():
             if other != name:
@@ -272,7 +285,7 @@ class AdaptivePolicy:
                     self._drafters[self._current].back_off = _BackOff(FIRST_PAUSE, FIRST_PAUSE)
                 self._current = name
                 candidate.back_off = _BackOff(0, FIRST_PAUSE)
-            elif not all_accepted:
+            elif not all_accepted:  # else it is tried once more: one verdict that could not be better says too little
                 candidate.back_off.rest()
         elif gained < (1 - MARGIN) * least:
             candidate.back_off.rest()

@@ -89,7 +89,7 @@ class Cost:
 
     def __init__(self, extra: Extra | None) -> None:
         self._extra: Extra = extra or (lambda length: PRIOR_COST * length)
-        self._expected = self._seen = COST_WEIGHT * self._extra(2)
+        self._expected = self._seen = COST_WEIGHT * self._extra(2)  # as of rounds of two proposals, a usual number
 
     @property
     def _factor(self) -> float:
