@@ -118,7 +118,7 @@ def test_the_self_test_fails_where_the_model_does_not_load(
     qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Broken(FakeEngine):
-        def _load(self, target: str, drafter: str) -> None:
+        def answer_load(self, target: str, drafter: str = "none") -> None:
             self.hold = True
             self.say(LoadStarted(target), LoadFailed(target, "The file is damaged. Download it again."))
 
