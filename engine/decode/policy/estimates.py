@@ -89,11 +89,13 @@ class Cost:
 
     def __init__(self, extra: Extra | None) -> None:
         self._extra: Extra = extra or (lambda length: PRIOR_COST * length)
-        self._expected = self._seen = COST_WEIGHT * self._extra(2)  # as of rounds of two proposals, a usual number
+        # Decaying sums over rounds, of expected x seen and of expected x expected. Their ratio is the factor by least squares, in
+        # which rounds that are expected to cost nothing do not count. They begin with rounds of two proposals, a usual number.
+        self._fitted = self._weight = COST_WEIGHT * self._extra(2) ** 2
 
     @property
     def _factor(self) -> float:
-        return max(self._seen / self._expected, LEAST_FACTOR) if self._expected > 0 else 1.0
+        return max(self._fitted / self._weight, LEAST_FACTOR) if self._weight > 0 else 1.0
 
     def of(self, length: int) -> float:
         """Returns the cost of this many proposals beyond a plain round."""
@@ -103,8 +105,8 @@ class Cost:
         """Takes in that a round of this many proposals took `relative` plain rounds."""
         expected = self._extra(length)
         seen = min(max(relative, 1.0), OUTLIER * (1 + expected)) - 1
-        self._expected = self._expected * DECAY + expected
-        self._seen = self._seen * DECAY + seen
+        self._fitted = self._fitted * DECAY + expected * seen
+        self._weight = self._weight * DECAY + expected * expected
 
 
 def speed(chances: Sequence[float], cost: Cost, catching_up: float = 0.0) -> list[float]:

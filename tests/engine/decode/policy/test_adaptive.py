@@ -254,6 +254,20 @@ def test_no_proposal_is_ever_taken_to_cost_nothing() -> None:
     assert cost.of(4) <= estimates.OUTLIER * (1 + flat(4)), "nor is a disturbed round believed"
 
 
+def test_rounds_that_are_expected_to_cost_nothing_make_others_no_dearer() -> None:
+    """A second row is often free and a third is not. A hundred rounds of one copy, 3 % longer than plain ones by noise, say
+    nothing of what two copies cost."""
+    rows = [0.0, 0.0, 0.16, 0.2, 0.26]
+    cost = Cost(rows.__getitem__)
+    for _ in range(100):
+        cost.learn(1, 1.03)
+    assert [cost.of(length) for length in range(5)] == pytest.approx(rows)
+    for _ in range(200):
+        cost.learn(3, 1.4)
+        cost.learn(1, 1.03)
+    assert cost.of(2) == pytest.approx(2 * rows[2], rel=0.01), "rounds of three take twice as long as was stored"
+
+
 # The estimates, by their closed forms
 
 
