@@ -2,8 +2,8 @@
 
 One round is one forward pass of the target. Drafting, verifying and judging build one lazy graph that is evaluated once (under an
 adaptive policy each sampled token is evaluated, too, before the next); only then does the host learn what was accepted, roll the
-caches back, queue the drafter's next step and report. What is only shown of a round is not found
-out here: its outcome says how, so that another thread can do it and the next token does not wait.
+caches back, queue the drafter's next step and report. The analysis that others look at is not made here: the outcome of a round
+says how, so that another thread can make it and the next token does not wait.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.decode.target_session import Scored, TargetSession
 from engine.decode.timer import RoundTimer
 from engine.decode.verification import verifier
 from engine.drafters.base import Drafter
-from engine.drafters.draft import Draft, DraftContext, DraftPlan, DraftTree, Estimate
+from engine.drafters.draft import Draft, DraftContext, DraftPlan, DraftTree
 from engine.drafters.sampler import Sampler
 from engine.machine.host import computes_on_host
 from engine.models.loaded import LoadedModel
@@ -177,10 +177,11 @@ class DecodeLoop:
         timer = RoundTimer(self._clock, self._is_staged(self._index))
         was_prefetched = self._target.has_prefetched
 
-        noise = self._verifier.noise(self._noise, position)
+        noise = RoundNoise(self._noise, position)
         plan, draft = self._draft(noise)
         proposals = draft.tree if draft.tree.size else None
-        timer.drafted(None if proposals is None else proposals.drafted)
+        drafted = None if proposals is None else proposals.drafted
+        timer.drafted(drafted)
 
         self._target.time_communication(timer.is_staged)
         scored = self._target.score(draft.tree)
@@ -191,7 +192,6 @@ class DecodeLoop:
         if timer.is_staged:
             timer.communication = self._target.take_communication()
 
-        drafted = None if proposals is None else proposals.drafted
         p = self._shaper.shape(scored.logits, self._answer.tokens, drafted, lazy=proposals is None)
         if p.is_known:
             self._control.resumes()
@@ -263,6 +263,7 @@ class DecodeLoop:
         return RoundOutcome(finished, partial(analysed, finished, sight, self._options, text_of))
 
     def _is_staged(self, index: int) -> bool:
+        """Returns whether the phases of a round are evaluated one by one, so that each has a time."""
         every = self._options.phase_every
         return every > 0 and index % every == every - 1
 
@@ -270,18 +271,17 @@ class DecodeLoop:
 
     def _draft(self, noise: RoundNoise) -> tuple[DraftPlan, Draft]:
         """Returns the plan of the round, and the tree that the drafter proposes; the root alone in a plain round."""
-        room = self._answer.room - 1  # the round's own token needs room, too
-        vocab_size = self._target.vocab_size
-        plan, estimates = DraftPlan(None), dict[str, Estimate]()
+        plan, statistics, vocab_size = DraftPlan(None), None, self._target.vocab_size
         if self._drafter is not None:
-            if room >= 1:
-                estimates |= self._drafter.estimates(room)
+            room = self._answer.room - 1  # the round's own token needs room, too
+            estimates = self._drafter.estimates(room) if room >= 1 else {}
             plan = self._policy.plan(estimates, room)
-        if self._drafter is None or plan.drafter is None:
+            if plan.drafter is not None:
+                tokens, rule = self._answer.tokens, self._options.rule
+                sampler = Sampler(self._shaper, rule, noise, tokens, vocab_size, plan, self._policy)
+                return plan, self._drafter.propose(plan, sampler)
             statistics = next(iter(estimates.values())).statistics if len(estimates) == 1 else None
-            return plan, Draft(DraftTree.plain(self._answer.newest, vocab_size), statistics=statistics)
-        sampler = Sampler(self._shaper, self._options.rule, noise, self._answer.tokens, vocab_size, plan, self._policy)
-        return plan, self._drafter.propose(plan, sampler)
+        return plan, Draft(DraftTree.plain(self._answer.newest, vocab_size), statistics=statistics)
 
     def _new_policy(self) -> FixedPolicy | AdaptivePolicy:
         """Returns the policy for the drafter and the options in force."""

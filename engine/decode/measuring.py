@@ -29,10 +29,11 @@ ROWS = tuple(range(1, MOST_ROWS + 1))
 GAMMAS = (1, 4)
 TIMES = 3
 FEW = 4
-"""Passes of up to so many rows are what most rounds take. They are seen twice as often, and so are draft steps: where two rows
-seem to cost much more than one, drafting hardly begins, and no answer shows that they do not."""
+"""Passes of up to this many rows are what most rounds take. They are measured twice as often, and so are draft steps: where two
+rows seem to cost much more than one, drafting hardly begins, and no answer shows that they do not."""
 SMALLEST_CHUNK = 64
-"""A model that reads fewer tokens of a prompt at once takes long for many rows: its costs are learned from answers."""
+"""A model that reads fewer tokens of a prompt at once takes long for many rows, and is not measured: each answer begins with the
+costs that are supposed of an unknown machine."""
 PROMPT = 48
 OPTIONS = DecodingOptions(gamma=MAX_GAMMA, seed=1, max_tokens=10_000, analyse=False, phase_every=0)
 

@@ -28,11 +28,8 @@ class Scored(NamedTuple):
     hidden_states: mx.array | None
 
     def hidden_states_of(self, path: Sequence[int]) -> mx.array | None:
-        """Returns (len(path), layers x hidden) of these nodes, lazy."""
-        if self.hidden_states is None:
-            return None
-        is_chain = list(path) == list(range(len(path)))
-        return self.hidden_states[: len(path)] if is_chain else self.hidden_states[mx.array(list(path))]
+        """Returns (len(path), layers x hidden) of these nodes, lazy. So far a path is the beginning of a chain."""
+        return None if self.hidden_states is None else self.hidden_states[: len(path)]
 
 
 class TargetSession:

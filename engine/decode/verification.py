@@ -16,7 +16,7 @@ from engine.decode.recording.other_draws import HostDraws, OtherDraws, later_dra
 from engine.decode.recording.record import EvaluatedRound
 from engine.drafters.draft import DraftTree
 from engine.machine.host import computes_on_host
-from engine.noise.source import NoiseSource, check_drawn
+from engine.noise.source import check_drawn
 from engine.target.distribution import Distribution, Shaper
 from engine.types import DecodingOptions
 
@@ -65,10 +65,6 @@ class Verifier:
     def __init__(self, shaper: Shaper, analyse: bool) -> None:
         self._shaper = shaper
         self._analyse = analyse
-
-    def noise(self, source: NoiseSource, position: int) -> RoundNoise:
-        """Returns the randomness of the round whose first token stands at this position."""
-        return RoundNoise(source, position)
 
     def verify(self, options: DecodingOptions, p: Distribution, proposals: DraftTree | None, noise: RoundNoise) -> Verification:
         """Judges proposals under the rule of `options`; without any, draws the plain token."""

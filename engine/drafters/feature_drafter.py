@@ -131,9 +131,9 @@ class FeatureDrafter(Drafter):
         self._odds = Odds()
         if self._lookup is not None:
             self._lookup.restart(tokens)
-        taps = tap(self._target, self.capabilities.hidden_layers)
         if self._is_full or self._rows >= context.read:
             return True
+        taps = tap(self._target, self.capabilities.hidden_layers)
         cache, known = make_prompt_cache(self._target), self._committed[: context.read]
         if read_prompt(self._target, cache, known, reading(self, taps, proceed)):
             return True

@@ -151,8 +151,7 @@ class Sampler:
     def _tree(self) -> DraftTree:
         if not self._tokens:
             return DraftTree.plain(self._root, self.vocab_size)
-        if len(self._placed) == len(self._tokens):
-            tokens = mx.concatenate(self._tokens)
-            return DraftTree.chain(self._root, tokens, OneHot(tokens, self.vocab_size))
         tokens = mx.concatenate(self._tokens)
+        if len(self._placed) == len(self._tokens):
+            return DraftTree.chain(self._root, tokens, OneHot(tokens, self.vocab_size))
         return DraftTree.chain(self._root, tokens, Distribution.joined(self._rows), frozenset(self._placed))

@@ -78,16 +78,16 @@ class AdaptivePolicy:
 
     Four figures decide: a drafter's acceptance rate, the cost of its proposals in plain rounds, the speed that follows from both,
     and the rounds until a drafter that does not pay is tried again. They are of this answer and, before it has shown any, of
-    earlier ones. Copies have chances that are known before anything is sampled. Plain decoding is one of the candidates: where
-    nothing is faster, rounds go without proposals.
+    earlier ones. Copies have chances that are known before anything is sampled. Plain decoding has the speed 1: a drafter that
+    falls below rests (`_compare`), and where all of them rest, rounds go without proposals.
 
     The choice depends on past rounds and on what was sampled in this one, never on a verdict to come, so every rule stays exact.
     Under match and gumbel the text does not depend on it; under rejection and block it may differ between two runs, as their
     rounds do.
 
     A first answer, of which nothing is known, goes like this: round 0 samples at most two tokens by the priors, and its time does
-    not count; round 1 goes without proposals to measure a plain round (round 2, if round 0 took tokens back); from then on every
-    drafted round corrects the cost, and up to eight tokens may be sampled.
+    not count. Round 1 goes without proposals to measure a plain round; so does round 2 if round 0 had a rejection, since then the
+    time of round 1 does not count. From there on every drafted round corrects the cost, and up to eight tokens may be sampled.
 
     Args:
         drafters: the candidates, by name.
@@ -134,7 +134,7 @@ class AdaptivePolicy:
     @property
     def is_drafting(self) -> bool:
         """See the class."""
-        return self._current is not None and not self._measures_plain(after=1)
+        return self._current is not None and not self._measures_plain(after=1)  # asked before `update` counts the round
 
     def plan(self, estimates: Mapping[str, Estimate], room: int) -> DraftPlan:
         """Returns the plan of a round in which at most `room` tokens may be proposed."""
@@ -144,13 +144,14 @@ class AdaptivePolicy:
             return DraftPlan(None, outlook=self._outlook(None, skipped="measured"))
         turn = self._whose_turn(estimates)
         plans = [plan for name, estimate in estimates.items() if (plan := self._plan_of(name, estimate, name == turn, room))]
-        return max(plans, key=lambda plan: plan.speed, default=DraftPlan(None, outlook=self._outlook(None)))
+        best = max(plans, key=lambda plan: plan.speed, default=None)
+        return DraftPlan(None, outlook=self._outlook(None)) if best is None else best
 
     def _plan_of(self, name: str, estimate: Estimate, has_turn: bool, room: int) -> DraftPlan | None:
-        """Returns how a drafter would propose; None if a plain round would be as good.
+        """Returns how a drafter would propose; None if it has nothing that pays.
 
         Args:
-            has_turn: whether it may propose although no chances are known.
+            has_turn: whether it may propose although no chances are known. A try goes ahead even if a plain round seems faster.
         """
         candidate = self._drafters[name]
         most = candidate.most_sampled if has_turn and candidate.known.samples else 0
@@ -165,7 +166,7 @@ class AdaptivePolicy:
         # Copies that pay. A head may go on behind them by sampling, so that its length stays open.
         if chances and (best := max(speeds := speed(chances, candidate.cost))) > 1:
             length = MAX_GAMMA if candidate.known.samples else speeds.index(best) + 1
-            return DraftPlan(name, min(length, room), most, True, best, self._outlook(name, chances[0]))
+            return DraftPlan(name, min(length, room), most, is_adaptive=True, speed=best, outlook=self._outlook(name, chances[0]))
         if not has_turn:
             return None
         # By the acceptance rate. The length is open up to what may be sampled, and beyond that for one that may copy behind it.
@@ -176,10 +177,11 @@ class AdaptivePolicy:
             length = speeds.index(best) + 1
         else:
             length = longest if most and not candidate.known.copies else min(MAX_GAMMA, room)
-        return DraftPlan(name, length, most, True, best, self._outlook(name))
+        return DraftPlan(name, length, most, is_adaptive=True, speed=best, outlook=self._outlook(name))
 
     def _whose_turn(self, estimates: Mapping[str, Estimate]) -> str | None:
-        """Returns the drafter that may propose without known chances: one that is due for a try, or the one in use."""
+        """Returns the drafter that may propose without known chances: one that is due for a try, or the one in use. The first
+        call chooses the latter."""
         if not self._has_begun and self._current is not None:
             # What a drafter has to read of a long prompt first may cost more than it is faster.
             worth = {name: self._speed(name) - self._catching_up(name, estimates[name]) / HORIZON for name in self._blind}
@@ -215,8 +217,8 @@ class AdaptivePolicy:
         return False
 
     def _measures_plain(self, after: int = 0) -> bool:
-        """Returns whether the next round, or the one `after` this many, goes without proposals to measure a plain round: nothing
-        is known of one, or drafting gains so little that a wrong figure could make it a loss."""
+        """Returns whether the next round goes without proposals to measure a plain round: nothing is known of one, or drafting
+        gains so little that a wrong figure could make it a loss. `after`: rounds that `update` has not counted yet."""
         if self._fixed is not None or self._plain.wait > after:
             return False
         return not self._plain_rounds or (self._current is not None and self._speed(self._current) < LITTLE_FASTER)
