@@ -37,7 +37,7 @@ class RoundNoise:
         return self.shared_and_margins(rows, first)[0]
 
     def shared_and_margins(self, rows: Distribution, first: int = 0) -> tuple[mx.array, mx.array]:
-        """As `shared`, and how far the best score of each draw is above the second best, (rows,) float32."""
+        """Returns the tokens of `shared`, and how far the best score of each draw is above the second best, (rows,) float32."""
         return rows.drawn(self.source, self._positions(first, rows.rows), "shared", self.position)
 
     def draft(self, rows: Distribution, first: int = 0) -> mx.array:

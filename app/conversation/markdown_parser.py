@@ -38,7 +38,7 @@ class _State(StateInline):
     nested_end = 0
 
     def pushPending(self) -> Token:
-        """As in the base class; the pending text also gets its span in the source."""
+        """Adds the pending text as a token, with its span in the source."""
         token = super().pushPending()
         token.meta["span"] = (self.waiting_from, self.waiting_from + len(token.content))
         return token
@@ -48,7 +48,7 @@ class _Inline(ParserInline):
     """markdown-it's own loop, extended to record where each rule began and ended."""
 
     def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
-        """As in the base class, with a state that records spans."""
+        """Parses inline Markdown with a state that records spans."""
         state = _State(src, md, env, tokens)
         self.tokenize(state)
         for rule in self.ruler2.getRules(""):
@@ -56,7 +56,7 @@ class _Inline(ParserInline):
         return state.tokens
 
     def tokenize(self, state: StateInline) -> None:
-        """As in the base class, noting where each token begins and ends."""
+        """Splits inline Markdown into tokens, noting where each begins and ends."""
         assert isinstance(state, _State)
         rules = self.ruler.getRules("")
         end, deepest = state.posMax, state.md.options["maxNesting"]

@@ -36,7 +36,7 @@ class Explainer(QObject):
 
     @Slot(int, str, QPoint)
     def explain_turn(self, turn: int, key: str, place: QPoint) -> None:
-        """As `explain`, with the numbers of another turn's answer."""
+        """Explains a term with the numbers of another turn's answer."""
         if turn < len(self.chat.session.turns):
             self._explain(key, place, self.chat.session.turns[turn].answer)
 

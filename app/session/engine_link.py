@@ -91,7 +91,7 @@ class EngineLink(QObject, Requests):
             self._timer.setInterval(BUSY_MS)
 
     def send(self, command: Command) -> None:
-        """As in `Requests`. Events of the answer, comparison or benchmark before, and a count before, are dropped from now on."""
+        """Sends a command. From now on events of the previous answer, comparison, benchmark or count are dropped."""
         self._engine.send(command)
         match command:
             case Load():

@@ -88,12 +88,12 @@ class LazyEngine(EngineLike):
         return not all(leaving.is_drained for leaving in self._leaving)
 
     def send(self, command: Command) -> None:
-        """As in `EngineLike`; starts the engine, but for commands about a target or an answer, of which there is none then."""
+        """Sends a command, and starts the engine for it unless it is about a target or an answer, which need a started one."""
         if self._engine is not None or not isinstance(command, CheckDrafter | Update | Stop):
             self.engine.send(command)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """As `EngineLike.close`, replaced engines included; returns True at once if the engine was never started."""
+        """Closes the engine and those that it replaced. Returns True at once if none was ever started."""
         limit = time.monotonic() + timeout
         for leaving in self._leaving:
             leaving.thread.join(max(0.0, limit - time.monotonic()))

@@ -142,7 +142,7 @@ class ClusterBackend(MlxBackend):
         return PULSE if self._lost is None else 3600.0
 
     def release(self) -> None:
-        """As in `Backend`; the followers drop their parts, too."""
+        """Releases the target; the followers drop their parts, too."""
         super().release()
         if self._split is not None and not self._is_loading:
             self._drop()
@@ -156,7 +156,7 @@ class ClusterBackend(MlxBackend):
             split.model.settle()
 
     def _warm_up(self, target: Any, drafter: Any = None) -> None:
-        """As in `MlxBackend`, on all ranks."""
+        """Compiles on all ranks what `MlxBackend` compiles on one."""
         with contextlib.suppress(DraftlightError), self._told():
             super()._warm_up(target, drafter)
             target.model.settle()
@@ -181,11 +181,11 @@ class ClusterBackend(MlxBackend):
         raise DraftlightError("A drafter cannot be trained for a target that is split. Train it on one machine, without --hosts.")
 
     def device(self) -> str:
-        """As in `Backend`, with the number of ranks, because times depend on it."""
+        """Returns the name of the device and the number of ranks, because times depend on it."""
         return f"{super().device()}, {amount(self._cluster.size, 'rank')} ({self._cluster.sharding})"
 
     def close(self) -> None:
-        """As in `Backend`; ends the other ranks."""
+        """Closes the backend and ends the other ranks."""
         if self._lost is None:
             with contextlib.suppress(DraftlightError), self._told():
                 self._say(self._words.Order(self._words.Kind.END))

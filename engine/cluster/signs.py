@@ -1,4 +1,4 @@
-"""What a rank other than 0 says to whoever started it, on standard output, and how it ends. No MLX."""
+"""Lines that a rank other than 0 writes to standard output for the process that started it, and how the rank ends. No MLX."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import threading
 
 MARK = "draftlight-rank "
-"""Begins each line that is meant for whoever started this rank; libraries and terminals write others."""
+"""Begins each line that is meant for the process that started this rank; libraries and terminals write others."""
 READY, BEATS, ASKS, FAILED = "ready", "beats", "asks", "failed "
 IS_TOLD = "DRAFTLIGHT_TOLD"
 """Set for a rank that has to ask for its variables."""
@@ -18,7 +18,7 @@ _lock = threading.Lock()
 
 
 def say(words: str) -> None:
-    """A line for whoever started this rank. If nobody reads it any more, the rank ends."""
+    """Writes a line for the process that started this rank. If nobody reads it any more, the rank ends."""
     try:
         with _lock:
             os.write(1, f"{MARK}{words}\n".encode())

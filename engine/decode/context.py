@@ -1,4 +1,4 @@
-"""All that the decoding of one answer depends on, as one value that is made once and handed on."""
+"""Everything that the decoding of one answer depends on, in one value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.decode.clock import Clock
 from engine.decode.run_control import Control
 from engine.types import DecodingOptions
 
-if TYPE_CHECKING:  # whoever asks for an answer need not have imported MLX
+if TYPE_CHECKING:  # the serving side makes contexts without having imported MLX
     import mlx.core as mx
 
     from engine.decode.policy.costs import MachineCosts

@@ -35,7 +35,7 @@ def decode(
         model: a LoadedModel, or a bare mlx-lm style module: a callable `(tokens (1, n), cache=...) -> logits (1, n, vocab)`
             that `make_prompt_cache` understands. A bare module has no EOS and no texts unless given.
         prompt_tokens: ids, chat template applied.
-        drafter: whoever proposes; None decodes plainly.
+        drafter: proposes tokens; None decodes plainly.
         options: a seed of None is drawn here; use an explicit one to repeat an answer.
         tokenizer, eos_ids: override the model's.
         cache: a prompt cache whose content is a proper prefix of the prompt (one that keeps no count, as a purely recurrent

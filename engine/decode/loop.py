@@ -77,7 +77,7 @@ class DecodeLoop:
     # An answer
 
     def rounds(self) -> Generator[Round, None, None]:
-        """As `outcomes`, but yields complete rounds: each is analysed before the next one begins."""
+        """Decodes as `outcomes` does, and yields complete rounds: each is analysed before the next one begins."""
         with contextlib.closing(self.outcomes()) as outcomes:
             for outcome in outcomes:
                 yield outcome.whole_at_once(self._clock)

@@ -1,4 +1,4 @@
-"""What the decode loop hands on of a round: the verdict, and how the rest of it is found out."""
+"""The result of a round in the decode loop: its verdict, and a function that adds its analysis."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class RoundOutcome:
 
     Attributes:
         round: as the verdict leaves it. Probabilities, alternatives and closed forms are lacking where `complete` adds them.
-        complete: analyses the round and returns the whole of it. It calls nothing of MLX, so that any one thread may call it at
-            any time, once. None if nothing is left to be found out.
+        complete: analyses the round and returns the whole of it. It calls nothing of MLX, so that any thread may call it, at any
+            time, once. None if there is nothing to analyse.
     """
 
     round: Round

@@ -1,6 +1,6 @@
-"""What engines have in common, whichever way they run, on a thread (`engine.runtime.worker`) or in a process
-(`engine.runtime.process`): a method for each request, which makes a command of it for the one method that takes commands; and the
-queue of events between the thread that reports them and the one that takes them."""
+"""The interface of engines, on a thread (`engine.runtime.worker`) or in a process (`engine.runtime.process`): a method for each
+request, which sends it as a command through the one method that takes commands; and the queue of events between the thread that
+reports them and the one that takes them."""
 
 from __future__ import annotations
 

@@ -13,10 +13,9 @@ from typing import Self
 _log = logging.getLogger(__name__)
 
 ROWS_BEHIND = 64
-"""Rows of the target's logits that tasks may hold which were put and are not done: twelve rounds of four proposals. At
-152,000 ids a row takes 0.6 MB, so that is 39 MB; with the drafter's rows, those before filters, weights and noise 230 MB at
-most. A single round may hold 65 rows. To analyse all that takes some 40 ms there: what is shown is late by no more, nor is
-the end of an answer that is stopped."""
+"""Rows of the target's logits that unfinished tasks may hold: twelve rounds of four proposals. At 152,000 ids a row takes
+0.6 MB, so that is 39 MB; with the drafter's rows, those before filters, weights and noise 230 MB at most. A single round may
+hold 65 rows. This bounds how late figures are shown and how long the end of a stopped answer waits."""
 
 LONGEST_WAIT = 0.02
 """Seconds after which what is shown of a round is worked out although the next one does not wait yet: a slow drafter, or one that
@@ -32,12 +31,12 @@ Task = Callable[[], object]
 class Beside:
     """Does one task after another, in the order in which they are put, on a thread of its own.
 
-    It may fall behind, so that whoever puts tasks is not held up by one that takes long, but by no more than `ROWS_BEHIND`: then
-    putting waits for room. Otherwise memory would fill up, and what is shown would be ever older than what is decoded.
+    It may fall behind, so that a long task does not hold up the thread that puts tasks, but by no more than `ROWS_BEHIND`: then
+    `put` waits for room. Otherwise memory would fill up, and what is shown would be ever older than what is decoded.
 
-    A task begins where whoever put it there is about to wait and says so, or a little later by itself: two threads that go on in
-    Python at once take the interpreter's lock from each other at every operation of numpy, and both are slower for it. Once
-    another task stands behind it, it begins at once.
+    A task begins when the thread that put it is about to wait and calls `begin`, or a little later by itself: two threads that
+    compute in Python at once take the interpreter's lock from each other at every operation of numpy, and both are slower for
+    it. Once another task stands behind it, it begins at once.
 
     Numpy computes without that lock, so tasks made of its operations run while MLX computes. Nothing may be asked of MLX here.
     Use it as a context, which waits for all that was put. Like the engine thread it keeps no process from ending, which a pool
@@ -66,7 +65,7 @@ class Beside:
 
     @property
     def behind(self) -> int:
-        """How many tasks were put and are not done."""
+        """The number of tasks that were put and are not done."""
         return self._behind
 
     def put(self, task: Task, rows: int = 1) -> None:
@@ -86,11 +85,11 @@ class Beside:
         self._tasks.put((task, rows))
 
     def begin(self) -> None:
-        """Begins what was put, if anything was. Called where whoever puts tasks is about to wait, too."""
+        """Begins the tasks that were put. The thread that puts tasks calls it whenever it is about to wait."""
         self._may_begin.set()
 
     def wait(self) -> None:
-        """Until all that was put is done. Raises what the first failure raised, once."""
+        """Waits until all tasks are done. Raises the first failure, once."""
         self._hurry()
         with self._done:
             self._done.wait_for(lambda: not self._behind)

@@ -153,7 +153,7 @@ class Distribution:
 
     @property
     def weighed(self) -> Sequence[Weighed | None]:
-        """What has been computed of each row that an analysis need not compute again."""
+        """Figures of each row that are computed already, so that an analysis can reuse them; None if there are none."""
         return [None] * self.rows
 
     def row(self, index: int | mx.array) -> Distribution:
@@ -207,12 +207,12 @@ class Distribution:
         return draw(self, 0)
 
     def either(self, condition: mx.array, one: Callable[[], mx.array], other: Callable[[], mx.array]) -> mx.array:
-        """What `one` makes where a () condition holds, else what `other` makes. Where the condition is known only one is made."""
+        """Returns `one()` if a () condition holds, else `other()`. If the condition is known, only one of them is computed."""
         return mx.where(condition, one(), other())
 
 
 class HostDistribution(Distribution):
-    """As `Distribution`, with numpy and at once: what one row costs is not spent where it is not asked for.
+    """The same as `Distribution`, computed by numpy at once, and only for the rows that are asked for.
 
     Arguments as there; the logits are evaluated.
     """

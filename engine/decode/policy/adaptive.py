@@ -18,7 +18,7 @@ FIRST_SAMPLED = 2
 MARGIN = 0.03
 """Share by which a drafter must be faster, or slower, before another takes its turn: noise of the clock is not to decide."""
 FIRST_PAUSE, LONGEST_PAUSE = 16, 128
-"""Rounds for which a drafter that does not pay rests before it is tried again; doubled after each try in vain."""
+"""Rounds for which a drafter that does not pay rests before it is tried again; each failed try doubles them."""
 FIRST_TRY = 4
 """Rounds before the second of several drafters is tried; twice as many before the third."""
 STORED_PLAIN = 0.25
@@ -33,13 +33,13 @@ READING = 0.1
 
 @dataclass
 class _BackOff:
-    """Rounds to wait before the next try, more after each that was in vain."""
+    """Rounds to wait before the next try, more after each that failed."""
 
     wait: int
     pause: int
 
     def rest(self) -> None:
-        """A try was in vain."""
+        """Begins a pause after a failed try."""
         self.wait, self.pause = self.pause, min(2 * self.pause, LONGEST_PAUSE)
 
 
@@ -51,7 +51,7 @@ class _Candidate:
     and by the chances of its copies in rounds that begin with one.
 
     Attributes:
-        is_blind: whether rounds must be planned by its acceptance rate alone, unless copies are at hand.
+        is_blind: whether rounds must be planned by its acceptance rate alone, unless it has found copies.
     """
 
     def __init__(self, known: DrafterCapabilities, acceptance: Acceptance, cost: Cost) -> None:
@@ -228,7 +228,7 @@ class AdaptivePolicy:
 
         Args:
             name: the drafter that it is about; None is the best of those that sample.
-            copied: the chance of the first copy, where copies are at hand.
+            copied: the chance of the first copy, if it has found copies.
         """
         about = name or self._current or max(self._blind or self._drafters, key=self._speed, default=None)
         if about is None or self._fixed is not None or not self._plain_rounds:

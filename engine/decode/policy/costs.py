@@ -105,7 +105,7 @@ def _drafter_of(name: str) -> str:
 VERSION = 2
 """Of the entries of the file: those of another version are measured anew."""
 MOST_ROWS = 16
-"""Passes of up to so many rows are measured; what more cost goes on in a straight line."""
+"""Passes of up to this many rows are measured; the cost of more is extrapolated in a straight line."""
 
 
 class KeptCosts:

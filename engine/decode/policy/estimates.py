@@ -1,4 +1,4 @@
-"""What an adaptive policy knows of one drafter: its acceptance rate, and what its proposals cost."""
+"""The estimates of one drafter in an adaptive policy: its acceptance rate, and the cost of its proposals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KNOWN_WEIGHT = 8.0
 """The same where earlier answers have shown the acceptance rate. The next question may be of another kind, so this is fewer than
 the ten to twenty verdicts by which it really varies from text to text."""
 DECAY = 0.97
-"""What remains of the weight of older rounds with each round that is learned from."""
+"""Factor on the weight of older rounds with each round that is learned from."""
 FADE = 0.99
 """The same with each round in which the drafter rests."""
 HIGHEST = 0.98

@@ -1,4 +1,4 @@
-"""What an engine can be sent, on a thread or in a process: one frozen value for each command.
+"""Commands to an engine, on a thread or in a process: one frozen value for each.
 
 Answers, tasks and counts get their numbers before they are sent, in `engine.runtime.interface.Requests`, which also says what
 comes of each command.
@@ -64,7 +64,7 @@ class Compare:
 
 
 Task = ProveRequest | BenchRequest | TrainRequest | SampleRequest
-"""What a long task is asked for."""
+"""Request for a long task."""
 
 
 @dataclass(frozen=True, slots=True)
