@@ -50,8 +50,8 @@ def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
     """Returns a model's memory need, its configuration, and its fingerprint. Downloads nothing and reads no weights."""
     require_device()
     from engine.cluster.sharding import fingerprint_of
+    from engine.machine.host import computes_on_host
     from engine.models import gguf_model
-    from engine.models.loading import runs_on_cpu
     from engine.models.model_folder import weight_files
     from engine.models.tokenizer_files import read_json
 
@@ -59,14 +59,14 @@ def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
     if path.is_dir():
         files = weight_files(path)
         config = read_json(path / "config.json")
-        need = need_of_folder(path.name, [check_safetensors(file) for file in files], config, runs_on_cpu())
+        need = need_of_folder(path.name, [check_safetensors(file) for file in files], config, computes_on_host())
         return need, config, fingerprint_of(path, files).hex()
     path = ollama.weights_of(path)
     if not path.is_file() or not is_gguf(path):
         raise DraftlightError(f"There is no model at {path}.")
     header = read_header(path)
     config = gguf_model.read_config(path, header)
-    return need_of_gguf(path.name, header, config, runs_on_cpu()), config, fingerprint_of(path, (path,)).hex()
+    return need_of_gguf(path.name, header, config, computes_on_host()), config, fingerprint_of(path, (path,)).hex()
 
 
 def main() -> None:

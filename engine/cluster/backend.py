@@ -134,12 +134,12 @@ class ClusterBackend(MlxBackend):
             self._lost = str(error)
             raise
 
-    def pulse(self) -> float:
-        """Sends the followers a NAP order while idle; returns the seconds until the next call."""
+    def pulse(self) -> float | None:
+        """Sends the followers a NAP order while idle; returns the seconds until the next call, None if the group is lost."""
         if self._lost is None:
             with contextlib.suppress(DraftlightError), self._told():
                 self._say(self._words.Order(self._words.Kind.NAP, length=1))
-        return PULSE if self._lost is None else 3600.0
+        return PULSE if self._lost is None else None
 
     def release(self) -> None:
         """Releases the target; the followers drop their parts, too."""

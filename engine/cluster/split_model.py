@@ -17,6 +17,7 @@ from mlx_lm.models.cache import KVCache, QuantizedKVCache
 
 from engine.cluster.group import MOST_GONE, Group, Kind, Links, Order, Report, checksum, lost_links, probe_of
 from engine.cluster.hosts import Cluster
+from engine.target.interface import SplitTarget
 from engine.target.layer_taps import Taps
 from engine.target.prompt_cache import cache_length, leaves_of
 from engine.values.errors import DraftlightError
@@ -26,7 +27,7 @@ TOLD_CACHES = (KVCache, QuantizedKVCache)
 """Kinds of cache layers whose roll-back is fully described by their length."""
 
 
-class SplitModel:
+class SplitModel(SplitTarget):
     """A callable (tokens (1, rows), cache=) -> logits (1, rows, width), of mlx-lm's kind.
 
     Args:

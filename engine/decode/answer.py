@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from engine.decode.text_stream import AnswerText
+from engine.decode.text_stream import AnswerText, AnyTokenizer
 from engine.types import DecodingOptions, Finish
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount
@@ -49,7 +49,7 @@ class Answer:
         prompt: Sequence[int],
         given: int,
         options: DecodingOptions,
-        tokenizer: Any,
+        tokenizer: AnyTokenizer | None,
         eos_ids: frozenset[int],
         context_length: int | None,
         continues: bool,

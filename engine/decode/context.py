@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.decode.clock import Clock
 from engine.decode.run_control import Control
+from engine.decode.text_stream import AnyTokenizer
 from engine.types import DecodingOptions
 
 if TYPE_CHECKING:  # the serving side makes contexts without having imported MLX
-    import mlx.core as mx
-
     from engine.decode.policy.costs import MachineCosts
     from engine.drafters.base import Drafter
     from engine.models.loaded import LoadedModel
+    from engine.target.interface import PromptCache, TargetModel
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class DecodeContext:
         costs: what rounds are known to take on this machine; an automatic gamma begins with that. None if nothing is known.
     """
 
-    model: LoadedModel | Callable[..., mx.array]
+    model: LoadedModel | TargetModel
     prompt_tokens: Sequence[int]
     drafter: Drafter | None = None
     options: DecodingOptions = field(default_factory=DecodingOptions)
-    tokenizer: Any = None
+    tokenizer: AnyTokenizer | None = None
     eos_ids: Iterable[int] | None = None
-    cache: list[Any] | None = None
+    cache: PromptCache | None = None
     control: Control = field(default_factory=Control)
     given: int = 0
     clock: Clock = field(default_factory=Clock)

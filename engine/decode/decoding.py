@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
-
-import mlx.core as mx
+from collections.abc import Generator, Iterable, Sequence
 
 from engine.decode.context import DecodeContext
 from engine.decode.loop import DecodeLoop
 from engine.decode.run_control import Control
+from engine.decode.text_stream import AnyTokenizer
 from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
+from engine.target.interface import PromptCache, TargetModel
 from engine.types import DecodingOptions, Round
 
 __all__ = ["Control", "DecodingOptions", "decode"]
 
 
 def decode(
-    model: LoadedModel | Callable[..., mx.array],
+    model: LoadedModel | TargetModel,
     prompt_tokens: Sequence[int],
     drafter: Drafter | None = None,
     options: DecodingOptions | None = None,
     *,
-    tokenizer: Any = None,
+    tokenizer: AnyTokenizer | None = None,
     eos_ids: Iterable[int] | None = None,
-    cache: list[Any] | None = None,
+    cache: PromptCache | None = None,
     control: Control | None = None,
     given: int = 0,
 ) -> Generator[Round, None, None]:

@@ -152,8 +152,9 @@ class DecodeLoop:
         if self._control.stopped:
             return False
         changes = self._control.take_changes()
-        options = self._options.replace(**{name: changes[name] for name in ("rule", "gamma") if name in changes})
-        drafter = changes.get("drafter", self._drafter)
+        options, drafter = self._options, changes.get("drafter", self._drafter)
+        assert not isinstance(drafter, str), "`on_changes` puts drafters in the place of names"
+        options = options.replace(rule=changes.get("rule", options.rule), gamma=changes.get("gamma", options.gamma))
         has_caught_up = True
         if drafter is not None and drafter is not self._drafter:
             self._target.require_rollback()

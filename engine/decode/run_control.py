@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from engine.types import DecodingOptions, Gamma, Rule
+
+if TYPE_CHECKING:  # another thread that steers an answer need not have imported MLX
+    from engine.drafters.base import Drafter
+
+
+class Settings(TypedDict, total=False):
+    """What of the options may change in mid-answer."""
+
+    rule: Rule
+    gamma: Gamma
+
+
+class Changes(Settings, total=False):
+    """What was requested, or takes effect. A drafter may be requested by name; what takes effect is the drafter itself."""
+
+    drafter: Drafter | str | None
 
 
 class _Keep:
@@ -34,7 +50,7 @@ class Control:
 
     on_prefill: Callable[[int, int], None]
     on_wait: Callable[[], None]
-    on_changes: Callable[[dict[str, Any]], dict[str, Any]]
+    on_changes: Callable[[Changes], Changes]
     is_computing: bool
 
     def __init__(self, on_prefill: Callable[[int, int], None] | None = None) -> None:
@@ -44,7 +60,7 @@ class Control:
             self.on_prefill = on_prefill
         self._stopped = threading.Event()
         self._lock = threading.Lock()
-        self._changes: dict[str, Any] = {}
+        self._changes: Changes = {}
 
     def tell_nobody(self) -> None:
         """Calls nobody back from now on. Who was called is let go of, with the models that it holds."""
@@ -76,17 +92,21 @@ class Control:
         *,
         rule: Rule | None = None,
         gamma: Gamma | None = None,
-        drafter: Any = _KEEP,
+        drafter: Drafter | str | _Keep | None = _KEEP,
     ) -> None:
         """Changes what is given; `drafter=None` goes on without one. Raises ValueError for impossible values."""
-        changes: dict[str, Any] = {name: value for name, value in (("rule", rule), ("gamma", gamma)) if value is not None}
-        DecodingOptions(**changes)
-        if not isinstance(drafter, _Keep):
-            changes["drafter"] = drafter
+        settings: Settings = {}
+        if rule is not None:
+            settings["rule"] = rule
+        if gamma is not None:
+            settings["gamma"] = gamma
+        DecodingOptions(**settings)
         with self._lock:
-            self._changes.update(changes)
+            self._changes = {**self._changes, **settings}
+            if not isinstance(drafter, _Keep):
+                self._changes["drafter"] = drafter
 
-    def take_changes(self) -> dict[str, Any]:
+    def take_changes(self) -> Changes:
         """What takes effect of what was requested since the last call."""
         with self._lock:
             changes, self._changes = self._changes, {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import mlx.core as mx
 
@@ -12,6 +12,7 @@ from engine.drafters.base import Drafter, Proceed, reading
 from engine.drafters.draft import DraftTree
 from engine.models.loaded import LoadedModel
 from engine.target import prompt_cache as caches
+from engine.target.interface import PromptCache, SplitTarget, TargetModel
 from engine.target.layer_taps import Taps, tap
 from engine.target.quantised_cache import make_quantised_cache
 
@@ -45,24 +46,21 @@ class TargetSession:
         vocab_size: width of the logits.
     """
 
-    def __init__(
-        self, target: LoadedModel | Callable[..., mx.array], cache: list[Any] | None, kv_bits: int | None, clock: Clock
-    ) -> None:
-        loaded = target if isinstance(target, LoadedModel) else None
+    def __init__(self, target: LoadedModel | TargetModel, cache: PromptCache | None, kv_bits: int | None, clock: Clock) -> None:
         self._target = target
-        self._model: Any = loaded.model if loaded else target
+        name, self._model = (target.name, target.model) if isinstance(target, LoadedModel) else ("The model", target)
         if cache is not None:
             self._cache = cache
         elif kv_bits is None:
             self._cache = caches.make_prompt_cache(self._model)
         else:
-            self._cache = make_quantised_cache(self._model, kv_bits, loaded.name if loaded else "The model")
+            self._cache = make_quantised_cache(self._model, kv_bits, name)
         self._clock = clock
         self._can_prefetch = caches.can_hide(self._cache)
         self._prefetched: mx.array | None = None  # (1, vocab) logits
         self._taps: Taps | None = None
         self._read = 0  # committed tokens that the cache holds
-        self._links: Any = getattr(self._model, "links", None)  # of a split target: what times its communication
+        self._links = self._model.links if isinstance(self._model, SplitTarget) else None
         self.vocab_size = caches.logits_width(self._model)
 
     def require_prompt(self, prompt: Sequence[int]) -> None:
@@ -81,7 +79,7 @@ class TargetSession:
         caches.require_rollback(self._cache, "target")
 
     @property
-    def target(self) -> LoadedModel | Callable[..., mx.array]:
+    def target(self) -> LoadedModel | TargetModel:
         """The model as it was given."""
         return self._target
 
@@ -167,4 +165,4 @@ class TargetSession:
 
     def take_communication(self) -> float | None:
         """Returns the milliseconds that the collectives of the timed pass took; None for a target that is not split."""
-        return None if self._links is None else float(self._links.take())
+        return None if self._links is None else self._links.take()

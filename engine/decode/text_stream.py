@@ -4,7 +4,36 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class ByteTokenizer(Protocol):
+    """A tokenizer that knows the exact bytes of each token."""
+
+    def token_bytes(self, token: int, /) -> bytes:
+        """Returns the bytes that a token stands for."""
+
+
+@runtime_checkable
+class SpacedTokenizer(ByteTokenizer, Protocol):
+    """One that also knows how its decoder begins a text, as `engine.models.tokenizer` does.
+
+    Attributes:
+        leading_spaces: how many spaces are left out there.
+    """
+
+    leading_spaces: int
+
+
+class BareTokenizer(Protocol):
+    """Any other tokenizer."""
+
+    def decode(self, ids: list[int], /) -> str:
+        """Returns the text of tokens."""
+
+
+AnyTokenizer = ByteTokenizer | BareTokenizer
 
 
 class CharacterStream:
@@ -82,14 +111,18 @@ class AnswerText:
             the model's own decoder does it (`leading_spaces` of the tokenizer).
     """
 
-    def __init__(self, tokenizer: Any, stops: Sequence[str], silent: frozenset[int], continues: bool = False) -> None:
+    def __init__(
+        self, tokenizer: AnyTokenizer | None, stops: Sequence[str], silent: frozenset[int], continues: bool = False
+    ) -> None:
         self._tokenizer = tokenizer
         self._silent = silent
         self._characters = CharacterStream()
         self._scanner = StopScanner(stops)
         self._pieces: list[str] = []
         self._bytes: dict[int, bytes] = {}
-        self._spaces = 0 if continues else int(getattr(tokenizer, "leading_spaces", 0))  # to be left out of the next token
+        self._spaces = 0  # to be left out of the next token
+        if isinstance(tokenizer, SpacedTokenizer) and not continues:
+            self._spaces = tokenizer.leading_spaces
 
     def begin(self, tokens: Sequence[int]) -> str:
         """The answer begins with these tokens: what they say. Stop texts are looked for behind them only."""
@@ -138,6 +171,6 @@ class AnswerText:
     def _look_up(self, token: int) -> bytes:
         if self._tokenizer is None:
             return b""
-        if hasattr(self._tokenizer, "token_bytes"):
-            return bytes(self._tokenizer.token_bytes(token))
-        return str(self._tokenizer.decode([token])).encode()
+        if isinstance(self._tokenizer, ByteTokenizer):
+            return self._tokenizer.token_bytes(token)
+        return self._tokenizer.decode([token]).encode()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from itertools import islice
-from typing import Any
 
 from engine.decode.decoding import decode
 from engine.drafters.base import Drafter
@@ -39,8 +38,7 @@ def warm_up(target: LoadedModel, drafter: Drafter | None = None) -> None:
         settings = [OPTIONS, FILTERED]
     elif drafter.capabilities.samples:
         settings = [OPTIONS.replace(rule=rule) for rule in RULES]
-    model: Any = target.model
     for options in settings:
-        with contextlib.closing(decode(model, PROMPT, drafter, options)) as rounds:
+        with contextlib.closing(decode(target.model, PROMPT, drafter, options)) as rounds:
             for _ in islice(rounds, ROUNDS):
                 pass

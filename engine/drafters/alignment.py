@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_flatten
 
 from engine.drafters.base import always
+from engine.machine.host import computes_on_host
 from engine.models.block_config import BlockConfig
 from engine.models.block_model import BlockModel
 from engine.models.block_unroll import unroll_blocks
 from engine.models.head_model import HeadModel
 from engine.models.loaded import LoadedModel
-from engine.models.loading import runs_on_cpu
-from engine.target.layer_taps import embedding_of, tap, type_of
+from engine.target.interface import TargetModel
+from engine.target.layer_taps import embedding_of, layer_count, tap, type_of
 from engine.target.prompt_cache import make_prompt_cache, read_prompt
 
 WRITTEN = 32
@@ -48,14 +49,14 @@ def in_targets_type(load: Callable[[mx.Dtype], Model], target: LoadedModel) -> M
     Raises:
         DraftlightError: as `load`; it does not fit the target.
     """
-    if runs_on_cpu() or type_of(embedding_of(target.model)) != mx.float16:
+    if computes_on_host() or type_of(embedding_of(target.model)) != mx.float16:
         return load(mx.bfloat16)
     model = load(mx.float16)
     model.require_target(target)
     return model if _stays_finite(model, target.model) else load(mx.bfloat16)
 
 
-def _stays_finite(model: BlockModel | HeadModel, target: Any) -> bool:
+def _stays_finite(model: BlockModel | HeadModel, target: TargetModel) -> bool:
     """Whether weights and what the drafter computes of a few tokens are in the range of its type."""
     parameters = cast(dict[str, mx.array], tree_flatten(model.parameters(), destination={})).values()
     if not all(cast(bool, mx.isfinite(array).all().item()) for array in parameters):
@@ -78,7 +79,7 @@ def doubts(model: BlockModel | HeadModel, target: LoadedModel) -> str:
     return "" if model.config.target_sha256 else doubts_on(model, target.model, *_written(target))
 
 
-def doubts_on(model: BlockModel | HeadModel, target: Any, text: Sequence[int], first: int) -> str:
+def doubts_on(model: BlockModel | HeadModel, target: TargetModel, text: Sequence[int], first: int) -> str:
     """As `doubts`, on a given text.
 
     Args:
@@ -117,9 +118,9 @@ def _written(target: LoadedModel) -> tuple[list[int], int]:
     return tokens, first
 
 
-def _settings(model: BlockModel | HeadModel, target: Any, text: list[int], first: int) -> Iterator[tuple[str, Scores]]:
+def _settings(model: BlockModel | HeadModel, target: TargetModel, text: list[int], first: int) -> Iterator[tuple[str, Scores]]:
     """Each setting in words, and its scores; the stated one first."""
-    config, layers = model.config, len(target.layers)
+    config, layers = model.config, layer_count(target)
     shifts = [0, *(shift for shift in (-1, 1) if all(-1 <= layer + shift < layers for layer in config.taps))]
     for shift in shifts:
         taps = tuple(layer + shift for layer in config.taps)
@@ -166,7 +167,7 @@ def _of_block(model: BlockModel, config: BlockConfig, features: mx.array, text: 
         model.config = stated
 
 
-def _of_head(model: HeadModel, target: Any, features: mx.array, text: list[int], first: int) -> Scores:
+def _of_head(model: HeadModel, target: TargetModel, features: mx.array, text: list[int], first: int) -> Scores:
     """Scores of a head for the first token that it drafts after each anchor."""
     rows = len(text) - 2
     fused = model.fuse(features[:rows])

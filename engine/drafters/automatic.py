@@ -35,7 +35,7 @@ class Automatic(Drafter):
             sets_own_length=True,
             hidden_layers=next((layers for member in members if (layers := member.capabilities.hidden_layers)), ()),
         )
-        self._context = DraftContext(None, ())
+        self._context: DraftContext | None = None
         self._committed: list[int] = []
         self._proposer: str | None = None
         self._idle: dict[str, int] = {}  # rounds since a draft model proposed, of those that have caught up
@@ -86,6 +86,7 @@ class Automatic(Drafter):
         member = self._members[plan.drafter]
         if self._reads_text(member):
             if plan.drafter not in self._idle:
+                assert self._context is not None, "a text was given to `start` before"
                 member.start(replace(self._context, tokens=self._committed, read=len(self._committed) - 1))
             self._idle[plan.drafter] = 0
         draft = member.propose(plan, sampler)

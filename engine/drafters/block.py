@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -18,6 +17,7 @@ from engine.machine.host import on_host
 from engine.models.block_model import BUILTIN_BLOCK, Attend, BlockModel, load_block
 from engine.models.loaded import LoadedModel
 from engine.target.distribution import onto_target_ids
+from engine.target.interface import TargetModel
 from engine.values.drafter_kinds import BLOCK, LoadedDrafter
 
 STEADY = 0.85
@@ -26,7 +26,7 @@ ROOM = 2.0
 """Slots of a free draft: so many times that mean, and two more. A block that is used to its end soon gets longer."""
 
 
-class BlockDrafter(FeatureDrafter):
+class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
     """A block drafter (see `engine.models.block_model`).
 
     One pass fills all slots, each with a distribution that depends on the committed text alone; tokens are drawn from these left
@@ -50,13 +50,19 @@ class BlockDrafter(FeatureDrafter):
         DraftlightError: the folder holds no usable block drafter, or it does not fit the target.
     """
 
-    def __init__(self, block: BlockModel | str | Path, target: Any = None, name: str = "block", copies: bool = True) -> None:
+    def __init__(
+        self,
+        block: BlockModel | str | Path,
+        target: LoadedModel | TargetModel | None = None,
+        name: str = "block",
+        copies: bool = True,
+    ) -> None:
         self._block = block if isinstance(block, BlockModel) else load_block(Path(block))
         self._accepted = self._block.config.most_drafted / ROOM
         self._slots = 0
         super().__init__(self._block, self._block.config.num_hidden_layers, target, name, copies)
 
-    def _meet(self, model: Any) -> None:
+    def _meet(self, model: TargetModel) -> None:
         self._block.bind(model)
 
     # Rounds
@@ -74,7 +80,7 @@ class BlockDrafter(FeatureDrafter):
             self._slots = config.block_size if config.whole_blocks else drawable + (not config.anchor_predicts)
         filled: tuple[mx.array, mx.array] | None = None
         before = mx.array(self._committed[-1:], dtype=mx.int32)
-        state: Any = None
+        state: mx.array | None = None
         drafted: list[int] | None = []
         for step in range(limit):
             copied, share = self._copy_after(drafted)
@@ -170,7 +176,7 @@ def visible(context: int, slots: int, causal: bool, window: int | None, follows_
     return seen
 
 
-def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDrafter:
+def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
     """As in `engine.values.drafter_kinds.Build`."""
     folder = BUILTIN_BLOCK if name == BLOCK else Path(name).expanduser()
     block = in_targets_type(functools.partial(load_block, folder), target)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import mlx.core as mx
 
 from engine.acceptance import Draft as DraftRows
 from engine.machine.host import on_host
+from engine.models.loaded import LoadedModel
 from engine.target.distribution import OneHot
+from engine.target.interface import TargetModel
 from engine.types import MAX_GAMMA, DrafterStatistics, Outlook
 
 
@@ -98,7 +99,7 @@ class DraftContext:
         kv_bits: bits of the target's keys and values; None for full precision. A drafter with a cache of its own follows.
     """
 
-    target: Any
+    target: LoadedModel | TargetModel
     tokens: Sequence[int]
     read: int = 0
     kv_bits: int | None = None

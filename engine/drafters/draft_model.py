@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import mlx.core as mx
 
@@ -14,6 +13,7 @@ from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, Draf
 from engine.drafters.sampler import Sampler
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import check_pair
+from engine.target.interface import PromptCache, TargetModel
 from engine.target.prompt_cache import (
     check_cache,
     chunk_size,
@@ -45,12 +45,13 @@ class DraftModel(Drafter):
 
     capabilities = DrafterCapabilities(samples=True, sets_own_length=True)
 
-    def __init__(self, model: LoadedModel | Callable[..., mx.array], name: str = "", target_ids: mx.array | None = None) -> None:
-        self._model: Any = model
+    def __init__(self, model: LoadedModel | TargetModel, name: str = "", target_ids: mx.array | None = None) -> None:
         self._target_ids = target_ids
         self._context_length: int | None = None
         self.name = name or "draft model"
-        if isinstance(model, LoadedModel):
+        if not isinstance(model, LoadedModel):
+            self._model = model
+        else:
             self._model, self._context_length = model.model, model.context_length
             self._target_ids = model.target_ids if target_ids is None else target_ids
             self.name = name or model.name
@@ -60,7 +61,7 @@ class DraftModel(Drafter):
         self._chunk = chunk_size(self._model)
         self._largest_id = None if self._target_ids is not None else logits_width(self._model) - 1
 
-    def _empty_cache(self) -> list[Any]:
+    def _empty_cache(self) -> PromptCache:
         """Returns a cache of the target's precision, or of full precision if the model cannot have such a one: its proposals are
         judged all the same."""
         if self._kv_bits is not None:
@@ -162,7 +163,7 @@ class DraftModel(Drafter):
         """(draft width,) logits after the last of (n,) tokens."""
         return self._known(tokens[None], cache=self._cache)[0, -1]
 
-    def _known(self, tokens: mx.array, cache: Any) -> mx.array:
+    def _known(self, tokens: mx.array, cache: PromptCache) -> mx.array:
         """The model, for ids of the target: one beyond its vocabulary is read as its last, as MLX would read past the table."""
         known = tokens if self._largest_id is None else mx.minimum(tokens, self._largest_id)
         return self._model(known, cache=cache)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar
 
 import mlx.core as mx
 import numpy as np
@@ -14,6 +14,7 @@ from engine.drafters.draft import DraftContext, DrafterCapabilities, Estimate
 from engine.drafters.lookup import Lookup, Odds
 from engine.machine.host import on_host
 from engine.models.loaded import LoadedModel
+from engine.target.interface import TargetModel
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, read_prompt, trim_to
 from engine.target.shared_prefix import common_prefix
@@ -27,6 +28,9 @@ LOOKED_AHEAD = 8
 """Copies that are supposed to follow the first, when it is weighed whether that pays."""
 MOST_COPIED = 0.98
 """The most that a copied token gets of the drafter's distribution."""
+
+Queued = TypeVar("Queued")
+"""What a drafter has queued of the next round."""
 
 
 class _Config(Protocol):
@@ -60,7 +64,7 @@ class FeatureModel(Protocol):
         """(rows, hidden) that are kept of tapped outputs (rows, taps x hidden)."""
 
 
-class FeatureDrafter(Drafter):
+class FeatureDrafter(Drafter, Generic[Queued]):
     """A drafter that follows a text with the target's features, one fused row for each position but the newest token's, and that
     knows where the latest tokens stood before.
 
@@ -78,7 +82,9 @@ class FeatureDrafter(Drafter):
         DraftlightError: it does not fit the target.
     """
 
-    def __init__(self, model: FeatureModel, caches: int, target: Any, name: str, copies: bool) -> None:
+    def __init__(
+        self, model: FeatureModel, caches: int, target: LoadedModel | TargetModel | None, name: str, copies: bool
+    ) -> None:
         self.name = name
         self.capabilities = DrafterCapabilities(True, copies, True, tuple(model.config.taps))
         self._statistics: DrafterStatistics | None = None
@@ -86,7 +92,7 @@ class FeatureDrafter(Drafter):
         self._model, self._cache_count = model, caches
         self._never_copied: frozenset[int] = frozenset()
         """The marks between turns: they stand in every conversation and in no answer."""
-        self._target: Any = None
+        self._target: TargetModel | None = None
         self._reset()
         if target is not None:
             self._bind(target)
@@ -97,12 +103,12 @@ class FeatureDrafter(Drafter):
         self._features: list[mx.array] = []  # fused, (rows, hidden) each, from position 0 on without a gap
         self._heard: list[mx.array] = []  # the rows after them as the target left them, to be fused together when they are wanted
         self._rows = 0
-        self._queued: Any = None
+        self._queued: Queued | None = None
         self._odds = Odds()
         if self._lookup is not None:
             self._lookup.restart(())
 
-    def _bind(self, target: Any) -> None:
+    def _bind(self, target: LoadedModel | TargetModel) -> TargetModel:
         if isinstance(target, LoadedModel):
             self._model.require_target(target)
             if target.tokenizer is not None:
@@ -113,8 +119,9 @@ class FeatureDrafter(Drafter):
             self._meet(target)
             self._target = target
             self._reset()
+        return target
 
-    def _meet(self, model: Any) -> None:
+    def _meet(self, model: TargetModel) -> None:
         """Takes from another target, an mlx-lm model, what is needed of it."""
 
     # What the target reads
@@ -122,7 +129,7 @@ class FeatureDrafter(Drafter):
     def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
         """As in `Drafter`. Rows of a common beginning stay. What the target read before, it reads once more for this drafter
         unless the rows of it are there."""
-        self._bind(context.target)
+        target = self._bind(context.target)
         tokens = context.tokens
         shared = common_prefix(self._committed, tokens)
         self._committed = list(tokens)
@@ -133,9 +140,9 @@ class FeatureDrafter(Drafter):
             self._lookup.restart(tokens)
         if self._is_full or self._rows >= context.read:
             return True
-        taps = tap(self._target, self.capabilities.hidden_layers)
-        cache, known = make_prompt_cache(self._target), self._committed[: context.read]
-        if read_prompt(self._target, cache, known, reading(self, taps, proceed)):
+        taps = tap(target, self.capabilities.hidden_layers)
+        cache, known = make_prompt_cache(target), self._committed[: context.read]
+        if read_prompt(target, cache, known, reading(self, taps, proceed)):
             return True
         self._reset()
         return False

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
+from mlx_lm.models.cache import KVCache
 
 from engine.drafters.alignment import doubts, in_targets_type
 from engine.drafters.draft import Draft, DraftPlan
@@ -15,12 +15,13 @@ from engine.drafters.feature_drafter import SURE, FeatureDrafter
 from engine.drafters.sampler import Sampler
 from engine.models.head_model import BUILTIN_HEAD, HeadModel, load_head
 from engine.models.loaded import LoadedModel
+from engine.target.interface import TargetModel
 from engine.target.layer_taps import embedding_of
 from engine.target.prompt_cache import trim_to
 from engine.values.drafter_kinds import HEAD, LoadedDrafter
 
 
-class FeatureHead(FeatureDrafter):
+class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
     """A trained head as drafter (see `engine.models.head_model`).
 
     A head of one layer predicts from meaning, and is poor at repeating: names, code and sentences that stand in the conversation
@@ -43,16 +44,23 @@ class FeatureHead(FeatureDrafter):
         DraftlightError: the folder holds no usable head, or it does not fit the target.
     """
 
-    def __init__(self, head: HeadModel | str | Path, target: Any = None, name: str = "head", copies: bool = True) -> None:
+    _embedding: Callable[[mx.array], mx.array]
+
+    def __init__(
+        self,
+        head: HeadModel | str | Path,
+        target: LoadedModel | TargetModel | None = None,
+        name: str = "head",
+        copies: bool = True,
+    ) -> None:
         self._head = head if isinstance(head, HeadModel) else load_head(Path(head))
-        self._embedding: Any = None
         super().__init__(self._head, 1, target, name, copies)
 
-    def _meet(self, model: Any) -> None:
+    def _meet(self, model: TargetModel) -> None:
         self._embedding = embedding_of(model)
 
     @property
-    def _cache(self) -> Any:
+    def _cache(self) -> KVCache:
         return self._caches[0]
 
     # Rounds
@@ -129,7 +137,7 @@ class FeatureHead(FeatureDrafter):
         return after, self._head.logits(after[-1])
 
 
-def build(name: str, target: LoadedModel, load: Callable[[], Any]) -> LoadedDrafter:
+def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
     """As in `engine.values.drafter_kinds.Build`."""
     return from_folder(BUILTIN_HEAD if name == HEAD else Path(name).expanduser(), name, target)
 

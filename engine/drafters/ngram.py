@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from operator import mul
-from typing import Any
 
 import mlx.core as mx
 
@@ -13,6 +12,7 @@ from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan, Estimate
 from engine.drafters.lookup import Lookup, Odds
 from engine.drafters.sampler import Sampler
+from engine.models.loaded import LoadedModel
 from engine.types import MAX_GAMMA, DrafterStatistics
 from engine.values.drafter_kinds import LoadedDrafter
 
@@ -97,6 +97,6 @@ class NGram(Drafter):
         self._lookup.extend(tokens)
 
 
-def build(name: str, target: Any, load: Callable[[], Any]) -> LoadedDrafter:
+def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
     """As in `engine.values.drafter_kinds.Build`."""
     return LoadedDrafter(name, NGram(), make=NGram)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import mlx.core as mx
 
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
 from engine.drafters.sampler import Sampler
+from engine.models.loaded import LoadedModel
 from engine.types import DrafterStatistics
 from engine.values.drafter_kinds import LoadedDrafter
 
@@ -159,6 +159,6 @@ class NGramMod(Drafter):
         )
 
 
-def build(name: str, target: Any, load: Callable[[], Any]) -> LoadedDrafter:
+def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
     """As in `engine.values.drafter_kinds.Build`."""
     return LoadedDrafter(name, NGramMod(), make=NGramMod)

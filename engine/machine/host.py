@@ -15,7 +15,8 @@ FREED_BYTES = 2**30
 
 
 def computes_on_host() -> bool:
-    """Whether exponentials and draws over the vocabulary are left to numpy.
+    """Whether MLX computes on the CPU, as its plain Linux build does. Exponentials and draws over the vocabulary are then left to
+    numpy.
 
     On the CPU back-end MLX's exponential takes ten times as long (one value at a time), every operation is handed to another
     thread, and there is no device whose queue an early evaluation would stall. On a GPU everything stays in the lazy graph.

@@ -30,8 +30,9 @@ from mlx_lm.models.rope_utils import initialize_rope
 
 from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import check_safetensors, require_scales
+from engine.machine.host import computes_on_host
 from engine.models.block_config import BlockConfig, read_block_config
-from engine.models.loading import runs_on_cpu, to_float32
+from engine.models.loading import to_float32
 from engine.models.model_folder import weight_files, write_drafter
 from engine.models.tokenizer_files import read_json
 from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of, type_of
@@ -422,8 +423,8 @@ class BlockModel(nn.Module):
         return mx.tanh(logits / config.logit_cap) * config.logit_cap if config.logit_cap else logits
 
     def walk(
-        self, slot: int, logits: mx.array, hidden: mx.array, before: mx.array, state: Any
-    ) -> tuple[mx.array, mx.array | None, Any]:
+        self, slot: int, logits: mx.array, hidden: mx.array, before: mx.array, state: mx.array | None
+    ) -> tuple[mx.array, mx.array | None, mx.array | None]:
         """One slot, left to right.
 
         Args:
@@ -547,7 +548,7 @@ def _assembled(
         model.about.target_ids = target_ids.astype(mx.int32)
         _require_vocabulary(model, known, folder)
     model.about.files = files
-    if runs_on_cpu():
+    if computes_on_host():
         to_float32(model)
     elif quantised is None:
         model.set_dtype(half)

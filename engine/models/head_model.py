@@ -31,7 +31,7 @@ from mlx.utils import tree_flatten
 
 from engine.files.hashes import files_sha256
 from engine.files.safetensors_header import check_safetensors, require_scales
-from engine.models.loading import runs_on_cpu
+from engine.machine.host import computes_on_host
 from engine.models.model_folder import write_drafter
 from engine.models.tokenizer_files import read_json
 from engine.values.drafter_kinds import HEAD_FOLDER
@@ -219,7 +219,7 @@ def load_head(folder: Path, half: mx.Dtype = mx.bfloat16) -> HeadModel:
         head.load_weights([(f"{name}.weight", array) for name, array in weights.items()])
         head.about.target_ids = target_ids
         head.about.file = path
-        head.set_dtype(mx.float32 if runs_on_cpu() else half)
+        head.set_dtype(mx.float32 if computes_on_host() else half)
         mx.eval(head.parameters(), target_ids)
     except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError) as error:
         raise DraftlightError(

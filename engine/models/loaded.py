@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import mlx.core as mx
 
 from engine.files.hashes import files_sha256
 from engine.models.tokenizer import Tokenizer
+from engine.target.interface import TargetModel
 from engine.types import Sampling
 
 
@@ -30,7 +30,7 @@ class LoadedModel:
         target_ids: (K,) int32 for a trimmed head, whose column j means target token target_ids[j]; else None.
     """
 
-    model: Any = field(repr=False)
+    model: TargetModel = field(repr=False)
     tokenizer: Tokenizer = field(repr=False)
     eos_ids: frozenset[int]
     vocabulary: tuple[bytes | None, ...] = field(repr=False)

@@ -34,6 +34,7 @@ from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder, need_of_gg
 from engine.files.ollama import OllamaModel
 from engine.files.safetensors_header import WEIGHTS, Table, check_safetensors, listed, missing_parts, require_scales
 from engine.machine import device
+from engine.machine.host import computes_on_host
 from engine.models import adapters, gguf_model, trimmed_draft
 from engine.models.configuration import explained, read_configuration, require_rotation
 from engine.models.context_length import context_length
@@ -42,6 +43,7 @@ from engine.models.loaded import LoadedModel
 from engine.models.model_folder import weight_files, without_base
 from engine.models.pair_check import PairReport, cache_reason, check_pair, target_reason
 from engine.models.tokenizer_files import from_folder, read_json
+from engine.target.layer_taps import embedding_of
 from engine.values.drafter_kinds import SMALL_DRAFT
 from engine.values.errors import DraftlightError, NotEnoughMemory, is_whole, reason_of
 
@@ -120,7 +122,7 @@ def load(
         raise DraftlightError(
             f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or a Hugging Face id (owner/model)."
         )
-    return _load_folder(fetch(name_or_path, report, ask, runs_on_cpu()), name_or_path, report, target, ask, split)
+    return _load_folder(fetch(name_or_path, report, ask, computes_on_host()), name_or_path, report, target, ask, split)
 
 
 def _load_gguf(
@@ -128,9 +130,9 @@ def _load_gguf(
 ) -> LoadedModel:
     place, path = path, path if of_ollama is None else of_ollama.weights
     header = read_header(path)
-    make_room(need_of_gguf(name, header, gguf_model.read_config(path, header), runs_on_cpu()))
+    make_room(need_of_gguf(name, header, gguf_model.read_config(path, header), computes_on_host()))
     tokenizer = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
-    model, config, form = gguf_model.load_gguf(path, header, runs_on_cpu())
+    model, config, form = gguf_model.load_gguf(path, header, computes_on_host())
     if split is not None:
         split(model, name)
         tree_map(mx.eval, model.parameters())
@@ -170,7 +172,7 @@ def _load_folder(
     require_scales(folder, tables)
     rows = {shape[0] for table in tables for tensor, (_, shape) in table.items() if "embed_tokens" in tensor and shape}
     config = read_configuration(folder, rows)
-    make_room(need_of_folder(name, tables, config, runs_on_cpu()))
+    make_room(need_of_folder(name, tables, config, computes_on_host()))
     with explained(folder, _NARROW if _is_narrow(tables) else ""), _with_only(folder, files) as place:
         model, config = mlx_lm.utils.load_model(place, lazy=True, model_config=config)
         require_rotation(model, config, folder)
@@ -244,7 +246,7 @@ def _base_folder(adapter: Path, base: str, report: Progress, make_room: MakeRoom
             return path
     try:
         if HUB_ID.fullmatch(base):
-            return fetch(base, report, make_room, runs_on_cpu())
+            return fetch(base, report, make_room, computes_on_host())
     except NotEnoughMemory:
         raise
     except DraftlightError as error:
@@ -261,9 +263,9 @@ def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: Loa
         header = read_header(path)
         tokenizer = from_gguf(header.metadata, config["vocab_size"])
         eos_ids = tokenizer.eos_ids
-        embedding = gguf_model.load_embedding(path, header, mx.float32 if runs_on_cpu() else mx.float16)
+        embedding = gguf_model.load_embedding(path, header, mx.float32 if computes_on_host() else mx.float16)
     else:
-        tokenizer, eos_ids, embedding = target.tokenizer, target.eos_ids, target.model.model.embed_tokens
+        tokenizer, eos_ids, embedding = target.tokenizer, target.eos_ids, embedding_of(target.model)
     model, target_ids = trimmed_draft.load_cut(folder, config, embedding)
     _prepare(model)
     return LoadedModel(
@@ -285,7 +287,7 @@ def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> No
     One after the other: evaluated together, the intermediate results of all take up to a third of the model on top of it.
     """
     try:
-        if runs_on_cpu():
+        if computes_on_host():
             to_float32(model)
             adapters.add(model)
         else:
@@ -295,11 +297,6 @@ def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> No
         tree_map(mx.eval, model.parameters())
     except (ValueError, RuntimeError) as error:
         raise DraftlightError(f"The weights cannot be read: {reason_of(error)} Download the model again.") from error
-
-
-def runs_on_cpu() -> bool:
-    """Whether MLX computes on the CPU here, as its plain Linux build does."""
-    return device.kind() == "cpu"
 
 
 def keep_resident() -> None:

@@ -14,6 +14,7 @@ The embedding is not in the folder: the target's is used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,7 +38,9 @@ class CutModel(nn.Module):
         self.model = LlamaModel(self.args)
         self.head = nn.Linear(self.args.hidden_size, head_size, bias=False)
 
-    def __call__(self, inputs: mx.array, cache: list[Any] | None = None, input_embeddings: mx.array | None = None) -> mx.array:
+    def __call__(
+        self, inputs: mx.array, cache: Sequence[Any] | None = None, input_embeddings: mx.array | None = None
+    ) -> mx.array:
         return self.head(self.model(inputs, cache, input_embeddings))
 
     @property

@@ -314,6 +314,10 @@ class MlxBackend:
         """What of the arithmetic decides last bits: the type of the logits and the size of prompt chunks."""
         return Numerics(self._cache.logits_type(target.model), self._cache.chunk_size(target.model))
 
+    def pulse(self) -> float | None:
+        """As in `Backend`: nobody else waits."""
+        return None
+
     def close(self) -> None:
         """As in `Backend`; gives back memory and this thread's streams."""
         self._kept_costs.save()

@@ -252,11 +252,9 @@ class Engine(EngineLike):
             except Exception as error:  # an answer will say it to whom it concerns
                 explain(error, "measuring what rounds cost")
                 self._measures = False
-        pulse: Callable[[], float] | None = getattr(backend, "pulse", None)
-        while pulse is not None:
+        while True:
             with contextlib.suppress(queue.Empty):
-                return self._work.get(timeout=pulse())
-        return self._work.get()
+                return self._work.get(timeout=None if backend is None else backend.pulse())
 
     def _load(self, command: Load, slots: ModelSlots) -> None:
         try:

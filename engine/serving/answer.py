@@ -22,6 +22,7 @@ from typing import Any
 from engine.decode.clock import Clock
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
+from engine.decode.run_control import Changes
 from engine.decode.text_stream import AnswerText
 from engine.files.logs import explain
 from engine.files.paths import traces_folder
@@ -289,12 +290,12 @@ class _AnswerRun:
         yield used
         self._clock.leave_out(left)
 
-    def _changed(self, wishes: dict[str, Any]) -> dict[str, Any]:
+    def _changed(self, wishes: Changes) -> Changes:
         """What takes effect of the wishes, with the drafter in place of its name. The next round is the first under it."""
-        given = dict(wishes)
-        if "drafter" in wishes:
+        given = wishes.copy()
+        if isinstance(name := wishes.get("drafter"), str):
             try:
-                given["drafter"] = self._made(self._slots.drafter(wishes["drafter"]))
+                given["drafter"] = self._made(self._slots.drafter(name))
             except DraftlightError:  # DrafterRefused says why; the answer goes on as it was
                 del given["drafter"], wishes["drafter"]
             except Closing:  # the run is stopped already and ends before the next round
@@ -382,12 +383,13 @@ class _AnswerRun:
         }
 
 
-def _with_changes(request: Request, changes: dict[str, Any]) -> Request:
+def _with_changes(request: Request, changes: Changes) -> Request:
     """The request under the changes that came before its answer began, and with a seed."""
     options = request.options.replace(**{name: value for name, value in changes.items() if name != "drafter"})
     if options.seed is None:
         options = options.replace(seed=secrets.randbelow(SEED_LIMIT))
-    return replace(request, options=options, drafter=changes.get("drafter", request.drafter))
+    name = changes.get("drafter")
+    return replace(request, options=options, drafter=name if isinstance(name, str) else request.drafter)
 
 
 def _cancelled(run: Run) -> RunFinished:

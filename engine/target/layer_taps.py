@@ -7,6 +7,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.target.interface import SplitTarget
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
@@ -58,20 +59,25 @@ class Taps:
         return joined
 
 
+def layer_count(model: Any) -> int:
+    """Returns how many layers an mlx-lm model has; 0 if it has none that could be tapped."""
+    return len(getattr(model, "layers", ()))
+
+
 def tap(model: Any, layers: Sequence[int]) -> Taps:
     """The taps of these layers (counted from 0; -1 is the first one's input) of an mlx-lm model; the same ones when asked again.
 
     Raises:
         DraftlightError: the model has no such layers, or they are spread over the machines of a pipeline.
     """
-    if getattr(model, "pipeline_size", 1) > 1:
+    if isinstance(model, SplitTarget) and model.pipeline_size > 1:
         raise DraftlightError(
             "A drafter that was trained for its target reads layers of it, and in a pipeline these lie on other machines. Split "
             "the target by tensors, or choose another drafter, such as ngram."
         )
     wanted = tuple(layers)
     blocks: Sequence[Any] = getattr(model, "layers", ())
-    count = len(blocks)
+    count = layer_count(model)
     if not wanted or min(wanted) < -1 or max(wanted) >= count:
         raise DraftlightError(
             f"The drafter reads layers {', '.join(map(str, wanted))} of its target, but this one has {amount(count, 'layer')}."

@@ -26,6 +26,7 @@ from mlx_lm.models.cache import ArraysCache, CacheList, ChunkedKVCache, KVCache,
 from mlx_lm.utils import get_total_parameters
 
 from engine.machine import device
+from engine.target.interface import PromptCache, SplitTarget
 from engine.target.recurrent_cache import RecurrentCache, tell_caches
 from engine.target.window_cache import ChunkCache, WindowCache
 from engine.values.errors import DraftlightError
@@ -70,7 +71,7 @@ __all__ = [
 ]
 
 
-def make_prompt_cache(model: Any) -> list[Any]:
+def make_prompt_cache(model: Any) -> PromptCache:
     """An empty cache, as the model itself or mlx-lm makes it, but of layers that can take tokens back."""
     made: list[Any] = mlx_caches.make_prompt_cache(model)
     cache = [_replaced(layer) for layer in made]
@@ -94,7 +95,7 @@ def _replaced(layer: Any) -> Any:
 def part_of(model: Any) -> Any:
     """What can be called without anybody else being told: of a model that is split over processes (`engine.cluster`) the part
     that is here, else the model itself."""
-    return getattr(model, "part", model)
+    return model.part if isinstance(model, SplitTarget) else model
 
 
 def logits_width(model: Any) -> int:
@@ -118,7 +119,10 @@ def chunk_size(model: Any) -> int:
     A pass takes two operations for each parameter and token, so a chunk takes about `CHUNK_SECONDS` where the device has
     the speed to count on and the model is not so large that the smallest chunk takes longer.
     """
-    parameters = parameters_of(model) if isinstance(model, nn.Module) else getattr(model, "parameter_count", 0)
+    if isinstance(model, SplitTarget):
+        parameters = model.parameter_count
+    else:
+        parameters = parameters_of(model) if isinstance(model, nn.Module) else 0
     speed, smallest = (CPU_SPEED, SMALLEST_CHUNK) if device.kind() == "cpu" else (GPU_SPEED, SMALLEST_ON_GPU)
     fitting = CHUNK_SECONDS * speed / (2 * max(1, parameters))
     return max(smallest, min(LARGEST_CHUNK, 2 ** round(math.log2(fitting))))
@@ -302,11 +306,10 @@ def read_prompt(
     if not total:
         return True
     size = chunk or chunk_size(model)
-    read = getattr(model, "read", None)  # of a split model, which has every rank evaluate the same
     while done < total:
         part = mx.array(list(tokens[done : done + size]))
-        if read is not None:
-            read(part[None], cache)
+        if isinstance(model, SplitTarget):
+            model.read(part[None], cache)
         else:
             output = model(part[None], cache=cache)
             arrays = state_of(cache)

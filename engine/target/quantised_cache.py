@@ -14,6 +14,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models.cache import CacheList, KVCache, QuantizedKVCache
 
+from engine.target.interface import PromptCache
 from engine.target.prompt_cache import leaves_of, make_prompt_cache, part_of
 from engine.target.recurrent_cache import RecurrentCache
 from engine.target.window_cache import ChunkCache, WindowCache
@@ -43,7 +44,7 @@ class QuantisedChunkCache(_Quantised, ChunkCache):
     """Chunks in few bits."""
 
 
-def make_quantised_cache(model: Any, bits: int, name: str) -> list[Any]:
+def make_quantised_cache(model: Any, bits: int, name: str) -> PromptCache:
     """An empty cache of so many bits. `name`: of the model, for messages.
 
     Raises:

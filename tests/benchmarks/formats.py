@@ -37,7 +37,7 @@ def difference(name: str, kind: str) -> float:
 
 def form_on_a_gpu(kind: str) -> str:
     """What a GPU makes of the type; AssertionError if what it keeps quantised is not exactly what the file holds."""
-    with tempfile.TemporaryDirectory() as folder, mock.patch("engine.models.loading.runs_on_cpu", return_value=False):
+    with tempfile.TemporaryDirectory() as folder, mock.patch("engine.models.loading.computes_on_host", return_value=False):
         file, other = gguf_files.write_pair("qwen3", kind, Path(folder))
         loaded, weights = load(file.as_posix()), mx.load((other / "model.safetensors").as_posix())
         for path, layer in loaded.model.named_modules():

@@ -227,6 +227,9 @@ class FakeBackend:
     def numerics(self, target: FakeTarget) -> Numerics:
         return Numerics("float32", 4)
 
+    def pulse(self) -> float | None:
+        return None
+
     def close(self) -> None:
         self.threads.add(threading.get_ident())
         self.closed += 1

@@ -27,8 +27,8 @@ class OnTargetIds:
     """
 
     def __init__(self, model: LoadedModel, width: int) -> None:
-        self._model, self._target_ids, self._width = model.model, model.target_ids, width
-        self.layers = model.model.layers
+        own: Any = model.model
+        self._model, self._target_ids, self._width, self.layers = own, model.target_ids, width, own.layers
 
     def make_cache(self) -> list[Any]:
         """A cache for the draft model itself."""

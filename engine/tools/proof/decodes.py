@@ -17,6 +17,7 @@ from engine.models.loaded import LoadedModel
 from engine.rounds import near_ties
 from engine.rounds.near_ties import Gap, nearest
 from engine.target import prompt_cache as caches
+from engine.target.interface import PromptCache
 from engine.tools.proof.contexts import Tick, built_in_prompt, continued, known_ids, probabilities
 from engine.tools.proof.goodness_of_fit import table
 from engine.types import INVARIANT_RULES, RULES, SEED_LIMIT, DecodingOptions, Emitted, Gamma, Round
@@ -90,7 +91,7 @@ def filtered(likely: NDArray[np.float64]) -> NDArray[np.bool_]:
     return kept
 
 
-def _bins(target: LoadedModel, tokens: list[int], cache: list[object]) -> Bins:
+def _bins(target: LoadedModel, tokens: list[int], cache: PromptCache) -> Bins:
     known: NDArray[np.bool_] | None = None
 
     def law_after(token: int) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ def config_for(target: LoadedModel, taps: Sequence[int]) -> HeadConfig:
 
     Heads of attention fill the hidden size exactly: a target whose heads do not gets as many of its size as fit, or of 64.
     """
-    model = getattr(target.model, "language_model", target.model)
+    model: Any = getattr(target.model, "language_model", target.model)
     args = getattr(model, "args", None)
     weight = embedding_of(target.model).weight
     hidden = int(embedding_of(target.model)(mx.array([0])).shape[-1])
@@ -67,7 +67,7 @@ def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, 
     mx.random.seed(seed)
     head = HeadModel(config, len(target_ids))
     head.about.target_ids = mx.array(target_ids)
-    model = getattr(target.model, "language_model", target.model)
+    model: Any = getattr(target.model, "language_model", target.model)
     layer = model.layers[-1]
     attention, mlp = getattr(layer, "self_attn", None), getattr(layer, "mlp", None)
     hidden = config.hidden_size
@@ -185,7 +185,7 @@ def fresh_block(
     shapes = {"markov_head.markov_w1.weight": (config.vocab_size, rank), "markov_head.markov_w2.weight": (len(target_ids), rank)}
     block = BlockModel(config, shapes)
     block.about.target_ids = mx.array(target_ids)
-    model = getattr(target.model, "language_model", target.model)
+    model: Any = getattr(target.model, "language_model", target.model)
     hidden, count = config.hidden_size, config.num_hidden_layers
     newest = mx.concatenate([mx.zeros((hidden, (len(config.taps) - 1) * hidden)), mx.eye(hidden)], axis=1)
     block.fc.weight = newest + mx.random.normal(newest.shape) * 0.003

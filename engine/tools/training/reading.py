@@ -16,8 +16,8 @@ import numpy as np
 from mlx_lm.models import llama
 from mlx_lm.models.cache import BatchKVCache, KVCache
 
+from engine.machine.host import computes_on_host
 from engine.models.loaded import LoadedModel
-from engine.models.loading import runs_on_cpu
 from engine.models.pair_check import cache_reason
 from engine.target.layer_taps import tap
 from engine.target.prompt_cache import logits_width, make_prompt_cache
@@ -315,7 +315,7 @@ def reader_for(target: LoadedModel, taps: Sequence[int]) -> Reader:
     if reason is not None:
         raise DraftlightError(f"A head for {target.name} could not be used: it {reason}")
     tapped = TargetReader(target.model, taps)
-    return CpuLlama(target.model, taps) if runs_on_cpu() and CpuLlama.fits(target.model) else tapped
+    return CpuLlama(target.model, taps) if computes_on_host() and CpuLlama.fits(target.model) else tapped
 
 
 class TargetReader:

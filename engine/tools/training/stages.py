@@ -21,7 +21,7 @@ from engine.models.block_model import BlockModel, config_to_write, save_block
 from engine.models.head_model import HeadConfig, HeadModel, save_head
 from engine.models.loaded import LoadedModel
 from engine.models.tokenizer_files import read_json
-from engine.target.layer_taps import embedding_of
+from engine.target.layer_taps import embedding_of, layer_count
 from engine.tools.training import features, head_card, texts
 from engine.tools.training.drafter_training import BlockTraining, DrafterTraining, HeadTraining, Plan, block_memory, head_memory
 from engine.tools.training.features import Example
@@ -104,7 +104,7 @@ class _Run:
     def _config(self) -> HeadConfig | BlockConfig:
         if self.start is not None:
             return self.start.config if self.request.kind == "head" else self._block_config(self.start.config.taps)
-        layers = len(getattr(self.target.model, "layers", ()))
+        layers = layer_count(self.target.model)
         if not layers:
             raise DraftlightError(
                 f"No drafter can be made for {self.target.name}: its layers are not where mlx-lm models keep them."

@@ -229,7 +229,7 @@ class SelfplayWriter:
 
 def cache_bytes(model: Any) -> int:
     """Bytes of cache for each token, from the shapes of a pass that is never evaluated."""
-    cache = make_prompt_cache(model)
+    cache: list[Any] = make_prompt_cache(model)
     model(mx.array([[0]]), cache=cache)
     held = [part for layer in cache for part in (layer.keys, layer.values) if part is not None]
     return sum(part.shape[1] * part.shape[3] * part.dtype.size for part in held)

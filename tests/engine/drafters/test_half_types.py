@@ -28,7 +28,7 @@ HALVES = [mx.float16, mx.bfloat16]
 @pytest.fixture(autouse=True)
 def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (alignment, block_model, head_model):
-        monkeypatch.setattr(module, "runs_on_cpu", lambda: False)
+        monkeypatch.setattr(module, "computes_on_host", lambda: False)
     for module in (block, feature_head):
         monkeypatch.setattr(module, "doubts", lambda model, target: "")  # other settings, tried on many tokens
 

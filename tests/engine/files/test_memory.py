@@ -17,7 +17,7 @@ from engine.files.memory import MemoryNeed, available_memory
 from engine.models.loading import load
 from tests.engine import tiny_models
 
-GPU = "engine.models.loading.runs_on_cpu"
+GPU = "engine.models.loading.computes_on_host"
 
 
 def needed(path: Path) -> tuple[MemoryNeed, Any]:

@@ -70,7 +70,7 @@ def test_an_adapter_changes_its_base_as_mlx_lm_does_it(
     load_adapters(expected, adapter.as_posix())
     changed = np.array(expected(TOKENS).astype(mx.float32))
     assert np.abs(changed - plain).max() > 1
-    monkeypatch.setattr("engine.models.loading.runs_on_cpu", lambda: not on_gpu)
+    monkeypatch.setattr("engine.models.loading.computes_on_host", lambda: not on_gpu)
     loaded = load(adapter.as_posix())
     difference = np.abs(np.array(loaded.model(TOKENS).astype(mx.float32)) - changed)
     assert difference.mean() < (0.02 if on_gpu else 1e-5), "half precision rounds otherwise on the way"

@@ -63,7 +63,7 @@ def test_a_gpu_keeps_what_mlx_can_hold_quantised_without_loss(
 ) -> None:
     """In every layer: attention, stacked experts, embedding; in float16, and in bfloat16 where an architecture needs it."""
     file, folder = gguf_files.write_pair(name, kind, tmp_path)
-    monkeypatch.setattr("engine.models.loading.runs_on_cpu", lambda: False)
+    monkeypatch.setattr("engine.models.loading.computes_on_host", lambda: False)
     loaded = load(file.as_posix())
     assert loaded.form == f"{kind} kept quantised"
     weights = mx.load((folder / "model.safetensors").as_posix())
@@ -80,7 +80,7 @@ def test_a_gpu_keeps_what_mlx_can_hold_quantised_without_loss(
 def test_a_gpu_expands_the_other_types_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, _ = gguf_files.write_pair("qwen3", "Q6_K", tmp_path)
     assert load(file.as_posix()).form == "Q6_K, expanded to 32 bits"
-    monkeypatch.setattr("engine.models.loading.runs_on_cpu", lambda: False)
+    monkeypatch.setattr("engine.models.loading.computes_on_host", lambda: False)
     loaded = load(file.as_posix())
     assert loaded.form == "Q6_K expanded to 16 bits"
     assert loaded.model.layers[0].self_attn.q_proj.weight.dtype == mx.float16
@@ -110,7 +110,7 @@ def test_logits_equal_those_of_the_same_weights_in_a_folder(kind: str, tmp_path:
 def test_quantised_layers_run_natively_where_a_gpu_would_keep_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tiny_models.write_gguf(tmp_path / "tiny.gguf", "Q4_1")
     widened = load(path.as_posix())
-    monkeypatch.setattr("engine.models.loading.runs_on_cpu", lambda: False)
+    monkeypatch.setattr("engine.models.loading.computes_on_host", lambda: False)
     native = load(path.as_posix())
     attention = native.model.layers[0].self_attn.q_proj
     assert (attention.bits, attention.group_size, attention.scales.dtype) == (4, 32, mx.float16)

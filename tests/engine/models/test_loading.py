@@ -219,7 +219,7 @@ def test_on_a_gpu_what_mlx_lm_keeps_in_float32_stays_so(
     nn.quantize(model, group_size=32, bits=8)
     folder = tiny_models.write_model(tmp_path, model, config | {"quantization": {"group_size": 32, "bits": 8}})
     theirs, _ = mlx_lm.utils.load_model(folder)
-    monkeypatch.setattr(loading, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(loading, "computes_on_host", lambda: False)
     ours = load(folder.as_posix()).model
     types = {name: array.dtype for name, array in tree_flatten(ours.parameters())}
     assert types == {name: array.dtype for name, array in tree_flatten(theirs.parameters())}
@@ -228,7 +228,7 @@ def test_on_a_gpu_what_mlx_lm_keeps_in_float32_stays_so(
 
 
 def test_on_a_gpu_norms_take_the_type_of_the_scales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(loading, "computes_on_host", lambda: False)
     loaded = load(tiny_models.write_gguf(tmp_path / "tiny.gguf", "Q8_0").as_posix())
     assert {array.dtype for _, array in tree_flatten(loaded.model.parameters())} == {mx.uint32, mx.float16}
 

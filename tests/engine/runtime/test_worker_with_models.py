@@ -14,7 +14,7 @@ from mlx_lm.models import mamba, mamba2, rwkv7
 from mlx_lm.models.cache import RotatingKVCache
 from mlx_lm.utils import load_model
 
-from engine.models.loading import runs_on_cpu
+from engine.machine.host import computes_on_host
 from engine.rounds.metrics import summarise, violations
 from engine.rounds.trace import Trace, read
 from engine.runtime.mlx_backend import MlxBackend
@@ -394,8 +394,8 @@ def test_the_built_in_target_answers_and_says_what_it_is(home: Path) -> None:
     found = read(str(end.trace_path))
     assert found.missing is None
     assert len(found.header["target"]["sha256"]) == 64
-    assert found.header["target"]["logits"] == "float32" or not runs_on_cpu()
-    assert found.header["target"]["prompt_chunk"] == 64 or not runs_on_cpu()
+    assert found.header["target"]["logits"] == "float32" or not computes_on_host()
+    assert found.header["target"]["prompt_chunk"] == 64 or not computes_on_host()
 
 
 def test_no_drafter_is_offered_for_a_target_whose_cache_forgets() -> None:

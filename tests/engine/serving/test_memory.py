@@ -140,7 +140,7 @@ def test_on_a_gpu_what_is_loaded_stays_resident_as_far_as_metal_recommends(
 ) -> None:
     target, draft = (tmp_path / f"{name}.gguf" for name in ("target", "draft"))
     asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(loading, "runs_on_cpu", lambda: False)
+    monkeypatch.setattr(loading, "computes_on_host", lambda: False)
     monkeypatch.setattr(loading.device, "device", lambda: Device("metal", "Apple M4", most))
     monkeypatch.setattr(mx, "set_wired_limit", lambda limit: asked.append((limit, mx.get_active_memory())))
     slots = ModelSlots(MlxBackend(), lambda event: None, lambda: None, {EVERY})
