@@ -9,8 +9,8 @@ import mlx.core as mx
 
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
+from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.sampler import Sampler
-from engine.values.drafter_kinds import LoadedDrafter
 
 
 class Echo(Drafter):

@@ -10,8 +10,9 @@ import mlx.core as mx
 
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan, Estimate
+from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.sampler import Sampler
-from engine.values.drafter_kinds import AUTO, LoadedDrafter
+from engine.values.drafter_kinds import AUTO
 
 LEFT_BEHIND = 32
 """Rounds without its proposals after which a draft model follows the text no longer until it is wanted again."""
@@ -126,4 +127,4 @@ def together(loaded: Sequence[LoadedDrafter]) -> LoadedDrafter:
 
 
 def _renewed(loaded: Sequence[LoadedDrafter]) -> Automatic:
-    return Automatic([each.renewed() for each in loaded])
+    return Automatic([drafter for each in loaded if (drafter := each.renewed()) is not None])

@@ -12,13 +12,14 @@ import numpy as np
 from engine.drafters.alignment import doubts, in_targets_type
 from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
+from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.sampler import Sampler
 from engine.machine.host import on_host
 from engine.models.block_model import BUILTIN_BLOCK, Attend, BlockModel, load_block
 from engine.models.loaded import LoadedModel
 from engine.target.distribution import onto_target_ids
 from engine.target.interface import TargetModel
-from engine.values.drafter_kinds import BLOCK, LoadedDrafter
+from engine.values.drafter_kinds import BLOCK
 
 STEADY = 0.85
 """Weight of the rounds so far in the mean of accepted tokens that says how many slots a free draft gets."""
@@ -177,7 +178,7 @@ def visible(context: int, slots: int, causal: bool, window: int | None, follows_
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
-    """As in `engine.values.drafter_kinds.Build`."""
+    """As in `engine.drafters.loaded.Build`."""
     folder = BUILTIN_BLOCK if name == BLOCK else Path(name).expanduser()
     block = in_targets_type(functools.partial(load_block, folder), target)
     make = functools.partial(BlockDrafter, block, target, name)

@@ -10,6 +10,7 @@ import mlx.core as mx
 
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
+from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.sampler import Sampler
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import check_pair
@@ -27,7 +28,6 @@ from engine.target.prompt_cache import (
     watch,
 )
 from engine.target.quantised_cache import make_quantised_cache
-from engine.values.drafter_kinds import LoadedDrafter
 from engine.values.errors import DraftlightError
 
 
@@ -174,7 +174,7 @@ class DraftModel(Drafter):
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
-    """As in `engine.values.drafter_kinds.Build`."""
+    """As in `engine.drafters.loaded.Build`."""
     model = load()
     report = check_pair(target, model)
     if not report.usable:

@@ -12,13 +12,14 @@ from mlx_lm.models.cache import KVCache
 from engine.drafters.alignment import doubts, in_targets_type
 from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
+from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.sampler import Sampler
 from engine.models.head_model import BUILTIN_HEAD, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.target.interface import TargetModel
 from engine.target.layer_taps import embedding_of
 from engine.target.prompt_cache import trim_to
-from engine.values.drafter_kinds import HEAD, LoadedDrafter
+from engine.values.drafter_kinds import HEAD
 
 
 class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
@@ -138,12 +139,12 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
-    """As in `engine.values.drafter_kinds.Build`."""
+    """As in `engine.drafters.loaded.Build`."""
     return from_folder(BUILTIN_HEAD if name == HEAD else Path(name).expanduser(), name, target)
 
 
 def from_folder(folder: Path, name: str, target: LoadedModel) -> LoadedDrafter:
-    """The head of a folder under any name. Errors as in `engine.values.drafter_kinds.Build`."""
+    """The head of a folder under any name. Errors as in `engine.drafters.loaded.Build`."""
     head = in_targets_type(functools.partial(load_head, folder), target)
     make = functools.partial(FeatureHead, head, target, name)
     return LoadedDrafter(name, make(), head.sha256, make=make, warning=doubts(head, target))

@@ -10,11 +10,11 @@ import mlx.core as mx
 
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan, Estimate
+from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.lookup import Lookup, Odds
 from engine.drafters.sampler import Sampler
 from engine.models.loaded import LoadedModel
 from engine.types import MAX_GAMMA, DrafterStatistics
-from engine.values.drafter_kinds import LoadedDrafter
 
 USUAL_WORTH = 0.2
 """Least chance that a proposal is reached and right, where gamma is fixed: of less likely ones four in five would be wrong."""
@@ -98,5 +98,5 @@ class NGram(Drafter):
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
-    """As in `engine.values.drafter_kinds.Build`."""
+    """As in `engine.drafters.loaded.Build`."""
     return LoadedDrafter(name, NGram(), make=NGram)

@@ -8,10 +8,10 @@ import mlx.core as mx
 
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
+from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.sampler import Sampler
 from engine.models.loaded import LoadedModel
 from engine.types import DrafterStatistics
-from engine.values.drafter_kinds import LoadedDrafter
 
 MULTIPLIER = 6364136223846793005
 WORD = 2**64 - 1
@@ -160,5 +160,5 @@ class NGramMod(Drafter):
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:
-    """As in `engine.values.drafter_kinds.Build`."""
+    """As in `engine.drafters.loaded.Build`."""
     return LoadedDrafter(name, NGramMod(), make=NGramMod)

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
@@ -21,21 +21,17 @@ from engine.machine import garbage
 from engine.machine.mlx_import import require_device
 from engine.serving.backend import Progress
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
-from engine.values.drafter_kinds import (
-    DRAFTERS,
-    HEAD,
-    NO_DRAFTER,
-    SMALL_DRAFT,
-    DrafterKind,
-    LoadedDrafter,
-    drafter_kind,
-    may_fit,
-    type_stated,
-)
+from engine.values.drafter_kinds import DRAFTERS, HEAD, NO_DRAFTER, SMALL_DRAFT, DrafterKind, drafter_kind, may_fit, type_stated
 from engine.values.errors import DraftlightError
 from engine.values.requests.bench import PeerToken
 from engine.values.requests.prove import Finding
 from engine.values.requests.train import HeldOut, Trained, TrainRequest
+
+if TYPE_CHECKING:
+    from engine.drafters.base import Drafter
+    from engine.drafters.loaded import LoadedDrafter
+    from engine.models.loaded import LoadedModel
+    from engine.target.interface import PromptCache
 
 
 class MlxBackend:
@@ -60,13 +56,13 @@ class MlxBackend:
         self._warming = warm_up
         self._models = models
         self._read_json = tokenizer_files.read_json
-        self._target: tuple[str, Any] = ("", None)
-        self._draft_models: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        self._target: tuple[str, LoadedModel | None] = ("", None)
+        self._draft_models: weakref.WeakValueDictionary[str, LoadedModel] = weakref.WeakValueDictionary()
         """Of the target, by name, those that anybody holds: the one of a drafter by itself serves auto, too."""
         self._kept_costs = KeptCosts(data_folder() / "costs.json")
-        self._costs: tuple[Any, MachineCosts] = (None, MachineCosts())  # of the target asked for last
+        self._costs: tuple[LoadedModel | None, MachineCosts] = (None, MachineCosts())  # of the target asked for last
 
-    def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> Any:
+    def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> LoadedModel:
         """As in `Backend`; refuses a model that cannot be a target, even if it loads."""
         model = self._load_target(name, progress, make_room)
         reason = self._models.target_reason(model)
@@ -80,14 +76,14 @@ class MlxBackend:
             self._warm_up(model)
         return model
 
-    def _warm_up(self, target: Any, drafter: Any = None) -> None:
+    def _warm_up(self, target: LoadedModel, drafter: Drafter | None = None) -> None:
         """Compiles what rounds of the pair run. What goes wrong is left to the answer, which says it to whom it concerns."""
         try:
             self._warming.warm_up(target, drafter)
         except Exception as error:
             explain(error, "compiling for the GPU")
 
-    def _load_target(self, name: str, progress: Progress, make_room: MakeRoom | None) -> Any:
+    def _load_target(self, name: str, progress: Progress, make_room: MakeRoom | None) -> LoadedModel:
         """What `load` asks for; a target that is split over several processes is loaded in another way."""
         return self._models.load(name, progress, make_room=make_room)
 
@@ -105,8 +101,10 @@ class MlxBackend:
         """As in `Backend`, buffers that MLX keeps for reuse included."""
         return int(self._mx.get_active_memory() + self._mx.get_cache_memory())
 
-    def drafter(self, name: str, target: Any, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
+    def drafter(self, name: str, target: LoadedModel, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
         """As in `Backend`; refuses any drafter for a target whose cache cannot be rolled back."""
+        from engine.drafters.loaded import LoadedDrafter, builder
+
         kind = self._kind_of(name)
         if not kind.build and not kind.members:
             return LoadedDrafter(name, None)
@@ -116,7 +114,7 @@ class MlxBackend:
         if kind.members:
             return self._together(kind.members, target, progress, make_room)
 
-        def load() -> Any:
+        def load() -> LoadedModel:
             """The model of the drafter's name. A target that drafts for itself is loaded already."""
             loaded_as, loaded = self._target
             if loaded is target and loaded_as == name:
@@ -129,9 +127,9 @@ class MlxBackend:
                     self._draft_models[name] = known
             return known
 
-        return self._noted(kind.builder()(name, target, load), target)
+        return self._noted(builder(kind)(name, target, load), target)
 
-    def _noted(self, made: LoadedDrafter, target: Any) -> LoadedDrafter:
+    def _noted(self, made: LoadedDrafter, target: LoadedModel) -> LoadedDrafter:
         """The drafter, compiled and resident; what was measured of another model under its name counts no longer."""
         if self._warming.is_needed():
             self._warm_up(target, made.renewed())
@@ -145,7 +143,9 @@ class MlxBackend:
             return DRAFTERS[name]
         return drafter_kind(name, type_stated(self._read_json(Path(name).expanduser() / "config.json", required=False)))
 
-    def _together(self, members: Sequence[str], target: Any, progress: Progress, make_room: MakeRoom | None) -> LoadedDrafter:
+    def _together(
+        self, members: Sequence[str], target: LoadedModel, progress: Progress, make_room: MakeRoom | None
+    ) -> LoadedDrafter:
         """Those of the members that fit the target, as one; one whose model does not fit into the memory is left out, too. In
         place of the built-in ones a target of the user's has a head that was trained for it, if it lies among the models, and the
         draft model that has served it best."""
@@ -168,7 +168,7 @@ class MlxBackend:
                     loaded += [self.drafter(model, target, progress, make_room) for model in self._draft_models_used(target)]
         return together(loaded)
 
-    def _draft_models_used(self, target: Any) -> list[str]:
+    def _draft_models_used(self, target: LoadedModel) -> list[str]:
         """Of the draft models with which this target has answered here the path of the one that makes it fastest by what is known
         of passes, steps and alphas; none where none makes it faster, or none is there any more."""
         from engine.decode.policy.adaptive import MARGIN, MOST_SAMPLED
@@ -187,7 +187,7 @@ class MlxBackend:
         most = max(faster, default=0.0)
         return [faster[most]] if most > 1 + MARGIN else []
 
-    def unloaded_pair(self, name: str, target: Any) -> tuple[str, str]:
+    def unloaded_pair(self, name: str, target: LoadedModel) -> tuple[str, str]:
         """As in `Backend`, by `engine.models.unloaded_pair`."""
         from engine.files.builtin import builtin_path
         from engine.models.unloaded_pair import unloaded_pair
@@ -196,7 +196,7 @@ class MlxBackend:
 
     def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
         """As in `Backend`, by `engine.decode.loop`, which is told what rounds cost here."""
-        costs = self._costs_of(context.model)
+        costs = self._costs_of(cast("LoadedModel", context.model))  # serving never decodes a bare module
         loop = self._loop.DecodeLoop(replace(context, costs=costs))
         seen: list[Round] = []
         try:
@@ -207,7 +207,7 @@ class MlxBackend:
         finally:  # an answer that is ended from outside has shown what its rounds cost as well
             costs.follow(seen, context.options.temperature)
 
-    def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
+    def measure(self, target: LoadedModel, drafter: Drafter | None) -> Generator[None, None, None]:
         """As in `Backend`, by `engine.decode.measuring`, imported when it is first wanted. What was found is kept for ever."""
         from engine.decode.measuring import measure
 
@@ -219,14 +219,14 @@ class MlxBackend:
             if (len(costs.rows), len(costs.steps)) != before:
                 self._kept_costs.save()
 
-    def _costs_of(self, target: Any) -> MachineCosts:
+    def _costs_of(self, target: LoadedModel) -> MachineCosts:
         if self._costs[0] is not target:
             key = f"{target.sha256} {self.numerics(target).logits} {self.device()}"
             self._costs = (target, self._kept_costs.of(key))
         return self._costs[1]
 
     def prove(
-        self, target: Any, drafter: Any, request: ProveRequest, progress: Callable[[str, float], None]
+        self, target: LoadedModel, drafter: Drafter | None, request: ProveRequest, progress: Callable[[str, float], None]
     ) -> Iterator[Finding]:
         """As in `Backend`, by `engine.tools.proof.checks`, imported when it is first wanted."""
         from engine.tools.proof import checks as run
@@ -234,21 +234,23 @@ class MlxBackend:
         others = self._lookups_and_head(target, drafter)
         yield from run.prove(target, drafter, run.AMOUNTS[request.effort], request.seed, request.plant, progress, others)
 
-    def _lookups_and_head(self, target: Any, drafter: Any) -> list[Any]:
+    def _lookups_and_head(self, target: LoadedModel, drafter: Drafter | None) -> list[Drafter]:
         """What the window offers for this target besides this drafter, without loading a model."""
-        others: list[Any] = []
+        others: list[Drafter] = []
         for name in DRAFTERS:
             if drafter is None or DRAFTERS[name].members or name in (drafter.name, NO_DRAFTER, SMALL_DRAFT):
                 continue
             try:
-                others.append(self.drafter(name, target, lambda step, fraction: None).drafter)
+                other = self.drafter(name, target, lambda step, fraction: None).drafter
             except DraftlightError:
                 continue  # the head was trained for another target
+            if other is not None:
+                others.append(other)
         return others
 
     def train(
         self,
-        target: Any,
+        target: LoadedModel,
         request: TrainRequest,
         tell: Callable[[str], None],
         report: Callable[[str, float], None],
@@ -260,14 +262,19 @@ class MlxBackend:
         return run.train(target, request, tell, report, measured)
 
     def peer(
-        self, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, proceed: Callable[[], None]
+        self,
+        target: LoadedModel,
+        draft: LoadedModel | None,
+        prompt: Sequence[int],
+        options: DecodingOptions,
+        proceed: Callable[[], None],
     ) -> Generator[PeerToken, None, None]:
         """As in `Backend`, by `engine.tools.bench.peers`, imported when it is first wanted."""
         from engine.tools.bench import peers
 
         yield from peers.answer(target, draft, prompt, options, proceed)
 
-    def peer_refusal(self, target: Any, draft: Any) -> str | None:
+    def peer_refusal(self, target: LoadedModel, draft: LoadedModel) -> str | None:
         """As in `Backend`, by `engine.tools.bench.peers`."""
         from engine.tools.bench import peers
 
@@ -290,7 +297,7 @@ class MlxBackend:
         """As in `Backend`: what MLX counts, without what numpy, Python and the tokenizer take."""
         return int(self._mx.get_peak_memory())
 
-    def make_cache(self, target: Any, kv_bits: int | None = None) -> Any:
+    def make_cache(self, target: LoadedModel, kv_bits: int | None = None) -> PromptCache:
         """As in `Backend`: one entry for each layer, as the model itself or mlx-lm makes them."""
         if kv_bits is None:
             return self._cache.make_prompt_cache(target.model)
@@ -298,11 +305,11 @@ class MlxBackend:
 
         return make_quantised_cache(target.model, kv_bits, target.name)
 
-    def cache_length(self, cache: Any) -> int | None:
+    def cache_length(self, cache: PromptCache) -> int | None:
         """As in `Backend`, by `engine.target.prompt_cache`."""
         return self._cache.cache_length(cache)
 
-    def trim(self, cache: Any, length: int) -> int:
+    def trim(self, cache: PromptCache, length: int) -> int:
         """As in `Backend`; where no layer can be rolled back the cache stays untouched."""
         return 0 if self._cache.refusal(cache) is not None else self._cache.rewind(cache, length, "target")
 
@@ -310,7 +317,7 @@ class MlxBackend:
         """As in `Backend`: the name of the processor or graphics chip as MLX reports it."""
         return self._device().name
 
-    def numerics(self, target: Any) -> Numerics:
+    def numerics(self, target: LoadedModel) -> Numerics:
         """What of the arithmetic decides last bits: the type of the logits and the size of prompt chunks."""
         return Numerics(self._cache.logits_type(target.model), self._cache.chunk_size(target.model))
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.decode.clock import Clock
 from engine.decode.context import DecodeContext
@@ -50,9 +50,14 @@ from engine.types import (
     RunFinished,
     RunStarted,
 )
-from engine.values.drafter_kinds import LoadedDrafter
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount
+
+if TYPE_CHECKING:  # the module itself needs no MLX
+    from engine.drafters.base import Drafter
+    from engine.drafters.loaded import LoadedDrafter
+    from engine.models.loaded import LoadedModel
+    from engine.target.interface import PromptCache
 
 _log = logging.getLogger(__name__)
 
@@ -110,7 +115,7 @@ class _AnswerRun:
         self,
         run: Run,
         request: Request,
-        target: Any,
+        target: LoadedModel,
         drafter: LoadedDrafter,
         prompt: Prompt,
         given: Beginning,
@@ -278,7 +283,7 @@ class _AnswerRun:
             raise failure
         return whole
 
-    def _made(self, loaded: LoadedDrafter) -> Any:
+    def _made(self, loaded: LoadedDrafter) -> Drafter | None:
         """The drafter itself. It follows one text, so answers that take turns have one each, on the same weights."""
         return loaded.drafter if self._alone else loaded.renewed()
 
@@ -316,7 +321,7 @@ class _AnswerRun:
             return "cancelled"
         raise RuntimeError("the rounds ended without a reason")
 
-    def _keep(self, conversation: str, cache: Any) -> None:
+    def _keep(self, conversation: str, cache: PromptCache) -> None:
         """Note what the cache holds: all committed tokens but the newest, or what was read of a prompt that was cancelled.
 
         One that keeps no count, as a purely recurrent model's, is dropped: nothing could tell whether it holds what is noted.
@@ -408,7 +413,7 @@ class Beginning:
     text: str = ""
 
 
-def with_given_ids(target: Any, request: Request) -> Request:
+def with_given_ids(target: LoadedModel, request: Request) -> Request:
     """A request whose answer begins with a text, with the tokens of that text."""
     if request.given or not request.given_text:
         return request
@@ -418,7 +423,7 @@ def with_given_ids(target: Any, request: Request) -> Request:
 
 
 def beginning(
-    target: Any, given: Sequence[int], options: DecodingOptions, prompt_tokens: int, continues: bool = False
+    target: LoadedModel, given: Sequence[int], options: DecodingOptions, prompt_tokens: int, continues: bool = False
 ) -> Beginning:
     """The beginning of an answer with these ids. Raises DraftlightError where the answer cannot go on from there. `continues`: as
     of `AnswerText`."""

@@ -9,13 +9,13 @@ from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.files.memory import MakeRoom
 from engine.types import DecodingOptions, Numerics, ProveRequest
-from engine.values.drafter_kinds import LoadedDrafter
 from engine.values.requests.bench import PeerToken
 from engine.values.requests.prove import Finding
 from engine.values.requests.train import HeldOut, Trained, TrainRequest
 
 if TYPE_CHECKING:  # whoever serves requests need not have imported MLX
     from engine.drafters.base import Drafter
+    from engine.drafters.loaded import LoadedDrafter
     from engine.models.loaded import LoadedModel
     from engine.target.interface import PromptCache
 
@@ -76,7 +76,7 @@ class Backend(Protocol):
     ) -> Generator[PeerToken, None, None]:
         """The same answer by mlx-lm's own loop: a speculative one with a draft model, a plain one if that is None."""
 
-    def peer_refusal(self, target: LoadedModel, draft: LoadedModel | None) -> str | None:
+    def peer_refusal(self, target: LoadedModel, draft: LoadedModel) -> str | None:
         """Why mlx-lm's speculative loop cannot be measured with these models; None if it can."""
 
     def finish_queued(self) -> None:

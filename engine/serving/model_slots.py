@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.files.logs import explain
 from engine.files.memory import MemoryNeed
@@ -24,8 +24,13 @@ from engine.types import (
     LoadStarted,
     ModelInfo,
 )
-from engine.values.drafter_kinds import LoadedDrafter
 from engine.values.errors import DraftlightError, NotEnoughMemory
+
+if TYPE_CHECKING:  # the module itself needs no MLX
+    from engine.drafters.base import Drafter
+    from engine.drafters.loaded import LoadedDrafter
+    from engine.models.loaded import LoadedModel
+    from engine.target.interface import PromptCache
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +40,7 @@ KEPT = 2
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    cache: Any
+    cache: PromptCache
     tokens: tuple[int, ...]
 
 
@@ -51,7 +56,7 @@ class ConversationCaches:
         self._backend = backend
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
-    def take(self, conversation: str, prompt: Sequence[int]) -> Any | None:
+    def take(self, conversation: str, prompt: Sequence[int]) -> PromptCache | None:
         """The conversation's cache, cut back to what it shares with the prompt, or where its layers forget, to a mark before
         that (`engine.target.prompt_cache.rewind`); None where nothing can be reused.
 
@@ -74,7 +79,7 @@ class ConversationCaches:
             return None
         return kept.cache
 
-    def keep(self, conversation: str, cache: Any, tokens: Sequence[int]) -> None:
+    def keep(self, conversation: str, cache: PromptCache, tokens: Sequence[int]) -> None:
         """Note that the cache holds exactly these tokens. Raises AssertionError if it does not hold as many."""
         self._check(cache, len(tokens))
         self._kept[conversation] = _Kept(cache, tuple(tokens))
@@ -86,7 +91,7 @@ class ConversationCaches:
         """Forget every cache."""
         self._kept.clear()
 
-    def _check(self, cache: Any, expected: int) -> None:
+    def _check(self, cache: PromptCache, expected: int) -> None:
         length = self._backend.cache_length(cache)
         if length != expected:
             raise AssertionError(f"the cache holds {length} tokens where {expected} were committed")
@@ -122,19 +127,19 @@ class ModelSlots:
         emit: Callable[[Event], None],
         proceed: Callable[[], None],
         anyway: Set[str] = frozenset(),
-        loaded: Callable[[Any], None] = lambda target: None,
+        loaded: Callable[[LoadedModel], None] = lambda target: None,
     ) -> None:
         self._backend = backend
         self._emit = emit
         self._proceed = proceed
         self._anyway = anyway
         self._loaded = loaded
-        self._target: Any = None
+        self._target: LoadedModel | None = None
         self._target_name: str | None = None
         self._drafters: OrderedDict[str, LoadedDrafter] = OrderedDict()
         self.caches = ConversationCaches(backend)
 
-    def target(self, name: str, *, announce: bool = False) -> Any:
+    def target(self, name: str, *, announce: bool = False) -> LoadedModel:
         """The target of this name, loaded now unless it is the current one.
 
         Args:
@@ -144,7 +149,7 @@ class ModelSlots:
             DraftlightError: it cannot be loaded (LoadFailed was reported); the current target stays, unless it had to make room:
                 then it is loaded again when it is next asked for.
         """
-        if name == self._target_name:
+        if self._target is not None and name == self._target_name:
             if announce:
                 self._emit(LoadFinished(_describe(self._target), 0.0))
             return self._target
@@ -183,10 +188,9 @@ class ModelSlots:
             if announce:
                 self._emit(_ready(self._drafters[name]))
             return self._drafters[name]
+        target = self._loaded_target()
         try:
-            drafter = self._backend.drafter(
-                name, self._target, self._progress(name), lambda need: self._room_for_drafter(name, need)
-            )
+            drafter = self._backend.drafter(name, target, self._progress(name), lambda need: self._room_for_drafter(name, need))
         except Closing:
             raise
         except BaseException as error:
@@ -199,8 +203,13 @@ class ModelSlots:
         self._emit(_ready(drafter))
         return drafter
 
+    def _loaded_target(self) -> LoadedModel:
+        if self._target is None:
+            raise DraftlightError("No model is loaded. Choose one first.")
+        return self._target
+
     @property
-    def pair(self) -> tuple[Any, Any] | None:
+    def pair(self) -> tuple[LoadedModel, Drafter | None] | None:
         """The target, and a drafter of the newest kind that follows no text yet; None without a target."""
         if self._target is None:
             return None
@@ -215,7 +224,7 @@ class ModelSlots:
     def unloaded_pair(self, name: str) -> tuple[str, str]:
         """As `Backend.unloaded_pair` of the current target; whatever goes wrong is a reason."""
         try:
-            return self._backend.unloaded_pair(name, self._target)
+            return self._backend.unloaded_pair(name, self._loaded_target())
         except Exception as error:
             return explain(error, f"checking the drafter {name}"), ""
 
@@ -237,7 +246,7 @@ class ModelSlots:
             raise NotEnoughMemory(need.refusal(most))
         if need.is_ahead:
             return
-        self._target = self._target_name = None
+        self._target, self._target_name = None, None
         self._drafters.clear()
         self.caches.clear()
         self._backend.release()
@@ -270,7 +279,7 @@ def _ready(drafter: LoadedDrafter) -> DrafterReady:
     return DrafterReady(drafter.name, drafter.has_distribution, drafter.warning)
 
 
-def _describe(target: Any) -> ModelInfo:
+def _describe(target: LoadedModel) -> ModelInfo:
     return ModelInfo(
         name=target.name,
         path=str(target.path),

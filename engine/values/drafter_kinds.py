@@ -1,53 +1,18 @@
-"""What drafters there are. A new one is a file in `engine/drafters/` and a line here; nothing else has to know it.
+"""The kinds of drafters. A new one is a file in `engine/drafters/` and a line here; nothing else has to know it.
 
-The file has the drafter (`engine.drafters.base.Drafter`) and a function that builds it (`Build`); the line says the rest. Window
-and command line read the line, so nothing here imports MLX: the engine thread imports the file when it is first asked for.
+The file has the drafter (`engine.drafters.base.Drafter`) and a function that builds it (`engine.drafters.loaded.Build`); the line
+says the rest. Window and command line read the line, so nothing here imports MLX: the engine thread imports the file when it is
+first asked for.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal
 
 Fits = Literal["any", "builtin", "vocabulary", "own"]
 """Which targets a drafter can draft for: any; the built-in one; those with the same tokens; the one it was trained for."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedDrafter:
-    """A drafter for the current target.
-
-    Attributes:
-        name: as the user selected it.
-        drafter: what `decode` takes; None without a drafter.
-        sha256: of its model, None if it has none.
-        model: the LoadedModel that drafts; None for anything but an ordinary draft model.
-        make: makes another drafter of the kind without loading anything.
-        warning: what a user should know of it although it can be used; empty if nothing.
-    """
-
-    name: str
-    drafter: Any
-    sha256: str | None = None
-    model: Any = None
-    make: Callable[[], Any] | None = None
-    warning: str = ""
-
-    def renewed(self) -> Any:
-        """A drafter that has seen nothing yet; the very same one where it cannot be made anew."""
-        return self.drafter if self.make is None else self.make()
-
-    @property
-    def has_distribution(self) -> bool:
-        """Whether its proposals are drawn from a distribution rather than one-hot."""
-        return self.drafter is not None and bool(self.drafter.capabilities.samples)
-
-
-Build = Callable[[str, Any, Callable[[], Any]], LoadedDrafter]
-"""Builds a drafter from the name it was asked for by, the target (a LoadedModel whose cache can be rolled back), and a function
-that loads the model of that name, for whoever needs one. Raises DraftlightError with the reasons where it does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +23,7 @@ class DrafterKind:
         name: by which it is selected, typed and stored; of a kind that is selected by path, the model type in its config.json.
         title: as a person would say it.
         does: one sentence for the user.
-        build: "module:function", a `Build`; empty where nothing drafts, or others do.
+        build: "module:function", a `Build` of `engine.drafters.loaded`; empty where nothing drafts, or others do.
         fits: which targets.
         has_distribution: whether proposals are drawn from a distribution q; otherwise they are copied, and q is 1.
         sets_own_length: whether it decides itself how many tokens to propose where gamma is automatic.
@@ -77,11 +42,6 @@ class DrafterKind:
     benched: bool = False
     members: tuple[str, ...] = ()
     follows_text: bool = False
-
-    def builder(self) -> Build:
-        """The function that `build` names. Imports MLX, so only the engine thread may call it."""
-        module, _, function = self.build.partition(":")
-        return cast(Build, getattr(importlib.import_module(module), function))
 
 
 NO_DRAFTER, AUTO, NGRAM, HEAD, SMALL_DRAFT, BLOCK = "none", "auto", "ngram", "head", "builtin-draft", "builtin-block"

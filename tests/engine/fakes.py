@@ -10,9 +10,9 @@ from typing import Any
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.drafters.draft import DrafterCapabilities
+from engine.drafters.loaded import LoadedDrafter
 from engine.files.memory import MemoryNeed
 from engine.types import Emitted, Message, Milliseconds, Numerics, Proposal, Round, Thinking
-from engine.values.drafter_kinds import LoadedDrafter
 from engine.values.errors import DraftlightError
 
 PATIENCE = 60.0

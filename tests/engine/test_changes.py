@@ -22,10 +22,10 @@ from engine.drafters import BlockDrafter, DraftModel, FeatureHead, NGram, NGramM
 from engine.drafters.base import Drafter
 from engine.drafters.draft import Draft
 from engine.drafters.feature_drafter import FeatureDrafter
+from engine.drafters.loaded import LoadedDrafter
 from engine.rounds import near_ties
 from engine.rounds.metrics import violations
 from engine.rounds.trace import Trace, read
-from engine.serving.backend import LoadedDrafter
 from engine.serving.jobs import Run
 from engine.serving.model_slots import ModelSlots
 from engine.serving.time_sharing import take_turns

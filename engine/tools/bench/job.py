@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.files import library
 from engine.files.library import LibraryModel
@@ -44,9 +45,12 @@ from engine.types import (
     Message,
     ModelInfo,
 )
-from engine.values.drafter_kinds import NO_DRAFTER, LoadedDrafter, drafter_kind
+from engine.values.drafter_kinds import NO_DRAFTER, drafter_kind
 from engine.values.requests.bench import BenchDrafter, BenchPrompt, BenchRequest, BenchSetting, BenchSetup
 from engine.values.wording import amount
+
+if TYPE_CHECKING:  # the module itself needs no MLX
+    from engine.drafters.loaded import LoadedDrafter
 
 SEEDS_APART = 1000
 """Between the seeds of two prompts; the turns of one lie in between."""

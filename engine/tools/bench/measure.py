@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.decode.context import DecodeContext
 from engine.decode.run_control import Control
@@ -20,8 +20,11 @@ from engine.serving.backend import Backend
 from engine.serving.jobs import Stopped
 from engine.tools.bench.statistics import repeated
 from engine.types import DecodingOptions, Finish
-from engine.values.drafter_kinds import LoadedDrafter
 from engine.values.requests.bench import BenchPrompt, BenchRow, BenchSetting, PeerToken
+
+if TYPE_CHECKING:  # the module itself needs no MLX
+    from engine.drafters.loaded import LoadedDrafter
+    from engine.models.loaded import LoadedModel
 
 Tick = Callable[[int], None]
 """Called with the tokens emitted so far; may raise to break off."""
@@ -48,7 +51,7 @@ class MeasuredAnswer:
 
 def own_answer(
     backend: Backend,
-    target: Any,
+    target: LoadedModel,
     drafter: LoadedDrafter,
     prompt: Sequence[int],
     options: DecodingOptions,
@@ -103,7 +106,7 @@ def own_answer(
 
 
 def peer_answer(
-    backend: Backend, target: Any, draft: Any, prompt: Sequence[int], options: DecodingOptions, tick: Tick
+    backend: Backend, target: LoadedModel, draft: LoadedModel | None, prompt: Sequence[int], options: DecodingOptions, tick: Tick
 ) -> MeasuredAnswer:
     """Let mlx-lm answer: speculatively with a draft model, plainly if that is None.
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
 from engine.serving.model_slots import ModelSlots
 from engine.types import Event, ModelInfo, ProofCheck, ProofReport, ProveRequest, TaskFinished
-from engine.values.drafter_kinds import HEAD, NGRAM, LoadedDrafter
+from engine.values.drafter_kinds import HEAD, NGRAM
 from engine.values.errors import DraftlightError
 from engine.values.requests.prove import FALSE_ALARM, Finding
 from engine.values.statistics import ChiSquare
+
+if TYPE_CHECKING:  # the module itself needs no MLX
+    from engine.drafters.loaded import LoadedDrafter
 
 
 class ProofTask(LongTask[ProveRequest]):

@@ -21,6 +21,7 @@ from app.cli.progress import ProgressBar
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.drafters.draft import DrafterCapabilities
+from engine.drafters.loaded import LoadedDrafter
 from engine.files import library
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.library import LibraryModel
@@ -28,7 +29,6 @@ from engine.files.paths import data_folder
 from engine.runtime.worker import Engine
 from engine.tools.bench.journal import alone
 from engine.types import FILTERS, DecodingOptions, TaskProgress
-from engine.values.drafter_kinds import LoadedDrafter
 from engine.values.errors import DraftlightError
 from engine.values.requests.bench import PeerToken
 from tests.engine.fakes import PATIENCE, FakeBackend, FakeDrafter, FakeTarget

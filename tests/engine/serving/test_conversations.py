@@ -26,6 +26,7 @@ from engine.decode.decoding import decode
 from engine.decode.outcome import RoundOutcome
 from engine.drafters import BlockDrafter, DraftContext, DraftModel, FeatureHead, NGram
 from engine.drafters.base import Drafter
+from engine.drafters.loaded import LoadedDrafter
 from engine.models.loaded import LoadedModel
 from engine.rounds import near_ties
 from engine.runtime.mlx_backend import MlxBackend
@@ -49,7 +50,6 @@ from engine.types import (
     RunFailed,
     RunFinished,
 )
-from engine.values.drafter_kinds import LoadedDrafter
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import random_head
 from tests.engine.families import config_of, tiny

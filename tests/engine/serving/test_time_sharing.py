@@ -20,11 +20,11 @@ from engine.decode.outcome import RoundOutcome
 from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.drafters import DraftModel
 from engine.drafters.draft import Draft, DraftPlan
+from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.sampler import Sampler
 from engine.rounds.metrics import summarise, violations
 from engine.rounds.trace import read
 from engine.runtime.worker import Engine
-from engine.serving.backend import LoadedDrafter
 from engine.target.prompt_cache import cache_length, make_prompt_cache
 from engine.types import (
     DecodingOptions,

@@ -1,0 +1,53 @@
+"""A drafter that has been built for a target, and the function that builds it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from engine.drafters.base import Drafter
+from engine.models.loaded import LoadedModel
+from engine.values.drafter_kinds import DrafterKind
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDrafter:
+    """A drafter built for the current target.
+
+    Attributes:
+        name: as the user selected it.
+        drafter: the drafter itself; None where the target generates every token.
+        sha256: digest of its weights; None if it has none.
+        model: the model that drafts; None for anything but an ordinary draft model.
+        make: makes another drafter on the same weights; None if the same one has to serve again.
+        warning: what a user should know of a drafter that can be used nevertheless; empty if nothing.
+    """
+
+    name: str
+    drafter: Drafter | None
+    sha256: str | None = None
+    model: LoadedModel | None = None
+    make: Callable[[], Drafter] | None = None
+    warning: str = ""
+
+    def renewed(self) -> Drafter | None:
+        """Returns a drafter that has seen nothing yet, or the same one where there is no `make`."""
+        return self.drafter if self.make is None else self.make()
+
+    @property
+    def has_distribution(self) -> bool:
+        """Whether its proposals are sampled from a distribution rather than copied."""
+        return self.drafter is not None and self.drafter.capabilities.samples
+
+
+Build = Callable[[str, LoadedModel, Callable[[], LoadedModel]], LoadedDrafter]
+"""Builds a drafter from the name that the user selected, the target, whose cache can be rolled back, and a function that loads
+the model of that name. Raises DraftlightError with the reasons where the drafter does not fit the target."""
+
+
+def builder(kind: DrafterKind) -> Build:
+    """Imports and returns the function that builds drafters of a kind."""
+    module, _, function = kind.build.partition(":")
+    return cast(Build, getattr(importlib.import_module(module), function))
