@@ -1,5 +1,5 @@
-"""The values that cross boundaries, and what everybody may import: errors, ranges, wording, the table of drafters. No MLX.
+"""Values that cross module, thread and process boundaries: errors, ranges, wording, drafter kinds, requests, events. No MLX.
 
-`answers` has options, rounds and requests for answers, `requests/` what else is asked of the engine, `events` what comes back.
-`engine.types` has all of them under one name.
+`answers` has options, rounds and requests for answers, `requests/` all other requests to the engine, `events` what it reports.
+`engine.types` exports all of them.
 """

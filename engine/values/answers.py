@@ -1,4 +1,4 @@
-"""The plain values that cross every boundary: options, rounds and requests for answers.
+"""Plain values that cross every boundary: options, rounds and requests for answers.
 
 Nothing here imports MLX or Qt, and no field ever holds an array: a value of this module can be passed between threads,
 written to a trace and compared with ``==``.
@@ -22,23 +22,22 @@ Origin = Literal["accepted", "correction", "bonus", "plain"]
 Skipped = Literal["measured", "last", "reading"]
 Phase = Literal["draft", "verify", "judge", "other"]
 Thinking = Literal["auto", "on", "off"]
-"""Whether a model is to think before it answers; "auto" is as its chat template has it."""
+"""Whether a model thinks before it answers; "auto" leaves that to its chat template."""
 Overflow = Literal["stop", "drop"]
-"""What happens where a conversation is too long for the context: the answer is refused, or the oldest turns are left out."""
+"""How a conversation that is too long for the context is handled: the answer is refused, or the oldest turns are left out."""
 Gamma = int | Literal["auto"]
-"""How many tokens are proposed in a round at most; auto asks after each whether one more pays."""
+"""Maximum number of proposals in a round; auto decides after each whether another one pays."""
 Finish = Literal["eos", "stop", "length", "context", "cancelled"]
 Sampling = tuple[tuple[str, Any], ...]
-"""Names of decoding options and their values; also of the "system_prompt"."""
+"""Pairs of a decoding option's name, or "system_prompt", and its value."""
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 INVARIANT_RULES: tuple[Rule, ...] = ("match", "gumbel")
-"""Here the target draws every token with `shared` noise, so the text of a seed does not depend on the drafter."""
+"""Rules under which the target draws every token with `shared` noise, so the text of a seed does not depend on the drafter."""
 RATIO_RULES: tuple[Rule, ...] = ("rejection", "block")
-"""Here a coin is compared with p / q, and a rejected proposal is replaced by a draw from the residual."""
+"""Rules that compare a coin with p / q and replace a rejected proposal by a draw from the residual."""
 EXPECTED_RULES: tuple[ExpectedRule, ...] = get_args(ExpectedRule)
-"""The rules whose chance to accept has a closed form at every judged position, in the order in which they are shown: the fields
-of `Expected`."""
+"""Rules whose acceptance probability has a closed form at every judged position, in display order: the fields of `Expected`."""
 STATUSES: tuple[Status, ...] = get_args(Status)
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 THINKINGS: tuple[Thinking, ...] = get_args(Thinking)
@@ -46,12 +45,12 @@ FINISHES: tuple[Finish, ...] = get_args(Finish)
 OVERFLOWS: tuple[Overflow, ...] = get_args(Overflow)
 SKIPS: tuple[Skipped, ...] = get_args(Skipped)
 PHASES: tuple[Phase, ...] = get_args(Phase)
-"""The parts of a round's time, in their order: the fields of `Milliseconds` after the total."""
+"""The phases of a round's time in order: the fields of `Milliseconds` after the total, without `communication`."""
 FILTERS = ("top_p", "top_k", "min_p", "repetition_penalty")
-"""Decoding options that change which tokens can be drawn, or how likely they are, beside the temperature."""
+"""Decoding options, apart from the temperature, that change which tokens can be drawn or how likely they are."""
 MAX_GAMMA = 64
 KV_BITS = (8, 4)
-"""What a quantised K/V cache may have."""
+"""Possible numbers of bits of a quantised K/V cache."""
 SEED_LIMIT = 2**53
 """Seeds are below this bound, so that JSON readers which know only doubles keep them exact."""
 RANGES = {
@@ -64,7 +63,7 @@ RANGES = {
     "seed": Range(0, SEED_LIMIT - 1, whole=True),
     "gamma": Range(1, MAX_GAMMA, whole=True, word="auto"),
 }
-"""What can be asked for, in the window and on the command line, by the names of `DecodingOptions`."""
+"""Ranges of the options in the window and on the command line, keyed by field of `DecodingOptions`."""
 
 
 def _is_from_0(value: object) -> bool:
@@ -72,7 +71,7 @@ def _is_from_0(value: object) -> bool:
 
 
 def _within(name: str) -> tuple[Callable[[Any], bool], str]:
-    """The limit that is the range of the option."""
+    """Returns the limit of an option that is given by its range."""
     allowed = RANGES[name]
     is_kind = is_whole if allowed.whole else is_number
     return lambda value: is_kind(value) and allowed.holds(value), allowed.words
@@ -98,29 +97,29 @@ _LIMITS: Limits = {
     "analyse": (lambda value: isinstance(value, bool), "True or False"),
     "phase_every": (_is_from_0, "a whole number of at least 0"),
 }
-"""Of `DecodingOptions`. Four are wider than what can be asked for: older traces and chats and publishers' recommendations may go
-beyond it, and an answer that is continued has room for more tokens than were asked for."""
+"""Limits of `DecodingOptions`. Four are wider than RANGES: older traces and chats and publishers' recommendations may exceed the
+ranges, and an answer that is continued has room for more tokens than the range allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodingOptions:
-    """What the user asks of one answer. Impossible values raise ValueError naming the field.
+    """Options of one answer. An impossible value raises a ValueError that names the field.
 
     Attributes:
         rule: how proposals are judged.
         temperature: divides the logits after the filters; 0 takes the arg-max and skips the filters.
-        top_p: nucleus filter; 0 or 1 is off.
-        top_k: keeps the k likeliest tokens; 0 is off.
-        min_p: drops tokens below this fraction of the likeliest one; 0 is off.
-        repetition_penalty: divides positive and multiplies negative logits of recent tokens; 1 is off.
-        repetition_context: how many of the latest tokens count as recent.
-        seed: None is drawn and recorded by whoever runs the answer.
+        top_p: nucleus filter; 0 or 1 turns it off.
+        top_k: keeps the k likeliest tokens; 0 turns it off.
+        min_p: drops tokens below this fraction of the likeliest one's probability; 0 turns it off.
+        repetition_penalty: divides positive and multiplies negative logits of recent tokens; 1 turns it off.
+        repetition_context: number of latest tokens that count as recent.
+        seed: seed of all draws; None has the engine draw one and record it.
         gamma: proposals in a round, 1 to 64, or "auto".
-        max_tokens: the longest answer.
+        max_tokens: maximum length of the answer in tokens.
         stop: texts that end the answer; the answer is cut before them.
-        analyse: whether rounds carry probabilities, alternatives and the closed forms.
-        kv_bits: bits of the keys and values that target and draft model keep, 4 or 8; None keeps them as they are computed.
-        phase_every: every so many rounds the time of each phase is measured; 0 is never.
+        analyse: whether rounds carry probabilities, alternatives and closed-form acceptance rates.
+        kv_bits: bits of the keys and values in the caches of target and draft model, 4 or 8; None does not quantise them.
+        phase_every: interval, in rounds, at which the time of each phase is measured; 0 is never.
     """
 
     rule: Rule = "gumbel"
@@ -145,7 +144,7 @@ class DecodingOptions:
 
     @property
     def filters_on(self) -> tuple[str, ...]:
-        """Those of FILTERS that change anything."""
+        """The members of FILTERS that have an effect, in order."""
         draws = self.temperature > 0
         on = (
             draws and 0 < self.top_p < 1,
@@ -156,7 +155,7 @@ class DecodingOptions:
         return tuple(name for name, is_on in zip(FILTERS, on, strict=True) if is_on)
 
     def replace(self, **changes: Any) -> DecodingOptions:
-        """A copy with other values, validated like any other."""
+        """Returns a copy with other values, validated like any other."""
         return replace(self, **changes)
 
 
@@ -171,7 +170,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A token that was drawn beside those of the round."""
+    """A token that was drawn in addition to those of the round, for comparison."""
 
     id: int
     text: str
@@ -179,27 +178,28 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One drafted token of a round and what became of it.
+    """One drafted token of a round and its verdict.
 
     Attributes:
         id: token id of the target's vocabulary.
         text: the token alone, undecodable bytes replaced; `bytes` is exact.
-        status: accepted, rejected, or unjudged (it stood after the rejected one).
+        status: accepted, rejected, or unjudged (it came after the rejected one).
         q: probability the drafter gave it; None without `analyse`.
-        p: probability the target gave it, given the proposals before it. Of an unjudged one it is therefore conditional on text
-            that was not kept; its alternatives are left out, and in older traces its p is None. At temperature 0 both are the
-            unfiltered probabilities at temperature 1, which say more than 0 and 1.
-        acceptance: probability that the rule in force accepts here, given the context (and under `block` the block).
+        p: probability the target gave it, given the proposals before it. For an unjudged one it is therefore conditional on text
+            that was discarded; its alternatives are left out, and in older traces its p is None. At temperature 0, q and p are
+            the unfiltered probabilities at temperature 1, which say more than 0 and 1.
+        acceptance: probability that the rule in force accepts here, given the context (under `block`, given the block).
         coin: the uniform number that was compared, under rejection and block.
         draft_argmax, target_argmax: the two draws that were compared, under match and gumbel and at temperature 0.
-        draft_top, target_top: at most five likeliest tokens of either side, likeliest first.
-        copied: whether the drafter proposed it outright, with q = 1 and no draw, as what it finds in the text; None in traces
-            from before that was recorded.
-        target_draw: what the target draws here with `shared` noise, whatever the rule; given the proposals before it, like p.
-        coupled_draw: what the drafter draws here with `shared` noise, so what it proposes under gumbel.
-        independent_draw: what it draws with the round's `draft` noise, so what it proposes under the other rules. The three are
-            None without `analyse`, at temperature 0 and in older traces. But for that of the round's own proposals they are None
-            behind the last place that judging the round again could come to (`engine.decode.recording.other_draws`).
+        draft_top, target_top: at most five likeliest tokens of drafter and target, likeliest first.
+        copied: whether it was proposed without a draw, with q = 1, such as a copy of earlier text; None in traces from before
+            that was recorded.
+        target_draw: the target's draw here with `shared` noise, under every rule; given the proposals before it, like p.
+        coupled_draw: the drafter's draw here with `shared` noise, which is what it proposes under gumbel.
+        independent_draw: the drafter's draw here with the round's `draft` noise, which is what it proposes under the other rules.
+            The three draws are None without `analyse`, at temperature 0 and in older traces. Except for the draw that the round
+            itself used, they are also None after the last position that judging the round again could reach
+            (`engine.decode.recording.other_draws`).
     """
 
     id: int
@@ -225,16 +225,16 @@ class Emitted:
     """One token of the answer.
 
     Attributes:
-        text: what this token adds to the answer. A token that ends inside a character adds nothing; the token that
-            completes it carries the whole character, so the texts join to the answer.
+        text: the text that this token adds to the answer. A token that ends inside a character adds nothing; the token that
+            completes the character carries all of it, so the texts join to the answer.
         p: probability the target gave it; entropy: of the target's distribution, in nats. Both None without `analyse`.
-        margin: gap between the target's two best scores (logits at temperature 0, perturbed scores under match and
-            gumbel and in plain rounds), else None. Of perturbed scores 1 / temperature says that it is that or more.
+        margin: gap between the target's two best scores (logits at temperature 0, perturbed scores under match and gumbel and in
+            plain rounds), else None. For perturbed scores, 1 / temperature means that much or more.
         border: how far the target's logits would have to move against each other for the filters (top-p, min-p, top-k) to drop
-            this token, in the units of logits. None without a filter, where nothing came within 1 of dropping it, without
-            `analyse`, and in traces from before it was recorded.
-        target_top: at most five likeliest tokens of the target where the token is a bonus or a plain one. Those of an accepted
-            token or a correction stand in the proposal at the same place.
+            this token, in units of logits. None without a filter, if that distance is 1 or more, without `analyse`, and in traces
+            from before it was recorded.
+        target_top: at most five likeliest tokens of the target if the token is a bonus or a plain one. For an accepted token or a
+            correction, see the proposal at the same position.
     """
 
     id: int
@@ -250,7 +250,7 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Closed-form acceptance probabilities of one judged position, whatever rule was in force."""
+    """Closed-form acceptance probabilities at one judged position, for each rule that has one, whatever rule is in force."""
 
     match: float
     gumbel: float
@@ -259,11 +259,11 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Milliseconds:
-    """Times of one round. The parts are None except in rounds evaluated in stages (`measured` is then True).
+    """Times of one round. The parts are None except in rounds that are evaluated in stages (`measured` is then True).
 
     Attributes:
-        communication: of `verify`, what a target that is split over several ranks waited for the others' results; None for one
-            that is not split.
+        communication: the part of `verify` in which a target that is split over several ranks waited for the other ranks; None
+            for one that is not split.
     """
 
     total: float
@@ -281,14 +281,14 @@ class Milliseconds:
 
 @dataclass(frozen=True, slots=True)
 class DrafterStatistics:
-    """What a drafter that looks its proposals up did for one round.
+    """Lookup statistics of a drafter in one round.
 
     Attributes:
-        hits: what was found: places to copy from that were compared (n-gram), or tokens that the table knew (n-gram hashing).
+        hits: earlier occurrences that were compared (n-gram), or tokens found in the table (n-gram hashing).
         misses: lookups that found nothing.
-        match: how many of the latest tokens agree with what is copied; 0 if nothing was found.
-        entries: places (n-gram) or n-grams (n-gram hashing) that can be found.
-        capacity: slots of the table, None where it grows with the text.
+        match: number of latest tokens that agree with the text before the copy; 0 if nothing was found.
+        entries: positions (n-gram) or n-grams (n-gram hashing) that can be found.
+        capacity: slots of the table; None if it grows with the text.
         resets: how often the table has been emptied in this conversation.
     """
 
@@ -302,18 +302,19 @@ class DrafterStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What an automatic gamma expected of drafting before a round, on this machine.
+    """Estimate of the automatic gamma before a round: whether drafting pays on this machine.
 
     Attributes:
-        gamma: the length that pays most, whether it was chosen or not; 1 for copies.
-        cost: how many times as long as a plain round a round of so many proposals takes.
-        alpha: how likely a proposal is to be accepted by what is known; of copies, the first.
-        needed: the alpha from which such a round is worth its time; 1 where none is.
-        next_try: rounds without proposals before drafting is tried again, this one included; None where drafting is not parked.
-        copies: whether proposals were at hand that cost nothing but their verification.
-        drafter: whom this is about, where several could propose.
-        skipped: why there are no proposals although nothing rests: `measured` is for the time of a plain round, `last` has room
-            for one token only, and `reading`, in older traces only, reads the rest of the prompt, too.
+        gamma: the most profitable draft length, used or not; 1 for copies.
+        cost: duration of a round with that many proposals, in plain rounds.
+        alpha: estimated acceptance probability of a proposal; for copies, of the first one.
+        needed: smallest alpha at which such a round pays; 1 if none does.
+        next_try: rounds without proposals before drafting is tried again, this one included; None if drafting is not paused.
+        copies: whether copied proposals were available, which cost nothing but their verification.
+        drafter: the drafter that the estimate is about, if several could propose.
+        skipped: why there are no proposals although no drafter is paused. `measured`: the round measures the time of a plain
+            round. `last`: there is room for one token only. `reading`, in older traces only: the round also reads the rest of the
+            prompt.
     """
 
     gamma: int
@@ -339,14 +340,14 @@ class Round:
         rows: rows of the target's forward pass.
         cache_length: tokens in the target's cache after the round: all committed tokens but the newest.
         started: milliseconds from the end of reading the prompt to the start of this round.
-        text: what the answer gained in this round. Differs from the joined texts of `emitted` only where stop texts
-            are set: a possible beginning of one is held back, and the answer is cut before a complete one.
-        finish: why the answer ended with this round, else None.
-        drafter_statistics: of a drafter that keeps some, where it was asked in this round.
-        outlook: what an automatic gamma weighed; None under a fixed one, before it knows, and in traces from before it was
-            recorded.
-        proposer: which one proposed, where several drafters take part; else None.
-        queued: whether the round before had queued a plain pass for this one.
+        text: the text that this round adds to the answer. Differs from the joined texts of `emitted` only if stop texts are set:
+            a possible beginning of one is held back, and the answer is cut before a complete one.
+        finish: why the answer ended with this round; None if it did not.
+        drafter_statistics: statistics of a drafter that keeps some, if it was asked for proposals in this round.
+        outlook: estimate of an automatic gamma; None under a fixed gamma, before there is an estimate, and in traces from before
+            it was recorded.
+        proposer: the drafter that proposed, if several take part; else None.
+        queued: whether the previous round had queued a plain pass for this one.
     """
 
     index: int
@@ -369,22 +370,23 @@ class Round:
 
     @property
     def drafted_by(self) -> str:
-        """Who proposed: the drafter in force, or the one of several that had its turn."""
+        """Name of the drafter that proposed: the one in force, or the member it chose."""
         return self.proposer or self.drafter
 
     @property
     def accepted(self) -> int:
-        """Proposals before the first rejected one. A stop may have cut their tokens from `emitted`; this count keeps them."""
+        """Number of proposals before the first rejected one. A stop text may cut their tokens from `emitted`; this count includes
+        them."""
         return sum(proposal.status == "accepted" for proposal in self.proposals)
 
     @property
     def rejected(self) -> int:
-        """Proposals that were rejected: one, or none where all were accepted or nothing was proposed."""
+        """Number of rejected proposals: 1, or 0 if all were accepted or nothing was proposed."""
         return sum(proposal.status == "rejected" for proposal in self.proposals)
 
     @property
     def unjudged(self) -> int:
-        """Proposals after the rejected one, of which nothing was found out."""
+        """Number of proposals after the rejected one, which have no verdict."""
         return sum(proposal.status == "unjudged" for proposal in self.proposals)
 
 
@@ -403,21 +405,21 @@ class Request:
     Attributes:
         messages: the conversation so far, ending with the user's turn.
         options: a seed of None is drawn by the engine and reported in `RunStarted`.
-        target: name or path as `engine.models.loading.load` knows it. drafter: name or path as `engine.values.drafter_kinds`
-            knows it.
+        target: name or path that `engine.models.loading.load` accepts. drafter: name or path that `engine.values.drafter_kinds`
+            accepts.
         conversation: requests with the same value may share a prompt cache.
-        trace_path: where the trace goes; None writes it to the data folder.
-        given: ids of the tokens the answer begins with, decided already; the first round goes on behind them.
-        given_text: where no ids are given, the text the answer begins with; what it adds in tokens is added to `max_tokens`.
-        template: False takes the last message's text for the prompt itself, without a chat template: the model goes on with it.
-            So does a model that has no chat template.
-        thinking: whether the model is to think first, where its chat template has a switch for that.
-        overflow: what happens where the conversation is too long for the context.
-        dropped: how many messages were left out for the answer before. They stay out as long as something has to, so that what is
-            read of the others can be kept.
-        kept: False for an answer of which no chat is to be made: a comparison's, a measurement's, or one that the user does not
-            want kept. It is noted in the trace.
-        only_measures: the answer is made for its speed alone. It ends as soon as the engine is asked for anything else, and no
+        trace_path: path of the trace; None writes it to the data folder.
+        given: ids of tokens that the answer begins with; the first round continues after them.
+        given_text: without `given`, the text that the answer begins with; its tokens are added to `max_tokens`.
+        template: False uses the last message's text as the prompt, without a chat template, and the model continues it. So does a
+            model that has no chat template.
+        thinking: whether the model thinks first, if its chat template has a switch for that.
+        overflow: how a conversation that is too long for the context is handled.
+        dropped: number of messages that were left out for the previous answer. They stay out as long as something has to, so that
+            the cached part of the others can be reused.
+        kept: False for an answer that does not become a chat: one of a comparison or a measurement, or one that the user does not
+            want to keep. It is noted in the trace.
+        only_measures: the answer is made only to measure speed. It ends as soon as the engine receives any other request, and no
             trace of it is written.
     """
 
@@ -439,9 +441,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What the window may know of a loaded target. Without a template it goes on with texts instead of answering messages.
-    `switches_thinking`: whether its template lets thinking be turned on and off. `sampling`: what its publisher recommends, by
-    the names of `DecodingOptions`; None where that is not known. `form`: how the weights of a GGUF file are kept, in words."""
+    """A loaded target as the window sees it. A model without a template continues texts instead of answering messages.
+    `switches_thinking`: whether its template lets thinking be turned on and off. `sampling`: its publisher's recommendation, by
+    the names of `DecodingOptions`; None if unknown. `form`: format of a GGUF file's weights, in words."""
 
     name: str
     path: str
@@ -456,11 +458,11 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Numerics:
-    """What of a target's arithmetic decides the last bits of its logits on one device. None where it is not known.
+    """Properties of a target's arithmetic that determine the last bits of its logits on one device. None if unknown.
 
     Attributes:
         logits: type of the logits: float32, float16 or bfloat16.
-        prompt_chunk: tokens of a prompt that are read in one pass.
+        prompt_chunk: number of prompt tokens in one pass.
     """
 
     logits: str | None = None
@@ -469,5 +471,5 @@ class Numerics:
 
 @cache
 def option_names() -> tuple[str, ...]:
-    """The fields of DecodingOptions in order, for tables and traces."""
+    """Returns the field names of DecodingOptions in order, for tables and traces."""
     return tuple(option.name for option in fields(DecodingOptions))

@@ -1,8 +1,8 @@
-"""The kinds of drafters. A new one is a file in `engine/drafters/` and a line here; nothing else has to know it.
+"""The kinds of drafters. A new kind is a file in `engine/drafters/` and an entry here; no other module needs to change.
 
-The file has the drafter (`engine.drafters.base.Drafter`) and a function that builds it (`engine.drafters.loaded.Build`); the line
-says the rest. Window and command line read the line, so nothing here imports MLX: the engine thread imports the file when it is
-first asked for.
+The file has the drafter (`engine.drafters.base.Drafter`) and a function that builds it (`engine.drafters.loaded.Build`); the
+entry describes it. Window and command line use the entry, so nothing here imports MLX: the engine thread imports the file when
+the drafter is first requested.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 Fits = Literal["any", "builtin", "vocabulary", "own"]
-"""Which targets a drafter can draft for: any; the built-in one; those with the same tokens; the one it was trained for."""
+"""The targets that a drafter can draft for: any; the built-in one; those with the same tokens; the one it was trained for."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrafterKind:
-    """What is known of a drafter before anything is loaded.
+    """Properties of a drafter that are known before anything is loaded.
 
     Attributes:
-        name: by which it is selected, typed and stored; of a kind that is selected by path, the model type in its config.json.
-        title: as a person would say it.
+        name: the name by which it is selected, typed and stored; for a kind that is selected by path, the model type in its
+            config.json.
+        title: its name for people.
         does: one sentence for the user.
-        build: "module:function", a `Build` of `engine.drafters.loaded`; empty where nothing drafts, or others do.
-        fits: which targets.
+        build: "module:function", a `Build` of `engine.drafters.loaded`; empty for no drafter, and for one that chooses among
+            others.
+        fits: the targets it can draft for.
         has_distribution: whether proposals are drawn from a distribution q; otherwise they are copied, and q is 1.
-        sets_own_length: whether it decides itself how many tokens to propose where gamma is automatic.
-        benched: whether `draftlight bench` measures it unless told what to measure.
-        members: of one that chooses among others in each round, which.
-        follows_text: whether q at a position depends on the text before it alone, and not on where its round began.
+        sets_own_length: whether it decides itself how many tokens to propose if gamma is automatic.
+        benched: whether `draftlight bench` measures it by default.
+        members: for a drafter that chooses among others in each round, the names of those.
+        follows_text: whether q at a position depends only on the text before it, and not on where its round began.
     """
 
     name: str
@@ -48,7 +50,7 @@ NO_DRAFTER, AUTO, NGRAM, HEAD, SMALL_DRAFT, BLOCK = "none", "auto", "ngram", "he
 HEAD_FOLDER = "draftlight_head"
 BLOCK_FOLDER = "draftlight_block"
 CUT_DRAFT = "draftlight_cut"
-"""Model types that the config.json states of a head, a block drafter, and a draft model that shares its target's embedding."""
+"""Model types in the config.json of a head, of a block drafter, and of a draft model that shares its target's embedding."""
 
 DRAFTERS: dict[str, DrafterKind] = {
     kind.name: kind
@@ -108,7 +110,7 @@ DRAFTERS: dict[str, DrafterKind] = {
         ),
     )
 }
-"""Those with a name, in the order in which they are offered."""
+"""Drafters that are selected by name, in the order in which they are offered."""
 
 BY_PATH: dict[str, DrafterKind] = {
     kind.name: kind
@@ -140,12 +142,12 @@ BY_PATH: dict[str, DrafterKind] = {
         ),
     )
 }
-"""Those that are selected by path, by the model type that the folder's config.json states; "" is any other model."""
+"""Drafters that are selected by path, keyed by the model type in the folder's config.json; "" stands for any other model."""
 
 
 def type_stated(config: Mapping[str, object]) -> str:
-    """The model type that a config.json states. Published block drafters state that of their layers, and are known by other
-    marks: see `engine.models.block_config`."""
+    """Returns the model type of a config.json. Published block drafters state the model type of their layers, so they are
+    recognised by other marks: see `engine.models.block_config`."""
     names = config.get("architectures")
     named = isinstance(names, list) and any("DFlash" in str(name) or "DSpark" in str(name) for name in names)
     is_block = named or "dflash_config" in config or "speculators_model_type" in config
@@ -153,28 +155,28 @@ def type_stated(config: Mapping[str, object]) -> str:
 
 
 def drafter_kind(name: str, model_type: object = "") -> DrafterKind:
-    """The kind of a drafter. A path is a model's, unless the type that its config.json states (`type_stated`) says otherwise."""
+    """Returns the kind of a drafter. A path means a draft model, unless `model_type` (see `type_stated`) says otherwise."""
     return DRAFTERS.get(name) or BY_PATH.get(str(model_type), BY_PATH[""])
 
 
 def may_fit(name: str, target: str) -> bool:
-    """False where names alone tell that a drafter cannot draft for a target."""
+    """Returns False if the names alone show that a drafter cannot draft for a target."""
     return drafter_kind(name).fits != "builtin" or target == "builtin"
 
 
 def single_drafter(target: str) -> str:
-    """The drafter where it has to be the same one throughout: the built-in target's own, and for any other what drafts for every
-    target."""
+    """Returns the drafter for uses that need the same one throughout: the built-in target's own head, for other targets n-gram
+    lookup."""
     return HEAD if may_fit(HEAD, target) else NGRAM
 
 
 def default_drafter() -> str:
-    """The drafter where none was asked for: the choice among those that fit, made in each round."""
+    """Returns the drafter that is used if none is requested: the one that chooses in each round among those that fit."""
     return AUTO
 
 
 def benched(target: str) -> tuple[str, ...]:
-    """What `draftlight bench` measures on a target where nothing was asked for; nothing to choose among needs no measuring."""
+    """Returns the drafters that `draftlight bench` measures on a target by default, without a choice that has a single member."""
     fitting = {name: kind for name, kind in DRAFTERS.items() if kind.benched and may_fit(name, target)}
     choices = {name: sum(may_fit(member, target) for member in kind.members) for name, kind in fitting.items()}
     return tuple(name for name, kind in fitting.items() if not kind.members or choices[name] > 1)

@@ -1,4 +1,4 @@
-"""The one exception whose message is meant for the user."""
+"""Exceptions whose messages are meant for the user, and checks of field values."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard
 
 Limits = Mapping[str, tuple[Callable[[Any], bool], str]]
-"""By field: whether a value is possible, and in words which are."""
+"""Maps a field's name to a predicate for its value and a description of the possible values, for messages."""
 
 
 class DraftlightError(Exception):
-    """Something the user can cause or mend. The message says what happened and what to do."""
+    """An error that the user can cause or fix. The message says what happened and what to do."""
 
 
 class NotEnoughMemory(DraftlightError):
-    """A model was not loaded because it would exhaust the memory. Whoever knows better can have it loaded anyway."""
+    """Raised where loading a model would probably exhaust the memory. The user can have it loaded anyway."""
 
 
 _NAMES_SHOWN = 4
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns what an error of another library says, on one line: its first line and, of a list of names below it, the first few.
+    """Returns the message of another library's error on one line: its first line, and the first few of a list of names below it.
 
         Missing 9 parameters:
         model.layers.0.mlp.down_proj.weight,
@@ -40,23 +40,23 @@ def reason_of(error: BaseException) -> str:
 
 
 def require(holds: bool, name: str, wanted: str, value: object) -> None:
-    """Refuse an impossible value of a field with a ValueError that names it and says what is possible."""
+    """Raises a ValueError that names the field and its possible values unless `holds`."""
     if not holds:
         raise ValueError(f"{name} must be {wanted}, not {reprlib.repr(value)}")
 
 
 def require_fields(value: object, limits: Limits, joint: str = "_") -> None:
-    """Refuse a value one of whose fields is impossible, as `require`. `joint`: what stands in messages between words of names."""
+    """Checks each field of `value` with `require`. In messages, `joint` stands between the words of a field's name."""
     for name, (fits, wanted) in limits.items():
         field = getattr(value, name)
         require(fits(field), name.replace("_", joint), wanted, field)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is a number that a float holds; True and False are none."""
+    """Returns whether a value is a finite number that a float can hold; booleans do not count."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -sys.float_info.max <= value <= sys.float_info.max
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether it is a whole number; True and False are none."""
+    """Returns whether a value is an integer; booleans do not count."""
     return isinstance(value, int) and not isinstance(value, bool)

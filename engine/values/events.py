@@ -1,4 +1,4 @@
-"""What the engine reports: events, frozen and made of plain values, each tagged with the run or task that it belongs to."""
+"""Events that the engine reports: frozen plain values, each tagged with the run or task that it belongs to."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from engine.values.requests.train import HeldOut, Trained
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """Something that happened to the answer that `Engine.submit` or `Engine.compare` gave this id."""
+    """An event of the answer that `Engine.submit` or `Engine.compare` gave this id."""
 
     run_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """Something that happened to the long task that the engine gave this id."""
+    """An event of the long task that the engine gave this id."""
 
     task_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class LoadStarted:
-    """A target begins to load; `name` is the name or path it was asked for by. `LoadFinished` or `LoadFailed` follows.
+    """A target begins to load; `name` is the requested name or path. `LoadFinished` or `LoadFailed` follows.
 
     A drafter has no such event: its `LoadProgress`, if it loads anything, ends with `DrafterReady` or `DrafterRefused`.
     """
@@ -37,7 +37,7 @@ class LoadStarted:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """`fraction` is None while the length of the step is unknown."""
+    """A step of loading a model goes on; `fraction` is None while the length of the step is unknown."""
 
     name: str
     step: str
@@ -46,7 +46,7 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class LoadFinished:
-    """A target can be used, its checksum included. Where `Engine.load` asks for the current one, `seconds` is 0."""
+    """A target is ready, its checksum included. If `Engine.load` asks for the current one, `seconds` is 0."""
 
     model: ModelInfo
     seconds: float
@@ -54,9 +54,10 @@ class LoadFinished:
 
 @dataclass(frozen=True, slots=True)
 class LoadFailed:
-    """The previous model, if any, is still usable; one that had to make room is loaded again when it is next asked for.
+    """A target could not be loaded. The previous model, if any, is still usable; one that was unloaded to make room is loaded
+    again when next requested.
 
-    `may_force`: only the memory was in the way, and `Engine.ignore_memory` lets it be tried anyway.
+    `may_force`: memory was the only obstacle, and `Engine.ignore_memory` allows another try.
     """
 
     name: str
@@ -68,7 +69,7 @@ class LoadFailed:
 class DrafterReady:
     """A drafter can be used with the loaded target; `has_distribution` is False for one-hot proposals.
 
-    `warning` says what is to be known of it, and may be empty.
+    `warning` is a hint for the user, and may be empty.
     """
 
     name: str
@@ -80,7 +81,7 @@ class DrafterReady:
 class DrafterRefused:
     """A drafter does not fit the target or cannot be loaded; `message` gives the reason and says what to do.
 
-    An answer under way goes on with the drafter it has; one that was to begin with this one fails. `may_force` is as in
+    An answer under way goes on with its current drafter; one that was to begin with this drafter fails. `may_force` is as in
     `LoadFailed`.
     """
 
@@ -91,10 +92,10 @@ class DrafterRefused:
 
 @dataclass(frozen=True, slots=True)
 class DrafterChecked:
-    """Whether a model that is not loaded can draft for the target that is: `reason` says why not, and is empty if it can.
+    """Result of a check whether an unloaded model can draft for the loaded target: `reason` says why not, and is empty if it can.
 
-    `warning` says what is to be known if it can, and may be empty. `target` is the name the target was loaded by, `name` that of
-    the model.
+    `warning` is a hint for the user if it can, and may be empty. `target` is the name by which the target was loaded, `name` that
+    of the model.
     """
 
     target: str
@@ -105,13 +106,13 @@ class DrafterChecked:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(RunEvent):
-    """An answer begins: its models are loaded and its trace is open. One that is stopped or fails before that has no such event.
+    """An answer begins: its models are loaded and its trace is open. An answer that stops or fails before that has no such event.
 
     `drafter` is a name or path; `trace_path` is None where no trace can be written.
     """
 
     options: DecodingOptions
-    """The options in force, the drawn seed among them."""
+    """The options in force, including the drawn seed."""
     prompt_tokens: int
     """Tokens to read before the first round, given ones included."""
     drafter: str
@@ -121,20 +122,20 @@ class RunStarted(RunEvent):
     logits: str | None = None
     """Type of the target's logits, as in `Numerics`."""
     template: bool = True
-    """Whether the prompt was written in the model's chat template; else the last message's text is the prompt as it stands."""
+    """Whether the prompt uses the model's chat template; else the last message's text is the prompt."""
     in_thought: bool = False
-    """Whether the prompt's end has opened a thought, in which the answer begins."""
+    """Whether the prompt ends inside a thought, so that the answer begins there."""
     given_ids: tuple[int, ...] = ()
     """The tokens the answer begins with."""
     dropped: int = 0
-    """How many of the oldest messages, not counting the system prompt, were left out because the context is too small."""
+    """Number of oldest messages, not counting the system prompt, that were left out because the context is too small."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillProgress(RunEvent):
-    """Sent before the first and after every chunk of the prompt: `done` of `total` tokens are read.
+    """Progress of reading the prompt, sent before the first and after every chunk: `done` of `total` tokens are read.
 
-    Neither counts what a kept cache holds already, nor the last token, which the first round reads.
+    Neither counts the tokens in a reused cache, nor the last token, which the first round reads.
     """
 
     done: int
@@ -143,7 +144,7 @@ class PrefillProgress(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class RoundFinished(RunEvent):
-    """`seconds_to_first_token` is that of `RunFinished`, known from the first round on."""
+    """A round is complete. `seconds_to_first_token` is that of `RunFinished`, known from the first round on."""
 
     round: Round
     seconds_to_first_token: float | None = None
@@ -161,9 +162,9 @@ class RunChanged(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class RunFinished(RunEvent):
-    """`seconds_to_first_token` counts from submission, without the models that are loaded for the answer, and in a comparison
-    without the turns of other answers; `prefill_seconds` is reading the prompt alone. `trace_error` says why the trace is
-    incomplete, and `trace_path` is None then."""
+    """An answer is complete. `seconds_to_first_token` counts from submission, without loading models for the answer, and in a
+    comparison without the turns of other answers; `prefill_seconds` is reading the prompt alone. `trace_error` says why the trace
+    is incomplete, and `trace_path` is None then."""
 
     finish: Finish
     text: str
@@ -177,8 +178,8 @@ class RunFinished(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class RunFailed(RunEvent):
-    """The answer so far stays valid; `message` says what the user can do. `may_drop`: the conversation is too long for the
-    context, and would not be without its oldest turns."""
+    """An answer failed. The answer so far stays valid; `message` says what the user can do. `may_drop`: the conversation is too
+    long for the context, and would fit without its oldest turns."""
 
     message: str
     may_drop: bool = False
@@ -186,10 +187,10 @@ class RunFailed(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class PromptCounted:
-    """How long a prompt is, as `Engine.count_prompt` was asked; see `engine.serving.prompt.Prompt`. Both are None where that is
-    not known: no target is loaded, or its chat template refuses the messages.
+    """Length of a prompt, the reply to `Engine.count_prompt`; see `engine.serving.prompt.Prompt`. `tokens` and `limit` are None
+    if they are unknown: no target is loaded, or its chat template refuses the messages.
 
-    `limit`: how many tokens the target reads at most, the answer included.
+    `limit`: the target's maximum number of tokens, the answer included.
     """
 
     count_id: int
@@ -200,7 +201,7 @@ class PromptCounted:
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress(TaskEvent):
-    """`fraction` is of the whole task, or of the stage under way where a task has stages."""
+    """Progress of a long task. `fraction` is of the whole task, or of the current stage if the task has stages."""
 
     step: str
     fraction: float
@@ -208,14 +209,14 @@ class TaskProgress(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskFinished(TaskEvent):
-    """`report` is None if the task was stopped."""
+    """A proof ended; `report` is None if it was stopped."""
 
     report: ProofReport | None
 
 
 @dataclass(frozen=True, slots=True)
 class BenchStarted(TaskEvent):
-    """Everything is loaded. What a benchmark is made of is in `engine.values.requests.bench`."""
+    """Everything for a benchmark is loaded. `engine.values.requests.bench` has the values of a benchmark."""
 
     setup: BenchSetup
 
@@ -224,7 +225,7 @@ class BenchStarted(TaskEvent):
 class BenchMeasured(TaskEvent):
     """One setting, or the plain baseline, has answered all turns of one prompt at one temperature, in the order of `row.order`.
 
-    The row of a setting waits for the plain run after it, with which it is compared as well.
+    A setting's row is sent after the plain run that follows it, because it is also compared with that run.
     """
 
     row: BenchRow
@@ -239,9 +240,10 @@ class BenchSkipped(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class BenchFinished(TaskEvent):
-    """`complete` is False if the benchmark was stopped, or `out_of_time` as it was asked to be; its rows so far are sound.
+    """A benchmark ended. `complete` is False if it was stopped, or reached its time limit (`out_of_time`); its rows so far are
+    valid.
 
-    `process_peak_memory`: the most bytes that the process which measured has had in RAM; None where it does not say.
+    `process_peak_memory`: peak resident memory of the measuring process in bytes; None if unknown.
     """
 
     complete: bool
@@ -251,55 +253,57 @@ class BenchFinished(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class SampleTaken(TaskEvent):
-    """What a sample is made of is in `engine.values.requests.compare`."""
+    """A sample is complete; see `engine.values.requests.compare`."""
 
     sample: Sample
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingFinished(TaskEvent):
-    """`complete` is False if it was stopped; the samples so far are sound."""
+    """Sampling ended. `complete` is False if it was stopped; the samples so far are valid."""
 
     complete: bool
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingTold(TaskEvent):
-    """Something a user may want to read again. What a training is made of is in `engine.values.requests.train`."""
+    """A log line of a training that a user may want to read again. `engine.values.requests.train` has the values of a
+    training."""
 
     line: str
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingMeasured(TaskEvent):
-    """The head was measured on held-out text: before the first step, and then at even intervals of the training."""
+    """The drafter was measured on held-out text: before the first step, and then at even intervals of the training."""
 
     held_out: HeldOut
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingFinished(TaskEvent):
-    """`trained` is None if the training was stopped; the same request goes on with it."""
+    """A training ended. `trained` is None if it was stopped; the same request resumes it."""
 
     trained: Trained | None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed(TaskEvent):
-    """`message` says what the user can do."""
+    """A long task failed. `message` says what the user can do."""
 
     message: str
 
 
 TaskEnd = TaskFinished | BenchFinished | SamplingFinished | TrainingFinished | TaskFailed
-"""The events that end a long task; exactly one of them does."""
+"""The events that end a long task; each task gets exactly one."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineFailed:
-    """Something failed outside an answer or task: starting the engine, closing it, or serving a request in a way nobody foresaw.
+    """A failure outside an answer or task: starting the engine, closing it, or an unforeseen error while serving a request.
 
-    `message` is a sentence for the user. Whoever waits for an end (`RunFailed`, `TaskFailed`, `LoadFailed`) gets that as well.
+    `message` is a sentence for the user. A pending answer, task or load also gets its own `RunFailed`, `TaskFailed` or
+    `LoadFailed`.
     """
 
     message: str
@@ -307,7 +311,7 @@ class EngineFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelsUnloaded:
-    """The models that were loaded are gone with their process; the end of whatever was under way follows, or `EngineFailed`."""
+    """The loaded models were lost with their process; the end of the answer or task under way follows, or `EngineFailed`."""
 
 
 Event = (
@@ -339,7 +343,7 @@ Event = (
 
 
 def number_of(event: Event) -> int | None:
-    """The id of the answer or task that an event belongs to; None of any other event."""
+    """Returns the id of the answer or task that an event belongs to; None for any other event."""
     match event:
         case RunEvent(number) | TaskEvent(number):
             return number

@@ -1,4 +1,4 @@
-"""Ranges of the numbers that a user sets: which values can be given, how they are worded, and how a typed one is read."""
+"""Ranges of numbers that a user sets: their bounds, their wording, and parsing of a typed value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 _WHOLE = re.compile(r"-?(\d+|\d{1,3}(,\d{3})+)", re.ASCII)
 _DECIMAL = re.compile(r"-?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _LONGEST = 400
-"""Characters of a number that is read: Python takes quadratic time for the digits of an integer."""
+"""Longest text that is parsed, in characters: parsing an integer takes quadratic time in its digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Range:
 
     Attributes:
         whole: only whole numbers.
-        word: what can be given in place of a number, such as "auto"; empty for nothing.
+        word: a value other than a number, such as "auto"; empty for none.
     """
 
     lowest: float
@@ -42,10 +42,10 @@ class Range:
         return self.lowest <= number <= self.highest and not (self.whole and number != int(number))
 
     def read(self, text: str) -> int | float:
-        """Reads a number as people write it: blanks around it, a decimal comma and thousands apart by commas are understood.
+        """Parses a number as people write it: surrounding blanks, a decimal comma and commas between thousands are accepted.
 
         Raises:
-            ValueError: it is no such number, or lies outside the range.
+            ValueError: it is not such a number, or lies outside the range.
         """
         written = text.strip()
         if len(written) <= _LONGEST:

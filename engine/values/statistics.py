@@ -1,6 +1,6 @@
-"""A chi-square statistic as a value, with tails of its laws and what a sample of its size would notice; Student's t. No numpy.
+"""Chi-square statistics with tail probabilities and detectable deviations, and Student's t. No numpy.
 
-Written out here because the program itself does without scipy; the tests compare it with scipy.
+Implemented here because the program does without scipy; the tests compare it with scipy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 NOTICED = 0.99
-"""The probability with which a deviation of the stated size is noticed."""
+"""Probability (statistical power) with which a deviation of the stated size is noticed."""
 
 _PRECISION = 1e-14
 _MOST_TERMS = 100_000
@@ -19,12 +19,12 @@ _MOST_TERMS = 100_000
 
 @dataclass(frozen=True)
 class ChiSquare:
-    """A statistic that is chi-square distributed if all is well. Independent ones add up.
+    """A statistic that is chi-square distributed under the null hypothesis. Independent ones add up.
 
     Attributes:
-        statistic: inf where something happened that has probability 0.
-        freedom: degrees of freedom; 0 if there was too little to test anything.
-        samples: how many draws were looked at.
+        statistic: inf if an event of probability 0 happened.
+        freedom: degrees of freedom; 0 if there was too little data to test anything.
+        samples: number of draws.
         information: a deviation of size d shifts the statistic by information * d^2 or more.
     """
 
@@ -43,11 +43,12 @@ class ChiSquare:
 
     @property
     def p_value(self) -> float:
-        """Probability of a statistic this large or larger if all is well; 1 where there was too little to test."""
+        """Probability under the null hypothesis of a statistic this large or larger; 1 if there was too little data to test."""
         return chi_square_tail(self.statistic, self.freedom)
 
     def notices(self, level: float) -> float | None:
-        """The smallest deviation that fails the test at p-value `level` with probability NOTICED; None if none surely does."""
+        """Returns the smallest deviation that fails the test at p-value `level` with probability NOTICED; None if there is none
+        below 1."""
         if self.freedom == 0 or self.information == 0:
             return None
         size = math.sqrt(_noticed_shift(self.freedom, level) / self.information)
@@ -58,7 +59,7 @@ NOTHING = ChiSquare(0.0, 0, 0, 0.0)
 
 
 def chi_square_tail(statistic: float, freedom: int) -> float:
-    """P(chi-square with `freedom` degrees >= statistic); 1 where there is nothing to test."""
+    """Returns P(chi-square with `freedom` degrees >= statistic); 1 if there is nothing to test."""
     if freedom == 0:
         return 1.0
     if math.isinf(statistic):
@@ -67,7 +68,7 @@ def chi_square_tail(statistic: float, freedom: int) -> float:
 
 
 def _gamma_tail(shape: float, x: float) -> float:
-    """The regularised upper incomplete gamma function, by its series or its continued fraction (Lentz)."""
+    """Returns the regularised upper incomplete gamma function, by its series or its continued fraction (Lentz)."""
     if x <= 0:
         return 1.0
     front = math.exp(shape * math.log(x) - x - math.lgamma(shape))
@@ -99,7 +100,7 @@ def _away_from_zero(value: float, smallest: float) -> float:
 
 
 def non_central_tail(statistic: float, freedom: int, shift: float) -> float:
-    """P(non-central chi-square >= statistic): central tails weighted by a Poisson law of mean shift / 2.
+    """Returns P(non-central chi-square >= statistic): central tails weighted by a Poisson law of mean shift / 2.
 
     Each tail follows from the one before: Q(a + 1, x) = Q(a, x) + x^a e^-x / Gamma(a + 1).
     """
@@ -119,18 +120,20 @@ def non_central_tail(statistic: float, freedom: int, shift: float) -> float:
 
 @cache
 def _noticed_shift(freedom: int, level: float) -> float:
-    """The non-centrality at which a test at this level fails with probability NOTICED. Many checks of a report ask the same."""
+    """Returns the non-centrality at which a test at this level fails with probability NOTICED. Cached, since many checks of a
+    report have the same arguments."""
     critical = _root(lambda value: chi_square_tail(value, freedom) - level, freedom)
     return _root(lambda value: NOTICED - non_central_tail(critical, freedom, value), max(critical, 1.0))
 
 
 def student_quantile(tail: float, freedom: int) -> float:
-    """The t >= 0 that Student's t with so many degrees of freedom exceeds with probability `tail`, which is at most 0.5."""
+    """Returns the t >= 0 that Student's t with `freedom` degrees of freedom exceeds with probability `tail`, at most 0.5."""
     return _root(lambda value: _student_tail(value, freedom) - tail, 1.0)
 
 
 def _student_tail(value: float, freedom: int) -> float:
-    """P(t > value) for value >= 0, by its finite series for whole degrees of freedom (Abramowitz and Stegun 26.7.3, 26.7.4)."""
+    """Returns P(t > value) for value >= 0, by its finite series for whole degrees of freedom (Abramowitz and Stegun 26.7.3,
+    26.7.4)."""
     angle = math.atan(value / math.sqrt(freedom))
     sine, square = math.sin(angle), math.cos(angle) ** 2
     odd = freedom % 2
@@ -143,7 +146,7 @@ def _student_tail(value: float, freedom: int) -> float:
 
 
 def _root(falling: Callable[[float], float], start: float) -> float:
-    """Where a falling function of a positive value passes 0, by doubling and halving."""
+    """Returns the positive zero of a decreasing function, found by doubling and bisection."""
     low, high = 0.0, start
     while falling(high) > 0:
         low, high = high, 2 * high

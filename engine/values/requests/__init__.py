@@ -1,7 +1,7 @@
-"""What is asked of the engine besides one answer, and what comes of it, as frozen values. No MLX.
+"""Requests to the engine other than for one answer, and their results, as frozen values. No MLX.
 
-A request for one answer is `engine.values.answers.Request`; who serves requests is in `engine.serving` and in the room of each
-task. A further long task is a module here, a `LongTask` in a room of its own, the event that ends it in
-`engine.values.events.TaskEnd`, and a case of `commands.Task` and of `engine.runtime.worker`. All that an engine can be sent is in
-`commands`.
+A request for one answer is `engine.values.answers.Request`; requests are served by `engine.serving` and by the package of each
+task. A new long task needs a module here, a `LongTask` in a package of its own, the event that ends it in
+`engine.values.events.TaskEnd`, and a case of `commands.Task` and of `engine.runtime.worker`. `commands` has everything that can
+be sent to an engine.
 """

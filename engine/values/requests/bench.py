@@ -1,4 +1,4 @@
-"""What a benchmark is asked for and what it yields, as plain values. Nothing here imports MLX."""
+"""Request for a benchmark and its results, as plain values. Nothing here imports MLX."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Maker = Literal["draftlight", "mlx-lm"]
 QUICK_GAMMAS: tuple[Gamma, ...] = (2, "auto")
 QUICK_TOKENS = 32
 QUICK_MINUTES = 2.75
-"""What is measured where nothing else is asked for, so that there is an answer after less than three minutes."""
+"""Settings of a benchmark for which nothing else is requested, so that it takes less than three minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchPrompt:
-    """A conversation's user turns; each is answered with the conversation so far."""
+    """A conversation's user turns; each is answered with the conversation so far as context."""
 
     id: str
     category: str
@@ -26,17 +26,18 @@ class BenchPrompt:
 
 @dataclass(frozen=True, slots=True)
 class BenchRequest:
-    """Measure every drafter under every rule, temperature and gamma on every prompt. ValueError names an impossible field.
+    """Request to measure every drafter under every rule, temperature and gamma on every prompt. ValueError names an impossible
+    field.
 
     Attributes:
-        drafters: "none" may be among them; plain runs are always made.
-        seed: every draw follows from it. One prompt's runs at one temperature all have the same seed.
+        drafters: may include "none"; plain runs are always made.
+        seed: determines every draw. All runs of one prompt at one temperature have the same seed.
         peers: also run mlx-lm's own loops.
-        top_p, top_k, min_p, repetition_penalty: of every answer, as in `DecodingOptions`.
-        kv_bits: of the K/V caches of target and draft models, as in `DecodingOptions`.
-        minutes: end after so long, loading included; None takes the time that it takes.
-        journals: a folder in which every measurement is kept at once, so that the same request goes on after an interruption;
-            None keeps nothing. anew: measure again what was measured before an interruption.
+        top_p, top_k, min_p, repetition_penalty: options of every answer, as in `DecodingOptions`.
+        kv_bits: bits of the K/V caches of target and draft models, as in `DecodingOptions`.
+        minutes: time limit, loading included; None sets none.
+        journals: folder in which every measurement is saved at once, so that the same request resumes after an interruption; None
+            saves nothing. anew: measure again what was measured before an interruption.
     """
 
     prompts: tuple[BenchPrompt, ...]
@@ -84,10 +85,10 @@ class BenchRequest:
 
 @dataclass(frozen=True, slots=True)
 class BenchSetting:
-    """What is compared. Rule and gamma are None in plain runs; mlx-lm's speculative loop has the rule match.
+    """A measured configuration. Rule and gamma are None in plain runs; mlx-lm's speculative loop has the rule match.
 
     Attributes:
-        drafter: the name it was asked for by; "none" decodes plainly.
+        drafter: the requested name; "none" decodes plainly.
     """
 
     maker: Maker
@@ -98,13 +99,13 @@ class BenchSetting:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether this is what everything else at its temperature is compared with."""
+        """Whether this is the plain run that everything else at its temperature is compared with."""
         return self.maker == "draftlight" and self.drafter == NO_DRAFTER
 
 
 @dataclass(frozen=True, slots=True)
 class PeerToken:
-    """A token out of mlx-lm's loop: whether the draft model proposed it, and seconds since the end of reading the prompt."""
+    """A token of mlx-lm's loop: whether the draft model proposed it, and seconds since the end of reading the prompt."""
 
     id: int
     from_draft: bool
@@ -113,24 +114,24 @@ class PeerToken:
 
 @dataclass(frozen=True, slots=True)
 class BenchRow:
-    """One setting on one prompt, all of its turns together.
+    """Results of one setting on one prompt, all of its turns together.
 
     Attributes:
         order: 0 for the first run of the benchmark.
-        prompt_tokens: tokens that were read, the earlier turns of a conversation again with each turn.
-        tokens: emitted ones. seconds: from the end of reading the prompt to the last token.
+        prompt_tokens: tokens that were read; the earlier turns of a conversation count again in each turn.
+        tokens: emitted tokens. seconds: from the end of reading the prompt to the last token.
         seconds_to_first_token: reading the prompt and the first round, drafter included; mean over the turns. None for mlx-lm.
         rounds: forward passes of the target.
         alpha: accepted / (accepted + rejected). tau: tokens / rounds.
         speedup: tokens_per_second / plain_tokens_per_second; 1 for the plain baseline.
-        plain_tokens, plain_seconds: of the nearest plain runs before and after this one, added up, their seconds weighted by how
+        plain_tokens, plain_seconds: sums over the nearest plain runs before and after this one, their seconds weighted by how
             near each was in time.
-        repetition: share of the answer's 4-grams that had occurred in it before.
-        same_text: whether the answer equals the plain one, where it has to, but for near-ties: at temperature 0, and under match
-            and gumbel. None where nothing promises it.
+        repetition: share of the answer's 4-grams that occurred earlier in it.
+        same_text: whether the answer equals the plain one, apart from near-ties, if it has to: at temperature 0, and under match
+            and gumbel. None if equality is not promised.
         finishes: how each turn ended.
-        peak_memory: the most bytes that MLX's arrays took during any turn: target, this drafter, caches and intermediate results,
-            but not the other drafters that are measured. None where it is not known.
+        peak_memory: peak bytes of MLX's arrays during any turn: target, this drafter, caches and intermediate results, but not
+            the other drafters that are measured. None if unknown.
     """
 
     prompt_id: str
@@ -165,13 +166,13 @@ class BenchRow:
 
     @property
     def setting(self) -> BenchSetting:
-        """What was measured, without the prompt it was measured on."""
+        """The measured setting, without the prompt."""
         return BenchSetting(self.maker, self.drafter, self.rule, self.temperature, self.gamma)
 
 
 @dataclass(frozen=True, slots=True)
 class BenchDrafter:
-    """A drafter that takes part; `sha256` is its model's, None if it has none."""
+    """A drafter of a benchmark; `sha256` is that of its model, None if it has none."""
 
     name: str
     sha256: str | None
@@ -180,13 +181,13 @@ class BenchDrafter:
 
 @dataclass(frozen=True, slots=True)
 class BenchSetup:
-    """What is about to be measured, known once everything is loaded.
+    """Plan of a benchmark, known once everything is loaded.
 
     Attributes:
-        settings: in the order they are run on every prompt at their temperature, the plain baseline left out.
-        notes: what was asked for and is not measured, with the reason, and what is measured in another form than asked for.
-        warm_up_tokens: tokens that every setting decoded beforehand, unmeasured.
-        own: drafters among the models on this machine that could draft for the target and were not asked for.
+        settings: in the order in which they run on every prompt at their temperature, without the plain baseline.
+        notes: requested settings that are not measured, with the reason, or that are measured in another form.
+        warm_up_tokens: tokens that every setting decodes beforehand, unmeasured.
+        own: drafters on this machine that could draft for the target and were not requested.
     """
 
     target: ModelInfo

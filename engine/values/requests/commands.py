@@ -1,7 +1,7 @@
 """Commands to an engine, on a thread or in a process: one frozen value for each.
 
-Answers, tasks and counts get their numbers before they are sent, in `engine.runtime.interface.Requests`, which also says what
-comes of each command.
+Answers, tasks and counts get their ids before they are sent, in `engine.runtime.interface.Requests`, which also documents the
+events that follow each command.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Perform:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change an answer from its next round on; None leaves a setting as it is. ValueError names an impossible rule or gamma."""
+    """Change an answer from its next round on; None keeps a setting. ValueError names an impossible rule or gamma."""
 
     run_id: int
     rule: Rule | None = None
@@ -104,7 +104,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The last thing that the thread or the process of an engine is sent, by its `close`."""
+    """The last command to the thread or process of an engine, sent by its `close`."""
 
 
 Command = Load | CheckDrafter | IgnoreMemory | CountPrompt | Submit | Compare | Perform | Update | Stop

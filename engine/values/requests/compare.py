@@ -1,7 +1,7 @@
-"""What a comparison is asked for and what its samples are: plain values.
+"""Requests for comparisons and samples, and the samples, as plain values.
 
-Several answers to one prompt, or to one each, under settings of their own. `engine.serving.time_sharing` lets them take turns,
-`engine.serving.time_sharing` draws short ones many times.
+Several answers to one prompt, or to one each, each under its own settings. `engine.serving.time_sharing` decodes the answers of a
+comparison in turns and draws short ones many times.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_SAMPLES = 10_000
 class CompareRequest:
     """Answers to be decoded in turns on one target.
 
-    Requests that are to share a seed have to name it: one of None is drawn for each answer by itself.
+    Requests that are to share a seed must name it: for a seed of None, each answer draws its own.
 
     Raises:
         ValueError: fewer than two requests, or more than one target.
@@ -36,8 +36,9 @@ class SampleRequest:
     """Short answers, each drawn many times.
 
     Attributes:
-        requests: one for each setting. The first sample has the seed of its options, 0 for None, each further one the next seed.
-        samples: how many answers to each request.
+        requests: one for each setting. The first sample has the seed of its options (None counts as 0), each further one the next
+            seed.
+        samples: number of answers to each request.
 
     Raises:
         ValueError: no request, more than one target, or an impossible number of samples.
@@ -59,7 +60,7 @@ class Sample:
     """One of the answers.
 
     Attributes:
-        request: index of its request. index: how many samples of that request came before.
+        request: index of its request. index: number of earlier samples of that request.
     """
 
     request: int

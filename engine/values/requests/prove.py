@@ -1,4 +1,4 @@
-"""What `prove` is asked for, what its checks find, and its report."""
+"""Request for `prove`, the findings of its checks, and its report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Effort = Literal["quick", "default", "thorough"]
 Plant = Literal["shared-noise", "residual-from-p", "stale-noise", "unfiltered-q", "dropped-draw"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 PLANTS: tuple[Plant, ...] = get_args(Plant)
-"""Defects that `prove` can plant on purpose, to show that it notices them: each is a mistake that was made by someone, and biases
+"""Defects that `prove` can plant on purpose, to show that it notices them. Each is a mistake that someone has made, and biases
 the text without making it look wrong."""
 DESCRIPTIONS: dict[Plant, str] = {
     "shared-noise": "the ratio test draws its correction with the noise that the rejected proposal was drawn with",
@@ -24,7 +24,7 @@ DESCRIPTIONS: dict[Plant, str] = {
 }
 
 NEEDS_DISTRIBUTION: tuple[Plant, ...] = ("shared-noise", "stale-noise", "unfiltered-q", "dropped-draw")
-"""Without effect on a drafter whose proposals are deterministic."""
+"""Defects that have no effect on a drafter whose proposals are deterministic."""
 
 
 _LIMITS: Limits = {
@@ -32,7 +32,7 @@ _LIMITS: Limits = {
     "effort": (lambda effort: effort in EFFORTS, f"one of {', '.join(EFFORTS)}"),
     "plant": (lambda plant: plant is None or plant in PLANTS, f"one of {', '.join(PLANTS)}"),
 }
-"""Of `ProveRequest`."""
+"""Limits of `ProveRequest`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class ProveRequest:
     """Checks of exactness to run on a pair.
 
     Attributes:
-        drafter: None is the built-in draft model, or prompt lookup where that does not fit.
-        seed: every draw of the checks follows from it.
+        drafter: None is the built-in draft model, or prompt lookup if that does not fit.
+        seed: determines every draw of the checks.
         plant: a defect to plant on purpose.
     """
 
@@ -57,16 +57,16 @@ class ProveRequest:
 
 @dataclass(frozen=True, slots=True)
 class ProofCheck:
-    """One thing that was checked.
+    """Result of one check.
 
     Attributes:
-        name: what was compared with what.
-        rule: under which rule, "plain" without proposals, "" where no rule is involved.
-        setting: the options and positions it was checked at.
-        samples: draws, decodes, tokens or values that were compared.
-        statistic, freedom, p_value: of the chi-square test; None where equality was checked.
-        notices: the smallest deviation that would have failed with 99 % probability: `of` says of what. None if unknown.
-        detail: what was measured, in words.
+        name: the two things that were compared.
+        rule: the rule that was checked; "plain" without proposals, "" if no rule is involved.
+        setting: the options and positions of the check.
+        samples: number of draws, decodes, tokens or values that were compared.
+        statistic, freedom, p_value: of the chi-square test; None if equality was checked.
+        notices: the smallest deviation, of the quantity `of`, that would have failed with 99 % probability. None if unknown.
+        detail: the measurement, in words.
     """
 
     name: str
@@ -84,13 +84,13 @@ class ProofCheck:
 
 @dataclass(frozen=True, slots=True)
 class ProofReport:
-    """What `prove` found.
+    """Report of `prove`.
 
     Attributes:
-        note: why the drafter is not the one that was meant, else "".
-        false_alarm: probability that a sound engine fails any of the statistical checks.
-        level: the p-value below which one of them fails.
-        seconds: without loading.
+        note: why the drafter is not the requested one, else "".
+        false_alarm: probability that a correct engine fails any of the statistical checks.
+        level: the p-value below which a statistical check fails.
+        seconds: duration without loading.
     """
 
     target: ModelInfo
@@ -107,17 +107,18 @@ class ProofReport:
 
     @property
     def passed(self) -> bool:
-        """Whether every check passed; a sound engine fails with probability `false_alarm`."""
+        """Whether every check passed; a correct engine fails with probability `false_alarm`."""
         return all(check.passed for check in self.checks)
 
 
 FALSE_ALARM = 1e-4
-"""Probability that a sound engine fails any of the statistical checks of one run."""
+"""Probability that a correct engine fails any of the statistical checks of one run."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One check. `outcome` is a statistic, or for what must be equal whether it was. The rest is as in `ProofCheck`."""
+    """One finding. `outcome` is a statistic, or for a check of equality whether it held. The other fields are as in
+    `ProofCheck`."""
 
     name: str
     rule: str

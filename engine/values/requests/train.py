@@ -1,4 +1,4 @@
-"""What a training of a draft head is asked for and what it tells meanwhile, as plain values. Nothing here imports MLX."""
+"""Request for training a drafter, its progress and its result, as plain values. Nothing here imports MLX."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Stage = Literal["text", "features", "train", "folder"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 Kind = Literal["head", "block"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""In this order; `engine/tools/training/README.md` says what each reads and writes."""
+"""Stages and kinds, each in this order; `engine/tools/training/README.md` says what each stage reads and writes."""
 
 DEFAULT_WRITE = 1_000_000
-"""Answer tokens to write where no text is given: heads trained on less over-fit."""
+"""Number of answer tokens to write if no text is given: heads trained on less over-fit."""
 DEFAULT_MINUTES = 60.0
 SUFFIXES = (".txt", ".md", ".jsonl", ".npz")
 
 
 def _whole(least: int, most: int | None = None) -> tuple[Callable[[Any], bool], str]:
-    """The limits of a whole number that may be left out."""
+    """Returns the limit of an integer that may be omitted."""
 
     def fits(value: object) -> bool:
-        """Whether it lies between them."""
+        """Returns whether a value is None or lies between the limits."""
         return value is None or (isinstance(value, int) and value >= least and (most is None or value <= most))
 
     return fits, f"a whole number of at least {least}" + ("" if most is None else f" and at most {most}")
@@ -58,36 +58,36 @@ _LIMITS: Limits = {
     "kind": (lambda kind: kind in KINDS, f"one of {', '.join(KINDS)}"),
     "stage": (lambda stage: stage is None or stage in STAGES, f"one of {', '.join(STAGES)}"),
 }
-"""Of `TrainRequest`."""
+"""Limits of `TrainRequest`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
-    """One draft head or block drafter to train. ValueError names an impossible field.
+    """Request to train one draft head or block drafter. ValueError names an impossible field.
 
     Attributes:
-        kind: which of the two.
-        target: as `engine.models.loading.load` knows it.
+        kind: head or block drafter.
+        target: name or path that `engine.models.loading.load` accepts.
         output: the drafter folder to write.
-        text: files and folders of text to learn from, of the kinds in `SUFFIXES`.
-        write: answer tokens that the target writes itself; None writes `DEFAULT_WRITE` where no text is given, else none.
-        temperatures: of the written answers, taken in turn batch by batch; 0 is greedy.
+        text: files and folders of training text, of the types in `SUFFIXES`.
+        write: number of answer tokens that the target writes; None writes `DEFAULT_WRITE` if no text is given, else none.
+        temperatures: of the written answers, alternating by batch; 0 is greedy.
         taps: target layers to read, counted from 0; None spreads three over its depth.
         vocabulary: tokens that the head can propose.
-        steps_back: steps whose own feature is fed back in training; of a head.
-        layers, block_size, anchors, both_ways: of a block drafter: its layers, the slots of its block, the blocks that are laid
+        steps_back: for a head, the number of steps whose own feature is fed back in training.
+        layers, block_size, anchors, both_ways: for a block drafter, its layers, the slots of its block, the blocks that are laid
             on each record in a step, and whether slots see those after them.
-        minutes, steps: how long to train, one or the other; both None is `DEFAULT_MINUTES`. Minutes count training alone.
-        learning_rate: the highest; it then falls linearly.
-        variation: weight of the total variation beside the cross-entropy.
-        copied: weight of tokens that a copy of what followed the same words before would have got right.
-        batch_tokens: padded tokens of one step, which bounds the memory.
-        longest: records are cut to this many tokens.
-        patience: measurements without a better one, in the second half, after which training stops early; 0 never does.
-        start: a head of the same target and taps to go on from (a block drafter's first slot is its first step), or None.
-        work: where text, features and checkpoints lie; None is the output's name with `.work`.
-        stage: run this one alone; None runs all four.
-        command: as it was given, for the card.
+        minutes, steps: duration of the training, one or the other; both None is `DEFAULT_MINUTES`. Minutes count training alone.
+        learning_rate: the highest learning rate; it then falls linearly.
+        variation: weight of the total variation in the loss, next to the cross-entropy.
+        copied: weight of tokens that copying what followed an earlier occurrence of the same words would have predicted.
+        batch_tokens: padded tokens of one step, which limits the memory.
+        longest: maximum length of a record in tokens; longer ones are cut.
+        patience: early stopping: number of measurements without an improvement, in the second half; 0 never stops early.
+        start: a head of the same target and taps to start from (it becomes a block drafter's first slot), or None.
+        work: folder of text, features and checkpoints; None is the output's name with `.work`.
+        stage: the only stage to run; None runs all four.
+        command: the command line, for the model card.
     """
 
     output: Path
@@ -126,31 +126,31 @@ class TrainRequest:
 
     @property
     def work_folder(self) -> Path:
-        """Where text, features and checkpoints lie: `work`, or beside the output, with `.work` added to its name."""
+        """Folder of text, features and checkpoints: `work`, or beside the output, with `.work` added to its name."""
         return self.output.with_name(self.output.name + ".work") if self.work is None else self.work
 
     @property
     def tokens_to_write(self) -> int:
-        """Answer tokens that the target writes itself: `write`, or what its default means here."""
+        """Number of answer tokens that the target writes: `write`, or its default."""
         if self.write is not None:
             return self.write
         return 0 if self.text else DEFAULT_WRITE
 
     @property
     def minutes_to_train(self) -> float | None:
-        """None where steps are counted."""
+        """Duration of the training in minutes; None if steps are counted."""
         return None if self.steps is not None else self.minutes or DEFAULT_MINUTES
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """How well a drafter meets its target on text that it was not trained on, by position of the draft, the first one first.
+    """Quality of a drafter on text that it was not trained on, by position in the draft, the first one first.
 
     Attributes:
-        step: training steps behind it.
-        agreement: share of positions where both have the same likeliest token: acceptance at temperature 0.
+        step: number of training steps so far.
+        agreement: share of positions where drafter and target have the same likeliest token: acceptance at temperature 0.
         overlap: mean sum of min(p, q), both at temperature 0.8: acceptance under rejection there.
-        positions: how many were measured at the first.
+        positions: number of measurements at the first position.
     """
 
     step: int
@@ -160,7 +160,7 @@ class HeldOut:
 
     @property
     def score(self) -> float:
-        """What decides which weights are the best: expected accepted tokens of a round, the mean of both temperatures."""
+        """Criterion for the best weights: expected accepted tokens of a round, mean of both temperatures."""
         return (_accepted(self.agreement) + self.overlapping) / 2
 
     @property
@@ -171,12 +171,12 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a command made: the folder, if that stage was run, and the newest measurement of its weights, if there is one."""
+    """Result of a training: the folder, if that stage was run, and the newest measurement of its weights, if there is one."""
 
     output: Path | None
     held_out: HeldOut | None
 
 
 def _accepted(chances: tuple[float, ...]) -> float:
-    """How many proposals of a chain are accepted in expectation, each position independent of the ones before."""
+    """Returns the expected number of accepted proposals of a chain, each position independent of the ones before."""
     return sum(accumulate(chances, mul))
