@@ -1,11 +1,11 @@
-"""Distributions over the target's token ids, and the way from a model's logits to them.
+"""Distributions over the target's token ids, and their computation from a model's logits.
 
-A distribution is kept as the scores that noise is added to, not as probabilities: the arg-max draw and its kernel want
-logits, and a probability is only computed where a rule or an analysis asks for it.
+A distribution is stored as the scores that noise is added to, not as probabilities: the Gumbel-max draw and its kernel need
+logits, and a probability is only computed if a rule or an analysis needs it.
 
-All arithmetic over the vocabulary that drafting and the rules ask for is a method of `Distribution`. There are two of them: in
-the lazy graph, and with numpy (`HostDistribution`), where MLX's CPU back-end would take ten times as long for an exponential. A
-`Shaper` decides once which of them it makes, and nobody else asks.
+All arithmetic over the vocabulary for drafting and for the rules is a method of `Distribution`. There are two implementations: in
+the lazy graph, and with numpy (`HostDistribution`), because MLX's CPU back-end takes ten times as long for an exponential. A
+`Shaper` decides once which of them it makes; other code does not distinguish them.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from engine.types import DecodingOptions
 
 Floats = npt.NDArray[np.float32]
 Weighed = tuple[Floats, float]
-"""(vocab,) weights in proportion to the probabilities, the largest 1, and their sum."""
+"""(vocab,) weights proportional to the probabilities, the largest 1, and their sum."""
 
 LARGEST_INVERSE_TEMPERATURE = 1e30
-"""Above it float32(1/T) soon overflows, and infinity times a difference of 0 is not a number. Any two logits that differ are
-further apart than noise reaches long before."""
+"""Upper limit of 1/T. Above it float32(1/T) soon overflows, and infinity times a difference of 0 is not a number. Long before
+that, any two different logits are further apart than noise reaches."""
 SCALED_AS_THEY_ARE = 10.0
-"""Up to this 1/T logits are scaled as they come. Above it float32 keeps ever fewer digits of the product, of a logit of 20 at
-T = 1e-6 none for a difference of 1 or for noise, so each row is first taken less its maximum, which costs a pass over it."""
+"""Largest 1/T at which logits are scaled directly. Above it float32 keeps ever fewer digits of the product: for a logit of 20 at
+T = 1e-6 none for a difference of 1 or for noise. So each row's maximum is subtracted first, which costs a pass over the row."""
 EXACT_BELOW = 64.0
-"""Below this scaled logit a row's exponentials are within 1e-5 of what they are when its maximum is taken away first."""
+"""If the largest scaled logit of a row is below this, its exponentials are within 1e-5 of those computed after subtracting it."""
 SMALLEST_INVERSE_TEMPERATURE = 1e-30
-"""Below it every logit weighs the same, and far below it float32(1/T) is 0, and 0 times a masked -inf is not a number."""
+"""Lower limit of 1/T. Below it every logit has the same weight, and far below it float32(1/T) is 0, and 0 times a masked -inf is
+not a number."""
 
 
 class HostRow:
-    """One distribution where numpy computes with it; nothing is computed before it is asked for."""
+    """One distribution that numpy computes with; everything is computed on first use and cached."""
 
     def __init__(self, logits: Floats, inverse_temperature: float) -> None:
         self.logits = logits
@@ -49,12 +50,12 @@ class HostRow:
 
     @cached_property
     def likeliest(self) -> int:
-        """The token with the largest logit, ties to the lowest id; one that is NaN if any is."""
+        """The token with the largest logit, ties to the lowest id; if any logit is NaN, such a token."""
         return int(self.logits.argmax())
 
     @cached_property
     def _weighed(self) -> tuple[Floats, np.float32, np.float32]:
-        """(vocab,) weights in proportion to the probabilities, not to be changed; their sum; the normaliser."""
+        """(vocab,) read-only weights proportional to the probabilities; their sum; the log-normaliser."""
         with np.errstate(all="ignore"):
             highest = self.logits[self.likeliest] * self._scale
             finite = highest if math.isfinite(highest) else np.float32(0)
@@ -66,8 +67,8 @@ class HostRow:
 
     @property
     def weighed(self) -> Weighed | None:
-        """None if they have not been computed, and where they are less exact than they can be: scores were scaled before the
-        largest was taken from them."""
+        """Weights and their sum; None if they have not been computed yet, or are less exact than possible because scores were
+        scaled before the largest was subtracted."""
         known = self.__dict__.get("_weighed")
         if known is None or not known[1] > 0 or not abs(self.logits[self.likeliest] * self._scale) < EXACT_BELOW:
             return None
@@ -75,18 +76,18 @@ class HostRow:
 
     @property
     def normaliser(self) -> np.float32:
-        """The logarithm of the sum of all exponentials of scores."""
+        """Log of the sum of the exponentials of all scores."""
         return self._weighed[2]
 
     @property
     def probabilities(self) -> Floats:
-        """(vocab,), a new array. NaN without a finite logit."""
+        """(vocab,) probabilities, a new array. NaN without a finite logit."""
         weights, total, _ = self._weighed
         with np.errstate(all="ignore"):
             return weights * (np.float32(1) / total)
 
     def logarithm(self, token: int) -> np.float32:
-        """Of the probability of one token."""
+        """Returns the log-probability of one token."""
         with np.errstate(all="ignore"):
             return np.float32(self.logits[token] * self._scale - self.normaliser)
 
@@ -97,7 +98,7 @@ class Distribution:
     Args:
         logits: (rows, vocab) float32; masked tokens are -inf.
         inverse_temperature: 1/T.
-        unfiltered: (rows, vocab) float32, the logits before filters masked some; None where no filter is on.
+        unfiltered: (rows, vocab) float32, the logits before filters masked some; None without a filter.
 
     Attributes:
         is_known: whether the logits have been evaluated.
@@ -112,18 +113,18 @@ class Distribution:
 
     @classmethod
     def from_probabilities(cls, probabilities: mx.array) -> Self:
-        """From (rows, vocab) or (vocab,) probabilities, normalised or not."""
+        """Makes distributions from (rows, vocab) or (vocab,) probabilities, normalised or not."""
         rows = mx.array(probabilities).astype(mx.float32)
         return cls(mx.log(rows if rows.ndim == 2 else rows[None]))
 
     @staticmethod
     def without_nan(logits: mx.array) -> mx.array:
-        """The same logits; what is not a number is -inf."""
+        """Returns the logits with NaN replaced by -inf."""
         return mx.where(mx.isnan(logits), -math.inf, logits)
 
     @property
     def rows(self) -> int:
-        """How many distributions these are."""
+        """Number of distributions."""
         return self.logits.shape[0]
 
     @property
@@ -133,12 +134,12 @@ class Distribution:
 
     @cached_property
     def scores(self) -> mx.array:
-        """(rows, vocab) float32: log-probabilities up to one constant a row."""
+        """(rows, vocab) float32: log-probabilities up to one constant per row."""
         return self.logits * self.inverse_temperature
 
     @cached_property
     def log_normaliser(self) -> mx.array:
-        """(rows, 1) float32."""
+        """(rows, 1) float32 log-normalisers."""
         return mx.logsumexp(self.scores, axis=-1, keepdims=True)
 
     @cached_property
@@ -147,32 +148,32 @@ class Distribution:
         return mx.exp(self.scores - self.log_normaliser)
 
     def probability_of(self, ids: mx.array) -> mx.array:
-        """(rows,) float32: the probability of one id a row."""
+        """Returns (rows,) float32: the probability of one id per row."""
         picked = mx.take_along_axis(self.scores, ids[:, None], axis=-1)
         return mx.exp(picked - self.log_normaliser)[:, 0]
 
     @property
     def weighed(self) -> Sequence[Weighed | None]:
-        """Figures of each row that are computed already, so that an analysis can reuse them; None if there are none."""
+        """For each row the weights that are already computed, so that an analysis can reuse them; None if there are none."""
         return [None] * self.rows
 
     def row(self, index: int | mx.array) -> Distribution:
-        """One row as a distribution of its own; the index may be part of the lazy graph."""
+        """Returns one row as a distribution of its own; the index may be part of the lazy graph."""
         if isinstance(index, int):
             return self.part(index, index + 1)
         return Distribution(mx.take(self.logits, index.reshape(1), axis=0), self.inverse_temperature)
 
     def first(self, rows: int) -> Self:
-        """The first so many rows as distributions of their own."""
+        """Returns the first `rows` rows as distributions of their own."""
         return self.part(0, rows)
 
     def part(self, first: int, end: int) -> Self:
-        """The rows from `first` to before `end` as distributions of their own."""
+        """Returns the rows from `first` to before `end` as distributions of their own."""
         return type(self)(self.logits[first:end], self.inverse_temperature)
 
     @classmethod
     def joined(cls, parts: Sequence[Distribution]) -> Distribution:
-        """The rows of several, which were made alike."""
+        """Concatenates the rows of several distributions of the same type and temperature."""
         return type(parts[0])._joined(parts)
 
     @classmethod
@@ -180,29 +181,30 @@ class Distribution:
         return cls(mx.concatenate([part.logits for part in parts]), parts[0].inverse_temperature)
 
     def residual(self, q: Distribution | OneHot, index: mx.array, scale: mx.array) -> Distribution:
-        """The normalised (scale * p - q)+ of the row at an index, where this is p, or p where that is empty."""
+        """Returns the normalised (scale * p - q)+ of the row at an index, or p if that is empty; p is this distribution."""
         p_row = self.row(index).probabilities
         excess = mx.maximum(scale * p_row - q.row(index).probabilities, 0.0)
-        # what is not a number stays so, and no token is drawn
+        # NaN stays NaN, and no token is drawn
         return Distribution.from_probabilities(mx.where(excess.sum() == 0, p_row, excess))
 
     def residual_mass(self, target: Distribution, scale: mx.array) -> mx.array:
-        """(rows,): sum over tokens of max(scale * p - q, 0), where this is q and `target` p, row by row."""
+        """Returns (rows,): sum over tokens of max(scale * p - q, 0), row by row; this distribution is q, and `target` is p."""
         return mx.maximum(scale[:, None] * target.probabilities - self.probabilities, 0.0).sum(axis=-1)
 
     def drawn(
         self, source: NoiseSource, positions: Sequence[int] | mx.array, domain: str, round_position: int
     ) -> tuple[mx.array, mx.array]:
-        """(rows,) ids drawn with the noise of a position each, and the margins of their scores over the second best ones."""
+        """Returns (rows,) ids, each drawn with the noise of its position, and the margins of their scores over the second
+        best."""
         return source.argmax_and_margin(self.logits, self.inverse_temperature, positions, domain, round_position)
 
     def drawn_until(
         self, proposals: mx.array, draw: Callable[[Distribution, int], tuple[mx.array, mx.array]]
     ) -> tuple[mx.array, mx.array]:
-        """Ids and margins that `draw` gives of rows from an index on: at least those up to the first id that is not proposed.
+        """Returns ids and margins of rows, at least up to the first id that differs from its proposal.
 
         Args:
-            proposals: (rows - 1,) ids.
+            proposals: (rows - 1,) ids. draw: called with a distribution and the index of its first row; returns ids and margins.
         """
         return draw(self, 0)
 
@@ -212,9 +214,9 @@ class Distribution:
 
 
 class HostDistribution(Distribution):
-    """The same as `Distribution`, computed by numpy at once, and only for the rows that are asked for.
+    """Same as `Distribution`, but computed by numpy immediately, and only for the rows that are used.
 
-    Arguments as there; the logits are evaluated.
+    Arguments as in `Distribution`; the logits are evaluated.
     """
 
     is_known = True
@@ -226,7 +228,7 @@ class HostDistribution(Distribution):
         unfiltered: mx.array | None = None,
         rows: Sequence[HostRow] | None = None,
     ) -> None:
-        """`rows`: these logits, where something is known of them already."""
+        """`rows`: the same logits as `HostRow` objects, if some results are already cached in them."""
         super().__init__(logits, inverse_temperature, unfiltered)
         self._rows = [HostRow(row, inverse_temperature) for row in np.asarray(logits)] if rows is None else rows
 
@@ -304,9 +306,9 @@ class HostDistribution(Distribution):
 
 
 class OneHot:
-    """The distribution of a deterministic drafter: all mass on one id a row.
+    """Distribution of a deterministic drafter: all mass on one id per row.
 
-    Kept apart from Distribution so that a 64-token draft does not cost 64 rows of the vocabulary.
+    Separate from `Distribution` so that a 64-token draft does not cost 64 rows of the vocabulary.
 
     Args:
         ids: (rows,) the proposed tokens.
@@ -319,21 +321,21 @@ class OneHot:
 
     @staticmethod
     def without_nan(logits: mx.array) -> mx.array:
-        """The same logits; what is not a number is -inf."""
+        """Returns the logits with NaN replaced by -inf."""
         return mx.where(mx.isnan(logits), -math.inf, logits)
 
     @property
     def rows(self) -> int:
-        """How many distributions these are."""
+        """Number of distributions."""
         return self.ids.shape[0]
 
     @cached_property
     def probabilities(self) -> mx.array:
-        """(rows, vocab) float32, made when it is first asked for."""
+        """(rows, vocab) float32, computed on first use."""
         return (mx.arange(self.vocab_size)[None] == self.ids[:, None]).astype(mx.float32)
 
     def probability_of(self, ids: mx.array) -> mx.array:
-        """(rows,) float32, 1 where the id is the row's own and 0 elsewhere."""
+        """Returns (rows,) float32: 1 if the id is the row's own, else 0."""
         return (ids == self.ids).astype(mx.float32)
 
     def row(self, index: int | mx.array) -> OneHot:
@@ -341,19 +343,19 @@ class OneHot:
         return OneHot(mx.take(self.ids, mx.array(index).reshape(1)), self.vocab_size)
 
     def residual_mass(self, target: Distribution, scale: mx.array) -> mx.array:
-        """As `Distribution.residual_mass`: only the proposed token has q, and there scale * p - 1 is never positive."""
+        """As `Distribution.residual_mass`: only the proposed token has q > 0, and scale * p - 1 is never positive there."""
         return scale * (1.0 - target.probability_of(self.ids))
 
 
 class Shaper:
-    """From a model's logits to the distribution that the options ask for, the same way for target and drafter.
+    """Computes the distribution that the options define from a model's logits, the same way for target and drafter.
 
-    Order and off-values are mlx-lm's (`mlx_lm.sample_utils.make_sampler`): penalties, log-probabilities, top-p, min-p,
-    top-k, then temperature. At temperature 0 the filters are skipped and the penalties are not.
+    The order of steps and the values that turn them off are mlx-lm's (`mlx_lm.sample_utils.make_sampler`): penalties,
+    log-probabilities, top-p, min-p, top-k, then temperature. At temperature 0 the filters are skipped and the penalties are not.
 
     Args:
         options: the decoding options.
-        known: (vocab,) bool, the ids that the target's tokenizer knows; None when it knows all.
+        known: (vocab,) bool, the ids in the target's tokenizer; None if it has all.
     """
 
     def __init__(self, options: DecodingOptions, known: mx.array | None = None) -> None:
@@ -371,13 +373,13 @@ class Shaper:
     def shape(
         self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None = None, lazy: bool = False
     ) -> Distribution:
-        """Distributions of consecutive positions.
+        """Returns the distributions of consecutive positions.
 
         Args:
             logits: (rows, vocab) of any float type.
             history: ids before the first row: prompt and committed tokens. Only the latest `repetition_context` matter.
-            proposals: (rows - 1,) or longer: row i stands after the first i of them.
-            lazy: the logits are to stay in the graph, so that more can be queued behind them.
+            proposals: (rows - 1,) or more ids: row i follows the first i of them.
+            lazy: keeps the logits in the graph, so that more can be queued after them.
         """
         kind = Distribution if lazy else self._made
         logits = kind.without_nan(logits.astype(mx.float32))
@@ -392,7 +394,7 @@ class Shaper:
         return kind(filtered, self.inverse_temperature, whole)
 
     def certain(self, token: int, vocab_size: int) -> Distribution:
-        """All mass on one token, to be joined with rows that were shaped."""
+        """Returns a distribution with all mass on one token, to be joined with shaped rows."""
         return self._made(mx.where(mx.arange(vocab_size)[None] == token, 0.0, -mx.inf), self.inverse_temperature)
 
     def _penalise(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None) -> mx.array:
@@ -417,7 +419,7 @@ class Shaper:
         if not (use_top_k or "top_p" in self._on or "min_p" in self._on):
             return logits
         log_probabilities = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        # A number would be compiled into the kernel, another one for each value. mlx-lm's own min-p takes nothing else.
+        # A Python number would be compiled into the kernel, once for each value. mlx-lm's own min-p accepts nothing else.
         if "top_p" in self._on:
             log_probabilities = apply_top_p(log_probabilities, mx.array(options.top_p))
         if "min_p" in self._on:
@@ -429,25 +431,25 @@ class Shaper:
 
 
 def less_maximum(logits: mx.array) -> mx.array:
-    """(rows, vocab) logits, the largest of each row 0. A row whose largest is not finite is left as it is."""
+    """Returns (rows, vocab) logits with each row's maximum subtracted. A row whose maximum is not finite is unchanged."""
     highest = mx.max(logits, axis=-1, keepdims=True)
     return logits - mx.where(mx.isfinite(highest), highest, 0.0)
 
 
 def latest(history: Sequence[int] | mx.array, count: int) -> mx.array:
-    """(at most count,) int32: the end of a history of tokens."""
+    """Returns the last ids of a history, (at most count,) int32."""
     if isinstance(history, mx.array):
         return history[-count:].astype(mx.int32)
     return mx.array(list(history[-count:]), dtype=mx.int32) if history else mx.zeros((0,), dtype=mx.int32)
 
 
 def onto_target_ids(logits: mx.array, vocab_size: int, target_ids: mx.array | None) -> mx.array:
-    """A drafter's logits on the target's token ids; ids that the drafter lacks are -inf.
+    """Maps a drafter's logits to the target's token ids; ids that the drafter lacks are -inf.
 
     Args:
         logits: (rows, draft width) of any float type.
         vocab_size: width of the target's logits.
-        target_ids: (draft width,) the target id of every column of a trimmed head; None when the ids are the same.
+        target_ids: (draft width,) the target id of every column of a trimmed head; None if the ids are the same.
     """
     logits = logits.astype(mx.float32)
     rows, width = logits.shape

@@ -1,4 +1,4 @@
-"""What decoding asks of mlx-lm's models and caches, which have no types of their own."""
+"""Protocols for mlx-lm's models and caches, which have no types of their own."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import mlx.core as mx
 
 
 class CacheLayer(Protocol):
-    """What one layer of a model keeps of the tokens that it has read. `prompt_cache` knows the kinds and takes tokens back."""
+    """Cache of one layer of a model. `prompt_cache` knows the kinds and rolls them back."""
 
     @property
     def state(self) -> object:
-        """Its arrays, to be evaluated."""
+        """The arrays of the cache, to be evaluated."""
 
 
 PromptCache = list[CacheLayer]
 
 
 class TargetModel(Protocol):
-    """A model of mlx-lm's kind, for which `make_prompt_cache` can make a cache."""
+    """A model like mlx-lm's, for which `make_prompt_cache` can make a cache."""
 
     def __call__(self, tokens: mx.array, /, *, cache: Sequence[CacheLayer] | None = None) -> mx.array:
         """Returns (batch, rows, width) logits after each of (batch, rows) tokens, and appends the tokens to the cache."""
 
 
 class Links(Protocol):
-    """What times the collectives of a split target.
+    """Timer of the collectives of a split target.
 
     Attributes:
-        timed: whether those of the next pass are to be timed.
+        timed: whether the collectives of the next pass are timed.
     """
 
     timed: bool
@@ -44,10 +44,10 @@ class SplitTarget(ABC):
     """A model whose layers, or parts of them, are in several processes (`engine.cluster`).
 
     Attributes:
-        part: what this process holds; it can be called without the others.
-        links: what times the collectives of a pass.
-        parameter_count: of the whole model.
-        pipeline_size: over how many processes the layers are spread; 1 where each has a part of every layer.
+        part: the part in this process; it can be called without the others.
+        links: the timer of a pass's collectives.
+        parameter_count: number of parameters of the whole model.
+        pipeline_size: number of processes over which the layers are spread; 1 if each has a part of every layer.
     """
 
     part: TargetModel
@@ -61,4 +61,4 @@ class SplitTarget(ABC):
 
     @abstractmethod
     def read(self, tokens: mx.array, cache: Sequence[CacheLayer]) -> None:
-        """Runs a pass over a chunk of a prompt (1, rows), without logits; every process evaluates the same."""
+        """Runs a pass over a chunk of a prompt (1, rows), without logits; every process evaluates the same chunk."""

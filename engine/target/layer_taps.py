@@ -1,4 +1,4 @@
-"""Reading what a target's layers put out, without a change to mlx-lm's files or to the weights' names."""
+"""Taps: access to the outputs of a target's layers, without a change to mlx-lm's files or to the names of weights."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _KEPT_AS = "_draftlight_taps"
 
 
 class Taps:
-    """Keeps the newest outputs of some layers of an mlx-lm model, for whoever asks before the next forward pass.
+    """Keeps the newest outputs of some layers of an mlx-lm model until the next forward pass.
 
-    A tapped layer gets a class of its own that calls the old one and remembers the result. Use `tap`, which gives one model's
-    drafters the same taps.
+    A tapped layer gets a subclass of its class that calls the original and records the result. Create taps with `tap`, so that
+    all drafters of one model share them.
     """
 
     def __init__(self, blocks: Sequence[Any], layers: tuple[int, ...]) -> None:
@@ -32,7 +32,7 @@ class Taps:
         outputs = self._outputs
 
         def call(block: Any, *arguments: Any, **named: Any) -> Any:
-            """The layer's own forward pass; what it returns is kept, of a tuple the first entry, which is the hidden state."""
+            """Runs the layer's own forward pass and records its output; of a tuple the first entry, which is the hidden state."""
             output = kind.__call__(block, *arguments, **named)
             if index < 0:
                 outputs[index] = arguments[0]
@@ -43,15 +43,15 @@ class Taps:
         return type(kind.__name__, (kind,), {"__call__": call})
 
     def take(self) -> mx.array:
-        """(rows, taps x hidden) of the newest forward pass of one sequence, lazy; forgets them.
+        """Returns the lazy (rows, taps x hidden) outputs of the newest forward pass over one sequence, and forgets them.
 
         Raises:
-            RuntimeError: there was no forward pass since the last call.
+            RuntimeError: no forward pass has run since the last call.
         """
         return self.take_batch()[0]
 
     def take_batch(self) -> mx.array:
-        """As `take`, of all sequences: (batch, rows, taps x hidden)."""
+        """Like `take`, for all sequences of a batch: (batch, rows, taps x hidden)."""
         if len(self._outputs) < len(set(self.layers)):
             raise RuntimeError("the target has not run since its features were taken last")
         joined = mx.concatenate([self._outputs[index] for index in self.layers], axis=-1)
@@ -60,12 +60,13 @@ class Taps:
 
 
 def layer_count(model: Any) -> int:
-    """Returns how many layers an mlx-lm model has; 0 if it has none that could be tapped."""
+    """Returns the number of layers of an mlx-lm model; 0 if it has none that can be tapped."""
     return len(getattr(model, "layers", ()))
 
 
 def tap(model: Any, layers: Sequence[int]) -> Taps:
-    """The taps of these layers (counted from 0; -1 is the first one's input) of an mlx-lm model; the same ones when asked again.
+    """Returns the taps of these layers (counted from 0; -1 is the first one's input) of an mlx-lm model. Repeated calls share
+    them.
 
     Raises:
         DraftlightError: the model has no such layers, or they are spread over the machines of a pipeline.
@@ -89,10 +90,10 @@ def tap(model: Any, layers: Sequence[int]) -> Taps:
 
 
 def embedding_of(model: Any) -> Any:
-    """The token embedding of an mlx-lm model, a callable ids -> vectors.
+    """Returns the token embedding of an mlx-lm model, a callable ids -> vectors.
 
     Raises:
-        DraftlightError: it is not where mlx-lm's models have it.
+        DraftlightError: it is not at the place where mlx-lm's models have it.
     """
     inner = getattr(model, "language_model", model)
     embedding = getattr(getattr(inner, "model", inner), "embed_tokens", None)
@@ -104,7 +105,7 @@ def embedding_of(model: Any) -> Any:
 
 
 def output_module_of(model: Any) -> Any:
-    """The layer whose rows make logits of an mlx-lm model: its own, or the embedding where the two are tied."""
+    """Returns the output layer of an mlx-lm model, which computes its logits: `lm_head`, or the embedding if the two are tied."""
     inner = getattr(model, "language_model", model)
     for place in (inner, getattr(inner, "model", inner)):
         if (head := getattr(place, "lm_head", None)) is not None:
@@ -113,19 +114,20 @@ def output_module_of(model: Any) -> Any:
 
 
 def output_rows_of(model: Any) -> Any:
-    """As `output_module_of`, a callable (..., hidden) -> (..., vocabulary) without what the model does to its logits beside."""
+    """Returns the multiplication of `output_module_of`: (..., hidden) -> (..., vocabulary), without the model's changes to its
+    logits."""
     module = output_module_of(model)
     return getattr(module, "as_linear", module)
 
 
 def type_of(module: Any) -> mx.Dtype:
-    """The type in which a layer multiplies: that of its weights, or of the scales of quantised ones."""
+    """Returns the type in which a layer multiplies: that of its weights, or of the scales of quantised ones."""
     dtype: mx.Dtype = getattr(module, "scales", module.weight).dtype
-    return dtype if mx.issubdtype(dtype, mx.floating) else mx.bfloat16  # scales of 8 bits, as in mxfp4
+    return dtype if mx.issubdtype(dtype, mx.floating) else mx.bfloat16  # 8-bit scales, as in mxfp4
 
 
 def dense(module: Any, rows: mx.array | None = None) -> Any:
-    """The float32 matrix of a layer, quantised or not, or some of its rows; None of something without weights."""
+    """Returns the float32 matrix of a layer, quantised or not, or some of its rows; None for a module without weights."""
     weight = getattr(module, "weight", None)
     if weight is None:
         return None

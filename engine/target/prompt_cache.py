@@ -1,15 +1,16 @@
-"""What the decode loop and draft models ask of prompt caches: how long they are, and to take tokens back.
+"""Operations on prompt caches for the decode loop and draft models: length, roll-back, marks.
 
-mlx-lm's `trim_prompt_cache` returns 0 instead of failing where a layer cannot be trimmed, which turns into silently wrong
-text; here every roll-back is checked. How a layer takes tokens back depends on what it keeps:
+mlx-lm's `trim_prompt_cache` returns 0 instead of failing if a layer cannot be trimmed, which results in silently wrong text; here
+every roll-back is checked. How a layer rolls back depends on what it stores:
 
-| layer | taking back the newest n tokens | cost |
+| layer | rolling back the newest n tokens | cost |
 |---|---|---|
 | keys and values, quantised or not | moves the end | none |
-| sliding window, chunks (`window_cache`) | moves the end; as many rows as a round reads are kept beside the window | none |
-| recurrent state (`recurrent_cache`) | the state before the pass; the layer reads the kept tokens again | less than a pass |
+| sliding window, chunks (`window_cache`) | moves the end; beside the window it keeps as many rows as a round reads | none |
+| recurrent state (`recurrent_cache`) | restores the state before the pass; the layer reads the kept tokens again | less than a
+pass |
 
-Farther back there are marks: what such layers held when a prompt had been read and when an answer ended.
+For longer roll-backs there are marks: the contents of such layers after a prompt was read and at the end of an answer.
 """
 
 from __future__ import annotations
@@ -32,17 +33,18 @@ from engine.target.window_cache import ChunkCache, WindowCache
 from engine.values.errors import DraftlightError
 
 CHUNK_SECONDS = 0.5
-"""A chunk of a prompt may take about this long, so that cancelling and progress stay prompt."""
+"""Approximate time of one chunk of a prompt, in seconds, so that cancelling and progress stay responsive."""
 CPU_SPEED, GPU_SPEED = 4e10, 2e12
-"""Multiplications and additions a second to count on: two cores, the smallest of Apple's GPUs. Faster ones read their chunks
-sooner. Assumed and not measured, because the size of a chunk decides how wide the passes are and so the last bits of all that
-follows: sized by the clock, one seed would have as many texts as a machine has moods."""
+"""Assumed multiply-adds per second: two CPU cores, the smallest of Apple's GPUs. Faster devices read their chunks sooner. Not
+measured, because the chunk size determines the width of the passes and so the last bits of everything that follows: if it
+depended on the clock, one seed would give different texts."""
 SMALLEST_CHUNK, SMALLEST_ON_GPU, LARGEST_CHUNK = 16, 128, 2048
-"""A GPU computes products of quantised matrices in tiles of 32 rows, and reads nearly all experts of a mixture for a dozen tokens
-already, so a large model that is given fewer tokens at once wastes most of either. The smallest GPUs have no room for one."""
+"""Limits of the chunk size, in tokens. A GPU multiplies quantised matrices in tiles of 32 rows, and a dozen tokens already need
+nearly all experts of a mixture, so a large model that reads fewer tokens at once wastes most of either. The smallest GPUs have no
+room for such a model."""
 
 MARKED_BYTES = 2**29
-"""What the marks of one cache may take; the oldest go first."""
+"""Maximum bytes of the marks of one cache; the oldest are dropped first."""
 
 OURS = (WindowCache, ChunkCache, RecurrentCache)
 
@@ -52,7 +54,7 @@ REFUSED = {
     "ArraysCache": "it is a recurrent state, which cannot be rolled back",
     "LayerCache": "it merges tokens into groups, which cannot be taken apart again",
 }
-"""Why a cache that stays as mlx-lm made it cannot take tokens back. `make_prompt_cache` replaces the first three where it can."""
+"""Reasons, by class, why a cache of mlx-lm cannot be rolled back. `make_prompt_cache` replaces the first three if possible."""
 
 __all__ = [
     "cache_length",
@@ -72,7 +74,7 @@ __all__ = [
 
 
 def make_prompt_cache(model: Any) -> PromptCache:
-    """An empty cache, as the model itself or mlx-lm makes it, but of layers that can take tokens back."""
+    """Returns an empty cache, as the model itself or mlx-lm makes it, but with layers that can be rolled back."""
     made: list[Any] = mlx_caches.make_prompt_cache(model)
     cache = [_replaced(layer) for layer in made]
     if any(isinstance(leaf, RecurrentCache) for leaf in leaves_of(cache)):
@@ -93,31 +95,32 @@ def _replaced(layer: Any) -> Any:
 
 
 def part_of(model: Any) -> Any:
-    """What can be called without anybody else being told: of a model that is split over processes (`engine.cluster`) the part
-    that is here, else the model itself."""
+    """Returns the module that can be called in this process alone: the local part of a model that is split over processes
+    (`engine.cluster`), else the model itself."""
     return model.part if isinstance(model, SplitTarget) else model
 
 
 def logits_width(model: Any) -> int:
-    """Width of a model's logits: the shape of a lazy graph that is never evaluated."""
+    """Returns the width of a model's logits, from the shape of a lazy graph that is never evaluated."""
     return int(part_of(model)(mx.array([[0]]), cache=make_prompt_cache(model)).shape[-1])
 
 
 def logits_type(model: Any) -> str:
-    """Type of a model's logits, as "float32", from a lazy graph that is never evaluated."""
+    """Returns the type of a model's logits, such as "float32", from a lazy graph that is never evaluated."""
     return str(part_of(model)(mx.array([[0]]), cache=make_prompt_cache(model)).dtype).rpartition(".")[2]
 
 
 def parameters_of(model: nn.Module) -> int:
-    """How many parameters a model has, quantised or not."""
+    """Returns the number of parameters of a model, quantised or not."""
     return int(get_total_parameters(model))
 
 
 def chunk_size(model: Any) -> int:
-    """Tokens of a prompt to read in one pass: a power of two that follows from the model's size and the kind of device alone.
+    """Returns the number of prompt tokens in one pass: a power of two that depends only on the model's size and the kind of
+    device.
 
-    A pass takes two operations for each parameter and token, so a chunk takes about `CHUNK_SECONDS` where the device has
-    the speed to count on and the model is not so large that the smallest chunk takes longer.
+    A pass takes two operations for each parameter and token. So a chunk takes about `CHUNK_SECONDS` at the assumed speed, unless
+    the model is so large that the smallest chunk takes longer.
     """
     if isinstance(model, SplitTarget):
         parameters = model.parameter_count
@@ -129,7 +132,7 @@ def chunk_size(model: Any) -> int:
 
 
 def leaves_of(cache: Sequence[Any]) -> list[Any]:
-    """The single-layer caches, those inside a CacheList included."""
+    """Returns the single-layer caches, including those inside a CacheList."""
     leaves: list[Any] = []
     for layer in cache:
         nested = getattr(layer, "caches", None)
@@ -138,7 +141,7 @@ def leaves_of(cache: Sequence[Any]) -> list[Any]:
 
 
 def refusal(cache: Sequence[Any]) -> str | None:
-    """Why tokens cannot be taken back from this cache, or None if they can."""
+    """Returns why this cache cannot be rolled back, or None if it can."""
     for layer in leaves_of(cache):
         if isinstance(layer, OURS):
             continue
@@ -152,13 +155,13 @@ def refusal(cache: Sequence[Any]) -> str | None:
 
 
 def _is_unused(layer: Any) -> bool:
-    """Whether the model never wrote to this cache, as models without attention do."""
+    """Returns whether the model never wrote to this cache, as models without attention do."""
     written = getattr(layer, "keys", None) is not None or any(part is not None for part in getattr(layer, "cache", ()))
     return getattr(layer, "offset", 0) == 0 and not written
 
 
 def cache_length(cache: Sequence[Any]) -> int | None:
-    """Tokens in the cache; None if no layer keeps count (a model that needs no cache)."""
+    """Returns the number of tokens in the cache; None if no layer counts them (a model that needs no cache)."""
     for layer in leaves_of(cache):
         if hasattr(layer, "offset") and not _is_unused(layer):
             return int(layer.offset)
@@ -166,26 +169,27 @@ def cache_length(cache: Sequence[Any]) -> int | None:
 
 
 def is_empty(cache: Sequence[Any]) -> bool:
-    """Whether no layer has read anything yet, also where no layer keeps count."""
+    """Returns whether no layer has read anything yet, even if no layer counts tokens."""
     return all(layer.empty() for layer in leaves_of(cache) if hasattr(layer, "empty"))
 
 
 def check_cache(cache: Sequence[Any], length: int, whose: str) -> None:
-    """Asserts that the cache holds this many tokens. Only layers that are written to can be checked."""
+    """Asserts that the cache holds `length` tokens. Only layers that have been written to can be checked."""
     for layer in leaves_of(cache):
         if hasattr(layer, "offset") and not _is_unused(layer) and int(layer.offset) != length:
             raise AssertionError(f"the {whose}'s cache holds {int(layer.offset)} tokens instead of {length}")
 
 
 def watch(cache: Sequence[Any], is_on: bool = True) -> None:
-    """From now on the tokens of a pass may be taken back, until they are settled by `trim_to`; or no longer."""
+    """Lets the tokens of later passes be rolled back, until `trim_to` settles them; `is_on` = False ends that."""
     for layer in leaves_of(cache):
         if isinstance(layer, OURS):
             layer.watched = is_on
 
 
 def trim_to(cache: Sequence[Any], length: int, whose: str) -> None:
-    """Rolls the cache back to its first `length` tokens, which are to stay; raises AssertionError where that did not happen."""
+    """Rolls the cache back to its first `length` tokens and settles them. Raises AssertionError if a layer cannot be rolled
+    back."""
     for layer in leaves_of(cache):
         if isinstance(layer, OURS):
             _trim(layer, length)
@@ -195,7 +199,8 @@ def trim_to(cache: Sequence[Any], length: int, whose: str) -> None:
 
 
 def _trim(layer: Any, length: int) -> None:
-    """Takes one layer back to a length, directly or by a mark. One that cannot go there stays, and `check_cache` notices."""
+    """Rolls one layer back to a length, directly or with a mark. A layer that cannot go there is unchanged, and `check_cache`
+    notices."""
     if layer.offset > length:
         if layer.reaches(length):
             layer.cut(length)
@@ -213,10 +218,10 @@ def _reaches(layer: Any, length: int) -> bool:
 
 
 def rewind(cache: Sequence[Any], length: int, whose: str) -> int:
-    """Rolls back to the first `length` tokens, or where a layer has lost what that takes, to the nearest mark before.
+    """Rolls back to the first `length` tokens, or if a layer cannot, to the nearest earlier mark.
 
     Returns:
-        How many tokens the cache holds now; the others are to be read again. 0 if nothing nearer is left.
+        Number of tokens that the cache now holds; the others must be read again. 0 if no mark is left.
     """
     layers = [layer for layer in leaves_of(cache) if isinstance(layer, OURS)]
     marked = {position for layer in layers for position in layer.marks if position < length}
@@ -228,9 +233,9 @@ def rewind(cache: Sequence[Any], length: int, whose: str) -> int:
 
 
 def mark(cache: Sequence[Any]) -> None:
-    """Has the cache remember this place, for `rewind`. Layers that can always be cut need no mark.
+    """Records the current position for `rewind`. Layers that can always be rolled back need no mark.
 
-    Beyond `MARKED_BYTES` the oldest marks are forgotten, this one last.
+    Beyond `MARKED_BYTES` the oldest marks are dropped, this one last.
     """
     layers = [layer for layer in leaves_of(cache) if isinstance(layer, OURS) and not _is_unused(layer)]
     for layer in layers:
@@ -250,15 +255,15 @@ def _marked_bytes(layers: Sequence[Any]) -> int:
 
 
 def can_hide(cache: Sequence[Any]) -> bool:
-    """Whether `hide_newest` is right for this cache: its layers keep what they held before the newest token."""
+    """Returns whether `hide_newest` works for this cache: its layers keep their contents from before the newest token."""
     return all(isinstance(layer, OURS) or type(layer) in (KVCache, QuantizedKVCache) for layer in leaves_of(cache))
 
 
 def hide_newest(cache: Sequence[Any]) -> None:
-    """Rolls one token back that `show_newest` may bring again, as long as nothing was written in between.
+    """Rolls one token back, which `show_newest` can bring back as long as nothing is written in between.
 
-    So a plain round can queue the next one's forward pass, and the cache still holds exactly the committed tokens less the
-    newest for whoever looks at it between two rounds. The cache is being watched.
+    So a plain round can queue the next round's forward pass, while between rounds the cache still holds exactly the committed
+    tokens without the newest. The cache must be watched.
     """
     for layer in leaves_of(cache):
         if isinstance(layer, OURS):
@@ -269,7 +274,7 @@ def hide_newest(cache: Sequence[Any]) -> None:
 
 
 def show_newest(cache: Sequence[Any]) -> None:
-    """Takes `hide_newest` back."""
+    """Undoes `hide_newest`."""
     for layer in leaves_of(cache):
         if isinstance(layer, OURS):
             if not _is_unused(layer):
@@ -279,7 +284,7 @@ def show_newest(cache: Sequence[Any]) -> None:
 
 
 def state_of(cache: Sequence[Any]) -> list[Any]:
-    """The arrays to evaluate so that a chunk of the prompt is really read."""
+    """Returns the arrays to evaluate so that a chunk of the prompt is really read."""
     return [layer.state for layer in cache if not _is_unused(layer)]
 
 
@@ -293,11 +298,11 @@ def read_prompt(
     """Feeds tokens to the model in chunks.
 
     Args:
-        proceed: called with (done, total) before the first and after every chunk; False cancels.
-        chunk: tokens of all but the last; None is the model's `chunk_size`.
+        proceed: called with (done, total) before the first and after every chunk; returns False to cancel.
+        chunk: tokens of each chunk but the last; None is the model's `chunk_size`.
 
     Returns:
-        Whether all were read; a cancelled cache holds a prefix of them.
+        Whether all tokens were read; after cancelling, the cache holds a prefix of them.
     """
     total, done = len(tokens), 0
     watch(cache, False)
@@ -321,7 +326,7 @@ def read_prompt(
 
 
 def require_rollback(cache: Sequence[Any], whose: str) -> None:
-    """Raises DraftlightError if speculation with this cache could not be right."""
+    """Raises DraftlightError if this cache cannot be rolled back, as speculation needs."""
     reason = refusal(cache)
     if reason is not None:
         raise DraftlightError(f"The {whose} cannot be decoded speculatively: {reason}. Use it without a drafter.")

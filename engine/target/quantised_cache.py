@@ -1,9 +1,9 @@
-"""Keys and values in 4 or 8 bits: a quarter or half of the memory that half precision takes, at some precision.
+"""Caches of keys and values in 4 or 8 bits: a quarter or half of the memory of half precision, at some loss of precision.
 
 Every row is quantised by itself, in groups along a head's width, when it is written. So a token's keys and values do not depend
-on how many were read in the same pass, up to last bits that may cross the border of a level: speculation then gives the text of
-a plain run with the same bits, up to near-ties. Recurrent states stay as they are: they are small, and are written over with
-every token, so what rounding takes would add up.
+on the number of tokens in the same pass, except for last bits that may cross the border of a level: speculation then gives the
+text of a plain run with the same bits, up to near-ties. Recurrent states are not quantised: they are small, and every token
+overwrites them, so rounding errors would add up.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from engine.target.window_cache import ChunkCache, WindowCache
 from engine.values.errors import DraftlightError
 
 GROUPS = (64, 32)
-"""Numbers that share a scale; the first that divides the width of every head is taken, as mlx-lm's own default is 64."""
+"""Sizes of a quantisation group: the first that divides the width of every head is used. mlx-lm's own default is 64."""
 
 
 class _Quantised:
-    """Has a window or chunks kept in few bits. mlx-lm's attention looks at `bits` and `group_size`."""
+    """Mixin that quantises a window or chunks. mlx-lm's attention reads `bits` and `group_size`."""
 
     def __init__(self, size: int, group_size: int, bits: int) -> None:
         super().__init__(size)  # type: ignore[call-arg]
         self.group_size, self.bits = group_size, bits
 
     def stored(self, rows: mx.array) -> tuple[mx.array, ...]:
-        """(batch, heads, rows, size) as packed numbers, scales and biases."""
+        """Returns (batch, heads, rows, size) keys or values as packed numbers, scales and biases."""
         return tuple(mx.quantize(rows, group_size=self.group_size, bits=self.bits))
 
 
 class QuantisedWindowCache(_Quantised, WindowCache):
-    """A sliding window in few bits."""
+    """A quantised sliding window."""
 
 
 class QuantisedChunkCache(_Quantised, ChunkCache):
-    """Chunks in few bits."""
+    """Quantised chunks."""
 
 
 def make_quantised_cache(model: Any, bits: int, name: str) -> PromptCache:
-    """An empty cache of so many bits. `name`: of the model, for messages.
+    """Returns an empty cache of `bits` bits. `name`: of the model, for messages.
 
     Raises:
-        DraftlightError: the model has no such cache, and why.
+        DraftlightError: the model cannot use such a cache; the message says why.
     """
     plain = make_prompt_cache(model)
     layers = leaves_of(plain)
     others = sorted({type(layer).__name__ for layer in layers} - {kind.__name__ for kind in (*_MADE, RecurrentCache)})
     if others:
         raise _refused(name, bits, f"some of its layers keep something else than keys and values ({', '.join(others)})")
-    part_of(model)(mx.array([[0, 0]]), cache=plain)  # a lazy graph that is never evaluated, for the widths
+    part_of(model)(mx.array([[0, 0]]), cache=plain)  # a lazy graph that is never evaluated, for the widths of the heads
     kept = [array for layer in layers if type(layer) in _MADE for array in (layer.keys, layer.values) if array is not None]
     if not kept:
         raise _refused(name, bits, "its layers are recurrent and keep no keys and values")
@@ -65,9 +65,9 @@ def make_quantised_cache(model: Any, bits: int, name: str) -> PromptCache:
         raise _refused(name, bits, f"its heads are {' and '.join(map(str, widths))} wide, which {GROUPS[-1]} does not divide")
     tried = _quantised(make_prompt_cache(model), group, bits)
     try:
-        for tokens in ([[0, 0]], [[0]]):  # a pass over one token may take another way through the model
+        for tokens in ([[0, 0]], [[0]]):  # a pass over one token may use another code path of the model
             part_of(model)(mx.array(tokens), cache=tried)
-    except Exception as error:  # a model whose attention computes with keys and values itself raises whatever that gives
+    except Exception as error:  # a model whose attention computes with the keys and values themselves may raise anything
         raise _refused(name, bits, f"its attention cannot compute with one ({error})") from error
     return _quantised(make_prompt_cache(model), group, bits)
 
@@ -80,7 +80,7 @@ _MADE = {
 
 
 def _quantised(cache: Sequence[Any], group: int, bits: int) -> list[Any]:
-    """The empty cache with every layer of keys and values in few bits."""
+    """Returns the empty cache with every layer of keys and values replaced by a quantised one."""
     made: list[Any] = []
     for layer in cache:
         if isinstance(layer, CacheList):

@@ -1,10 +1,10 @@
-"""The state of recurrent layers (state spaces, linear attention, convolutions), kept so that tokens can be taken back.
+"""Caches of recurrent layers (state spaces, linear attention, convolutions) that can be rolled back.
 
-Such a state has no rows that could be dropped, and a pass over several tokens leaves only the state after the last of them. What
-a layer reads, however, depends on no layer above it. So while it is watched, a layer's state before each pass is kept (MLX's
-arrays never change: references are enough) together with the layer's input. To keep the first n rows of a pass, the layer alone
-is run again from that state over n rows of that input. Nobody looks at its output, so of the lazy graph only what leads to the
-state is computed: neither attention, nor the experts, nor the logits, nor any other layer.
+A recurrent state has no rows that could be dropped, and a pass over several tokens leaves only the state after the last of them.
+The input of a layer, however, does not depend on the layers above it. So while a cache is watched, it keeps the state before each
+pass (MLX's arrays never change: references are enough) and the layer's input. To keep the first n rows of a pass, only this layer
+runs again, from that state over n rows of that input. Its output is not used, so of the lazy graph only the path to the state is
+computed: neither attention, nor the experts, nor the logits, nor any other layer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SEEN = "_draftlight_recurrent"
 
 @dataclass(frozen=True)
 class _Pass:
-    """One forward pass of a layer: where it began, the state before it, and how the layer was called."""
+    """One forward pass of a layer: its first position, the state before it, and the arguments of the call."""
 
     offset: int
     rows: int
@@ -33,12 +33,12 @@ class _Pass:
 
 
 class RecurrentCache(ArraysCache):
-    """mlx-lm's cache of a recurrent layer, which also counts tokens and can forget the newest.
+    """mlx-lm's cache of a recurrent layer, which also counts tokens and can drop the newest.
 
     Attributes:
-        offset: tokens read.
-        watched: whether passes may be taken back; the input of every pass is kept as long as they are.
-        marks: what `mark` kept, by position.
+        offset: number of tokens read.
+        watched: whether passes may be rolled back; while it is True, the input of every pass is kept.
+        marks: results of `mark`, keyed by position.
     """
 
     def __init__(self, size: int) -> None:
@@ -51,7 +51,7 @@ class RecurrentCache(ArraysCache):
 
     @property
     def watched(self) -> bool:
-        """Whether passes are noted."""
+        """Whether passes are recorded, so that they can be rolled back."""
         return self._watched
 
     @watched.setter
@@ -61,18 +61,18 @@ class RecurrentCache(ArraysCache):
             self._passes.clear()
 
     def note(self, rows: int, kind: type, block: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
-        """A layer of this class is about to be called with these arguments, this cache among them."""
+        """Records a call of a layer with this cache, before it happens: the layer, its class and the arguments."""
         self._hidden = None
         if self._watched:
             self._passes.append(_Pass(self.offset, rows, list(self.cache), kind, block, positional, named))
         self.offset += rows
 
     def reaches(self, length: int) -> bool:
-        """Whether the state after `length` tokens can be had."""
+        """Returns whether the state after `length` tokens can be restored."""
         return length == self.offset or (bool(self._passes) and length >= self._passes[0].offset)
 
     def cut(self, length: int) -> None:
-        """Forgets all but the first `length` tokens."""
+        """Drops all but the first `length` tokens."""
         if length < self.offset:
             self._passes = [one for one in self._passes if one.offset <= length]
             noted = self._passes[-1]
@@ -81,12 +81,13 @@ class RecurrentCache(ArraysCache):
                 self._read_again(noted, length - noted.offset)
 
     def settle(self) -> None:
-        """What was read so far is to stay."""
+        """Forgets the recorded passes: the tokens read so far can no longer be rolled back."""
         self._passes.clear()
 
     def _read_again(self, noted: _Pass, rows: int) -> None:
         def cut(argument: Any) -> Any:
-            """The argument for the first `rows` rows. Masks are for the attention beside, whose output is not looked at."""
+            """Returns the argument for the first `rows` rows. Masks are dropped: only attention beside this layer uses them, and
+            its output is not used."""
             if isinstance(argument, CacheList):
                 return CacheList(*(inner if inner is self else _Discarding(noted.offset) for inner in argument.caches))
             if isinstance(argument, str):
@@ -101,54 +102,54 @@ class RecurrentCache(ArraysCache):
         noted.kind.__call__(noted.block, *map(cut, noted.positional), **{name: cut(value) for name, value in noted.named.items()})
 
     def hide(self) -> None:
-        """Takes one token back that `show` may bring again."""
+        """Rolls back one token, which `show` can bring back."""
         hidden = list(self.cache)
         self.cut(self.offset - 1)
         self._hidden = hidden
 
     def show(self) -> None:
-        """Takes `hide` back."""
+        """Undoes `hide`."""
         assert self._hidden is not None, "nothing was read since the state was hidden"
         self.cache, self._hidden = self._hidden, None
         self.offset += 1
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Drops all tokens."""
         self.cache = [None] * len(self.cache)
         self.offset, self._hidden = 0, None
         self._passes.clear()
 
     def mark(self) -> Any:
-        """The state, to be given to `restore`."""
+        """Returns the state, to be passed to `restore`."""
         return list(self.cache), self.offset
 
     def restore(self, marked: Any) -> None:
-        """Back to where `mark` was called."""
+        """Restores the state that `mark` returned."""
         state, self.offset = marked
         self.cache, self._hidden = list(state), None
         self._passes.clear()
 
 
 class _Discarding:
-    """A cache for the attention beside a recurrent layer that is run again: nothing of it is computed."""
+    """Stub cache for attention beside a recurrent layer that runs again: nothing of it is computed."""
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """The rows themselves."""
+        """Returns the new rows alone."""
         return keys, values
 
 
 def tell_caches(model: Any) -> None:
-    """Has the model's layers tell a `RecurrentCache` of every pass, once for each model."""
+    """Makes the model's layers record every pass in their `RecurrentCache`; repeated calls have no effect."""
     for block in _blocks(model):
         if not hasattr(type(block), _SEEN):
             block.__class__ = _telling(type(block))
 
 
 def _blocks(model: Any) -> Iterable[Any]:
-    """The modules that are given a layer's cache: the layers, and LongCat's embedding, which remembers tokens."""
+    """Returns the modules that receive a layer's cache: the layers, and LongCat's embedding, which remembers tokens."""
     yield from (block for block in getattr(model, "layers", ()) if block is not None)
     embedding = getattr(getattr(model, "model", None), "ngram_embeddings", None)
     if embedding is not None:
@@ -157,7 +158,7 @@ def _blocks(model: Any) -> Iterable[Any]:
 
 def _telling(kind: Any) -> type:
     def call(block: Any, *positional: Any, **named: Any) -> Any:
-        """The layer's own forward pass, of which its recurrent caches are told."""
+        """Records the call in the layer's recurrent caches, then runs the layer's own forward pass."""
         arguments = (*positional, *named.values())
         rows = next((one.shape[1] for one in arguments if isinstance(one, mx.array)), 0)
         for cache in arguments:

@@ -1,4 +1,4 @@
-"""How much of a text two token sequences share. No MLX."""
+"""Common prefix of two token sequences. No MLX."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from collections.abc import Sequence
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many leading tokens are equal."""
+    """Returns the number of leading tokens that are equal."""
     length = min(len(first), len(second))
     return next((place for place in range(length) if first[place] != second[place]), length)

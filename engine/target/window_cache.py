@@ -1,8 +1,8 @@
-"""Keys and values of layers that look back only so far, kept so that the newest tokens can be taken back.
+"""Caches of layers with limited attention (sliding windows, chunks) that can be rolled back.
 
-mlx-lm's `RotatingKVCache` writes a token over the oldest one, so what a rejected token replaced is lost; its `ChunkedKVCache`
-drops whatever a later chunk does not need. The caches here hold `SLACK` rows more than the layers look at, in the order of the
-text: a roll-back of fewer tokens only moves the end.
+mlx-lm's `RotatingKVCache` overwrites the oldest token, so the row that a rejected token replaced is lost; its `ChunkedKVCache`
+drops rows that a later chunk does not need. The caches here hold `SLACK` rows more than the layers attend to, in text order: a
+roll-back of fewer tokens only moves the end.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from mlx_lm.models.cache import ChunkedKVCache, RotatingKVCache
 from engine.values.answers import MAX_GAMMA
 
 SLACK = MAX_GAMMA + 16
-"""Rows kept beyond the window, so that as many can be taken back: those that a round may read and drop, and 16 to spare for rows
-that are queued ahead. It is the same whatever drafter is in use, and takes effect when buffers are renewed (`_make_room`)."""
+"""Rows kept beyond the window, and so the longest roll-back: those that a round may read and drop, and 16 for rows that are
+queued ahead. It does not depend on the drafter, and takes effect when buffers are renewed (`_make_room`)."""
 
 
 class _RowsOfText:
-    """What both caches have in common: their rows stand in the order of the text, so taking tokens back only moves the end.
+    """Common base of both caches: rows are in text order, so a roll-back only moves the end.
 
     Attributes:
-        keys, values: (batch, heads, capacity, size) buffers, or tuples of such; the row of position p stands at
-            p - start_position.
-        offset: tokens read.
-        start_position: of the first row.
-        watched: whether passes may be taken back, as while decoding, but not while a prompt is read. Here it affects masks only.
-        marks: what `mark` kept, by position.
+        keys, values: (batch, heads, capacity, size) buffers, or tuples of such; the row of position p has index p -
+            start_position.
+        offset: number of tokens read.
+        start_position: position of the first row.
+        watched: whether passes may be rolled back: True while decoding, False while a prompt is read. Here it affects masks only.
+        marks: results of `mark`, keyed by position.
     """
 
     step = 256
@@ -46,23 +46,23 @@ class _RowsOfText:
         self.marks: dict[int, Any] = {}
 
     def stored(self, rows: mx.array) -> Any:
-        """(batch, heads, rows, size) keys or values in the form in which they are kept."""
+        """Returns (batch, heads, rows, size) keys or values in their stored form."""
         return rows
 
     def reaches(self, length: int) -> bool:
-        """Whether it still holds all that the token at position `length` looks at."""
+        """Returns whether the cache still holds all rows that the token at position `length` attends to."""
         raise NotImplementedError
 
     def keys_and_values(self) -> tuple[Any, Any]:
-        """What the newest `update_and_fetch` returned: layers that share it ask again."""
+        """Returns the result of the newest `update_and_fetch` again, for layers that share it."""
         raise NotImplementedError
 
     def _kept(self, held: int) -> int:
-        """How many of the newest rows, of so many, buffers that are renewed are to hold."""
+        """Returns how many of the newest of `held` rows are copied to renewed buffers."""
         raise NotImplementedError
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
-        """Appends rows; the rows that the first of them looks at, and all that follow."""
+        """Appends rows; returns the rows that the first of them attends to, and all that follow."""
         rows, new = keys.shape[2], (self.stored(keys), self.stored(values))
         if self.keys is None or self.offset - self.start_position + rows > _parts(self.keys)[0].shape[2]:
             self._make_room(new, rows)
@@ -73,13 +73,13 @@ class _RowsOfText:
         return self.keys_and_values()
 
     def _make_room(self, new: tuple[Any, Any], rows: int) -> None:
-        """New buffers with the newest rows that may be needed again, and room for these and more."""
+        """Renews the buffers: copies the newest rows that may be needed again, and leaves room for `rows` new ones and more."""
         end = self.offset - self.start_position
         kept = 0 if self.keys is None else self._kept(end)
         capacity = ((kept + rows) // self.step + 1) * self.step
 
         def grown(part: mx.array, old: mx.array) -> mx.array:
-            """The kept rows of a buffer, and empty ones behind them."""
+            """Returns a new buffer with the kept rows of the old one, followed by empty ones."""
             empty = mx.zeros((*part.shape[:2], capacity - kept, part.shape[3]), part.dtype)
             return mx.concatenate([old[..., end - kept : end, :], empty], axis=2) if kept else empty
 
@@ -87,76 +87,76 @@ class _RowsOfText:
         self.start_position = self.offset - kept
 
     def _rows(self, first: int, end: int, taken: Callable[[mx.array], mx.array] = lambda rows: rows) -> tuple[Any, Any]:
-        """The rows from `first` to before `end`, counted in the buffers."""
+        """Returns the rows from `first` to before `end`, counted in the buffers."""
         keys, values = tree_map(lambda buffer: taken(buffer[..., first:end, :]), (self.keys, self.values))
         return keys, values
 
     def cut(self, length: int) -> None:
-        """Forgets all but the first `length` tokens."""
+        """Drops all but the first `length` tokens."""
         self.offset = length
 
     def trim(self, n: int) -> int:
-        """As mlx-lm's: takes `n` tokens back, or none where it does not reach so far."""
+        """Same as mlx-lm's: drops the newest `n` tokens and returns `n`, or drops none and returns 0 if it cannot."""
         if not self.reaches(self.offset - n):
             return 0
         self.cut(self.offset - n)
         return n
 
     def is_trimmable(self) -> bool:
-        """Whether the newest token can be taken back."""
+        """Returns whether the newest token can be dropped."""
         return self.reaches(self.offset - 1)
 
     def hide(self) -> None:
-        """Takes one token back that `show` may bring again."""
+        """Drops one token, which `show` can bring back."""
         self.offset -= 1
 
     def show(self) -> None:
-        """Takes `hide` back."""
+        """Undoes `hide`."""
         self.offset += 1
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Drops all tokens."""
         self.keys = self.values = None
         self.offset = self.start_position = 0
 
     def _copied(self, count: int) -> Any:
-        """Copies of so many of the newest rows, or all, with where they stand."""
+        """Returns copies of the newest `count` rows, or of all if there are fewer, with their position and the offset."""
         end = self.offset - self.start_position
         first = max(0, end - count)
         return *self._rows(first, end, mx.contiguous), self.start_position + first, self.offset
 
     def mark(self) -> Any:
-        """Copies of the rows that the next token looks at, to be given to `restore`."""
+        """Returns copies of the rows that the next token attends to, to be passed to `restore`."""
         raise NotImplementedError
 
     def restore(self, marked: Any) -> None:
-        """Back to where `mark` was called. The copies are never written to: they have no room for another row."""
+        """Restores the state that `mark` returned. The copies are never written to, because they have no room for another row."""
         self.keys, self.values, self.start_position, self.offset = marked
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """Buffers, tokens read, the position of the first row."""
+        """Buffers, tokens read, and the position of the first row."""
         return self.keys, self.values, self.offset, self.start_position
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the buffers."""
+        """Size of the buffers in bytes."""
         return (
             int(tree_reduce(lambda total, part: total + part.nbytes, (self.keys, self.values), 0)) if self.keys is not None else 0
         )
 
 
 def _parts(*kept: Any) -> list[mx.array]:
-    """The arrays of keys and values, of which quantised ones have several."""
+    """Returns the arrays of keys and values as a flat list; quantised ones have several each."""
     return [part for one in kept for part in (one if isinstance(one, tuple) else (one,))]
 
 
 class WindowCache(_RowsOfText, RotatingKVCache):
-    """A sliding window: each token looks at itself and the `max_size - 1` tokens before it.
+    """A sliding window: each token attends to itself and the `max_size - 1` tokens before it.
 
-    It gives the model files what mlx-lm's gives them, except that one-row passes get their rows in the order of the text.
-    While it is watched, a mask never reaches farther back than one-row passes do: PLaMo 3 asks for one token more, which only
-    long passes have.
+    It returns to the model the same rows as mlx-lm's cache, except that one-row passes get theirs in text order. While it is
+    watched, a mask never reaches farther back than in one-row passes: PLaMo 3 asks for one token more, which only long passes
+    have.
     """
 
     def __init__(self, max_size: int) -> None:
@@ -164,12 +164,12 @@ class WindowCache(_RowsOfText, RotatingKVCache):
         self._fetched = 0
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
-        """Appends rows; the rows that the first of them looks at, and all that follow."""
+        """Appends rows; returns the rows that the first of them attends to, and all that follow."""
         self._fetched = min(self.offset, self.max_size - 1) + keys.shape[2]
         return super().update_and_fetch(keys, values)
 
     def keys_and_values(self) -> tuple[Any, Any]:
-        """What the newest `update_and_fetch` returned: layers that share it ask again."""
+        """Returns the result of the newest `update_and_fetch` again, for layers that share it."""
         end = self.offset - self.start_position
         return self._rows(end - self._fetched, end)
 
@@ -177,7 +177,7 @@ class WindowCache(_RowsOfText, RotatingKVCache):
         return min(held, self.max_size - 1 + SLACK)
 
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Any:
-        """As mlx-lm's, for rows in the order of the text."""
+        """Same as mlx-lm's, for rows in text order."""
         window = window_size or self.max_size
         if self.watched:
             window = min(window, self.max_size)
@@ -190,26 +190,26 @@ class WindowCache(_RowsOfText, RotatingKVCache):
         return "causal"
 
     def reaches(self, length: int) -> bool:
-        """Whether it still holds all that the token at position `length` looks at."""
+        """Returns whether the cache still holds all rows that the token at position `length` attends to."""
         return self.start_position == 0 or length - self.start_position >= self.max_size - 1
 
     def mark(self) -> Any:
-        """Copies of the rows that the next token looks at, to be given to `restore`."""
+        """Returns copies of the rows that the next token attends to, to be passed to `restore`."""
         return self._copied(self.max_size - 1)
 
 
 class ChunkCache(_RowsOfText, ChunkedKVCache):
-    """Attention within chunks: a token looks at itself and those before it in its chunk of the text."""
+    """Attention within chunks: a token attends to itself and those before it in its chunk of the text."""
 
     def keys_and_values(self) -> tuple[Any, Any]:
-        """All rows: the model masks those of other chunks."""
+        """Returns all rows: the model masks those of other chunks."""
         return self._rows(0, self.offset - self.start_position)
 
     def _kept(self, held: int) -> int:
         return held
 
     def maybe_trim_front(self) -> None:
-        """Drops rows of earlier chunks, seldom, and none that are needed after a roll-back."""
+        """Drops rows of earlier chunks, but rarely, and none that a roll-back may need."""
         held = self.offset - self.start_position
         if self.keys is not None and held > self.chunk_size + SLACK + self.step:
             excess = held - self.chunk_size - SLACK
@@ -217,9 +217,9 @@ class ChunkCache(_RowsOfText, ChunkedKVCache):
             self.start_position += excess
 
     def reaches(self, length: int) -> bool:
-        """Whether it still holds the chunk of the token at position `length`."""
+        """Returns whether the cache still holds the chunk of the token at position `length`."""
         return bool(self.start_position <= length - length % self.chunk_size)
 
     def mark(self) -> Any:
-        """Copies of the rows of the chunk that has begun, to be given to `restore`."""
+        """Returns copies of the rows of the current chunk, to be passed to `restore`."""
         return self._copied(self.chunk_size)
