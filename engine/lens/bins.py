@@ -1,4 +1,4 @@
-"""Neighbouring rounds put together in bins of one size, so that a long answer can be drawn: the mean and the spread of each."""
+"""Bins of neighbouring rounds, so that a long answer can be drawn: mean and spread of each bin."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import numpy as np
 from engine.lens.tally import Floats
 
 SPREAD = (0.1, 0.9)
-"""Between these shares of the rounds of a bin lies its spread."""
+"""Quantiles of a bin's rounds that bound its spread."""
 
 
 def bin_size(rounds: int, most: int) -> int:
-    """1, 2, 5, 10, 20, 50, ...: the fewest rounds in a bin with which so many rounds need at most so many bins."""
+    """Returns the number of rounds in a bin, 1, 2, 5, 10, 20, 50, ...: the smallest with which `rounds` need at most `most`
+    bins."""
     power = 1
     while True:
         for factor in (1, 2, 5):
@@ -21,7 +22,8 @@ def bin_size(rounds: int, most: int) -> int:
 
 
 def means(rows: Floats, size: int) -> Floats:
-    """The mean of what is known in each bin, (rounds,) to (bins,) or (rounds, k) to (bins, k); NaN where nothing is."""
+    """Returns the mean of the known values in each bin, (rounds,) to (bins,) or (rounds, k) to (bins, k); NaN if there are
+    none."""
     if size == 1 or not len(rows):
         return rows
     starts = np.arange(0, len(rows), size)
@@ -34,11 +36,11 @@ def means(rows: Floats, size: int) -> Floats:
 
 
 def spreads(rows: Floats, size: int) -> Floats:
-    """(rounds,) to (bins, 2): between which values the middle 80 % of what is known in each bin lie; NaN where nothing is."""
+    """Returns the ends of the middle 80 % of the known values in each bin, (rounds,) to (bins, 2); NaN if there are none."""
     bins = -(-len(rows) // size)
     padded = np.full(bins * size, np.nan)
     padded[: len(rows)] = rows
-    ordered = np.sort(padded.reshape(bins, size), axis=1)  # what is not known comes last
+    ordered = np.sort(padded.reshape(bins, size), axis=1)  # unknown values come last
     newest = np.isfinite(ordered).sum(axis=1) - 1
     result = np.full((bins, 2), np.nan)
     known = newest >= 0
@@ -49,10 +51,10 @@ def spreads(rows: Floats, size: int) -> Floats:
 
 
 def broken(x: Floats, values: Floats, dividers: list[float]) -> tuple[Floats, Floats]:
-    """A line that does not go on from one stretch to the next: nothing is known at a divider.
+    """Returns x and values of a line that is interrupted between stretches: a NaN point is inserted at each divider.
 
-    x: (bins,); values: (bins,) or (bins, k); dividers: places across between two rounds, rising. A bin that holds a divider holds
-    rounds of both sides, so its value is taken out by `unmixed` before.
+    x: (bins,); values: (bins,) or (bins, k); dividers: ascending x coordinates between two rounds. The value of a bin that
+    contains a divider mixes rounds of both sides; `unmixed` removes it beforehand.
     """
     if not dividers:
         return x, values
@@ -61,7 +63,7 @@ def broken(x: Floats, values: Floats, dividers: list[float]) -> tuple[Floats, Fl
 
 
 def unmixed(values: Floats, first: int, size: int, stretches: list[int]) -> Floats:
-    """The values of bins, without those that hold rounds of two stretches: a copy with NaN there.
+    """Returns a copy of the bins' values with NaN for bins that hold rounds of two stretches.
 
     Args:
         values: (bins,) or (bins, k). first: index of the first round of the first bin.
@@ -76,10 +78,10 @@ def unmixed(values: Floats, first: int, size: int, stretches: list[int]) -> Floa
 
 
 def proposals_shown(judged: Floats, proposals: Floats) -> float:
-    """How many proposals a column has room for: every judged one, and all that were drafted in 9 of 10 columns.
+    """Returns the number of proposals that fit in a column: every judged one, and all drafted ones in 9 of 10 columns.
 
-    A few far longer drafts would leave nothing to see of the others. What is cut off of them was never judged, and a number says
-    how long they were.
+    A few far longer drafts would shrink all others. The part of them that does not fit was never judged, and a number gives their
+    length.
 
     judged, proposals: (columns,); at least one column.
     """

@@ -1,15 +1,15 @@
-"""What charts there are, in words: window, pictures and report draw each in their own way and take its words from here."""
+"""Definitions of the charts in words; window, pictures and report draw them in their own ways."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 SPEED_WINDOW = 8
-"""Rounds the rolling throughput looks back."""
+"""Number of rounds in the window of the rolling throughput."""
 EXPECTED_WINDOW = 16
-"""Rounds the expected curves look back."""
+"""Number of rounds in the window of the expected curves."""
 ALPHA_WINDOW = 32
-"""Rounds the rolling alpha looks back."""
+"""Number of rounds in the window of the rolling alpha."""
 
 
 ChartName = str
@@ -22,11 +22,11 @@ class ChartKind:
 
     Attributes:
         title, across, up: heading and axis labels; `up` is the unit. definition: what is drawn, exactly.
-        formula: how it is computed. waiting: what stands in its place before there is anything to draw.
-        on_screen, in_pictures: what is to be added to the definition there.
-        of_proposals: whether it is empty where nothing was proposed. fewest_rounds: before so many it is empty, too.
-        per_round: whether a place across is a round.
-        open: whether it shows in the window until the user says otherwise.
+        formula: how it is computed. waiting: text that is shown before there is anything to draw.
+        on_screen, in_pictures: additions to the definition in the window and in pictures.
+        of_proposals: whether it is empty if nothing was proposed. fewest_rounds: number of rounds below which it is empty.
+        per_round: whether its x axis counts rounds.
+        open: whether the window shows it by default.
     """
 
     name: ChartName
@@ -50,7 +50,7 @@ class ChartKind:
 
     @property
     def key(self) -> str:
-        """Its entry among the definitions of the window, where a figure may have the same name."""
+        """Its key among the definitions of the window, where a figure may have the same name."""
         return f"{self.name}_plot"
 
 

@@ -1,4 +1,4 @@
-"""Which parts of an answer are code, by its Markdown fences: pictures and reports set them in a fixed-width font."""
+"""Finds the parts of an answer that are code, by its Markdown fences: pictures and reports set them in a fixed-width font."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _FENCE = re.compile(r"[ >]*(?P<mark>`{3,}(?=[^`]*$)|~{3,})(?P<rest>.*)$")
 
 
 class CodePlaces:
-    """Tells text from code while the tokens of an answer come in reading order.
+    """Separates text from code while the tokens of an answer arrive in reading order.
 
     Args:
-        text: the whole answer without ghosts. at: where in it the first token begins.
+        text: the whole answer without ghosts. at: offset in it at which the first token begins.
     """
 
     def __init__(self, text: str, at: int = 0) -> None:
@@ -21,7 +21,8 @@ class CodePlaces:
         self._at = at
 
     def parts(self, text: str, ghost: bool = False) -> list[tuple[str, bool]]:
-        """A token's text in parts, each with whether it is code. A ghost, which is no part of the answer, is not divided."""
+        """Returns a token's text in parts, each with whether it is code. A ghost is not part of the answer, and is not
+        divided."""
         if ghost:
             return [(text, self._is_code(self._at))]
         start, self._at = self._at, self._at + len(text)
@@ -33,7 +34,8 @@ class CodePlaces:
 
 
 def _fenced(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each block, fences included, without the line feed behind it. A block without an end goes to the end."""
+    """Yields start and end of each block, fences included, without the line feed after it. A block without an end goes to the
+    end."""
     at, begun, mark = 0, -1, ""
     for line in text.split("\n"):
         found = _FENCE.match(line)

@@ -1,5 +1,4 @@
-"""Where an answer is divided because rule, drafter or gamma changed, and in which words: the same in text, rounds, charts and
-what is exported."""
+"""Dividers of an answer where rule, drafter or gamma changed, with their labels: the same in text, rounds, charts and exports."""
 
 from __future__ import annotations
 
@@ -15,13 +14,13 @@ from engine.values.drafter_kinds import NO_DRAFTER
 
 @dataclass(frozen=True, slots=True)
 class Divider:
-    """A place where other settings came into force.
+    """A position at which other settings came into force.
 
     Attributes:
-        first: index of the first round under them, above 0.
-        rule: in force from there on.
-        title: what changed, in few words: "Rejection", "Rejection, gamma 5", "Gamma 5".
-        label: the same as a label for the place, and whether the text's being the same with any drafter ends there.
+        first: index of the first round under the new settings, above 0.
+        rule: the rule in force from there on.
+        title: the change in few words: "Rejection", "Rejection, gamma 5", "Gamma 5".
+        label: the change as a label for the position; it also says if the text depends on the drafter from there on.
     """
 
     first: int
@@ -31,18 +30,18 @@ class Divider:
 
     @property
     def from_here(self) -> str:
-        """What changes, as the short label of a place."""
+        """The change as a short label."""
         return f"{self.title} from here"
 
 
 def dividers(
     stretches: Sequence[Stretch], gamma: Gamma, changes: Iterable[tuple[int, Gamma]], greedy: bool = False
 ) -> list[Divider]:
-    """In order of rounds; costs by the number of changes, not of rounds.
+    """Returns the dividers in order of rounds; the time depends on the number of changes, not of rounds.
 
     Args:
-        gamma: at the start. changes: (index of a round, the gamma from there on), in order; those that change nothing are left
-            out, those that no drafter heeds, and those of rounds that have not come.
+        gamma: at the start. changes: (index of a round, the gamma from there on), in order. Ignored are entries that change
+            nothing, those in rounds without a drafter, and those of rounds that have not come yet.
         greedy: whether the temperature is 0, where no text depends on the drafter.
     """
     gammas: dict[int, Gamma] = {}

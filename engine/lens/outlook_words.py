@@ -1,4 +1,4 @@
-"""What an automatic gamma weighed before a round, in words with the numbers of the moment."""
+"""Words for an automatic gamma's decision before a round, with its current figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SKIPPED: dict[Skipped, str] = {
 
 
 def weighed(round_: Round) -> str:
-    """One or two sentences on why drafting went on or rested in this round; "" where nothing is known of it."""
+    """Returns one or two sentences on why drafting went on or paused in this round; "" if unknown."""
     outlook = round_.outlook
     if outlook is None:
         return ""
@@ -27,7 +27,7 @@ def weighed(round_: Round) -> str:
 
 
 def price(outlook: Outlook) -> str:
-    """What drafting costs here, what it has to bring for that and what it brings, without a full stop."""
+    """Returns what drafting costs here, the alpha at which it pays and the current alpha, without a full stop."""
     many = amount(outlook.gamma, "proposal")
     words = f"A round of {many} takes {outlook.cost:.2f} times as long as one without here"
     if outlook.needed >= 0.995:
@@ -42,7 +42,8 @@ def price(outlook: Outlook) -> str:
 
 
 def rest(outlook: Outlook) -> str:
-    """That drafting is parked, and for how long; "" where it is not. Figures that would pay have improved since the last try."""
+    """Returns that drafting is paused, and for how long; "" if it is not. If the figures would pay, they improved since the last
+    try."""
     if outlook.next_try is None:
         return ""
     if outlook.next_try == 0:
@@ -52,7 +53,8 @@ def rest(outlook: Outlook) -> str:
 
 
 def resting(round_: Round) -> str:
-    """Where a round went without proposals because drafting is parked: that, and why, as part of a sentence; else ""."""
+    """Returns that drafting is paused and why, as part of a sentence, for a round that has no proposals because of it; else
+    ""."""
     if round_.outlook is None or round_.proposals or round_.outlook.next_try is None:
         return ""
     why = price(round_.outlook)

@@ -1,22 +1,22 @@
-"""An answer judged again under another rule or with shorter drafts, from its record alone: nothing is decoded.
+"""Judges a recorded answer again under another rule or with shorter drafts, from its trace alone: nothing is decoded.
 
-The recorded rows of p and q are those of one text. So another rule can be held against each round in the context that the
-round had, up to the first place where it would have left that context:
+The recorded rows of p and q belong to one text. So another rule can judge each round in the context that the round had, up to the
+first position where it would have left that context:
 
-- `rejection` looks at the proposals that were made: their p and q are recorded, and its coin at a position of a round is a
-  function of the seed (`engine.noise.reference.coin`). Coins are independent of every draw, so the verdict is what rejection
-  says of these proposals. It would have drawn proposals of its own where the round was judged by gumbel.
-- `match` and `gumbel` compare the target's draw with the drafter's. Both are functions of the seed and of the recorded rows,
-  and newer traces hold them (`Proposal.target_draw`, `coupled_draw`, `independent_draw`). What the target draws is also the
-  text that the two rules would emit.
+- `rejection` judges the proposals that were made: their p and q are recorded, and its coin at a position of a round is a function
+of the seed (`engine.noise.reference.coin`). Coins are independent of every draw, so this is rejection's verdict on these
+proposals. If gumbel judged the round, rejection would have drawn other proposals.
+- `match` and `gumbel` compare the target's draw with the drafter's. Both are functions of the seed and of the recorded rows, and
+newer traces hold them (`Proposal.target_draw`, `coupled_draw`, `independent_draw`). The target's draws are also the text that the
+two rules would emit.
 
-Behind a proposal that the other rule rejects, or that it would not have made, nothing is known of the round. Where it keeps one
-that was rejected, the proposals behind are known as far as their p is recorded, although they were never judged.
+After a proposal that the other rule rejects, or would not have made, nothing is known about the round. If the other rule accepts
+a proposal that was rejected, it can judge the following ones as far as their p is recorded.
 
-A whole answer of other rounds follows only where the text stays the same and each position's draws do not depend on where its
-round began. That holds under gumbel, whose draws are keyed by position alone, with a draft model, whose q depends on the text
-alone (`Recut`). Under match the drafter's noise is keyed by the round's first position too: rounds that begin elsewhere have
-other drafts, and all that is known is what happens until the first round begins elsewhere.
+The rounds of a whole answer follow only if the text stays the same and each position's draws do not depend on where its round
+began. That holds under gumbel, whose draws are keyed by position alone, with a draft model, whose q depends on the text alone
+(`Recut`). Under match the drafter's noise is also keyed by the round's first position: rounds that begin elsewhere have other
+drafts, so the result is known only until the first round begins elsewhere.
 
 No MLX, no Qt.
 """
@@ -37,29 +37,30 @@ from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
 Change = Literal["", "accepts", "rejects", "proposes another"]
-"""How a rule departs from what happened to a proposal: not at all; it keeps the one that was rejected; it rejects the one that
-was kept; it would have proposed another token."""
+"""How the other rule departs from the record at a proposal: not at all; it accepts a rejected one; it rejects an accepted one; it
+would have proposed another token."""
 
 JUDGED_AGAIN: tuple[ExpectedRule, ...] = ("match", "rejection", "gumbel")
-"""The rules that a record can be judged by, in the order in which they are offered: those that judge one position at a time."""
+"""The rules that can judge a record again, in the order in which they are offered: those that judge one position at a time."""
 _TEXT_DIFFERS = "Under {rule} the text itself depends on the drafts, so rounds that begin elsewhere go on with another text."
 CLOSE = 1e-4
-"""Coins closer to p/q than this share of it are not told: p and q are recorded with another rounding than the engine compared."""
+"""Relative distance of a coin from p/q below which the verdict is unknown: the recorded p and q are rounded differently from
+those that the engine compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenVerdict:
-    """What the other rule says at one proposal's place.
+    """Verdict of the other rule at one proposal's position.
 
     Attributes:
-        spot: the recorded proposal; status: what became of it.
+        spot: the recorded proposal; status: its recorded status.
         proposed: id of the token that the rule would have proposed here.
-        accepted: whether it keeps that token.
-        change: how that differs from the record. An unjudged proposal has no verdict to differ from.
-        drawn: id that the target draws here, under match and gumbel: the token that the text gets. None under rejection.
-        p, q, coin: what rejection compares: the proposal stands if the coin is below p/q. The first two are those of the recorded
+        accepted: whether the rule accepts that token.
+        change: how that differs from the record. An unjudged proposal has no recorded verdict, so it does not differ.
+        drawn: id that the target draws here, under match and gumbel: the token in the text. None under rejection.
+        p, q, coin: the numbers that rejection compares: it accepts if the coin is below p/q. p and q are those of the recorded
             proposal; the coin is None under the other rules.
-        expected: the closed forms of this position, where the record has them.
+        expected: the closed-form acceptance probabilities at this position, if recorded.
     """
 
     spot: Spot
@@ -75,17 +76,17 @@ class TokenVerdict:
 
     @property
     def ratio(self) -> float | None:
-        """p/q of the recorded proposal; None where q is not known or 0."""
+        """p/q of the recorded proposal; None if p or q is unknown or q is 0."""
         return self.p / self.q if self.p is not None and self.q else None
 
 
 @dataclass(frozen=True, slots=True)
 class RoundVerdict:
-    """What the other rule says of one round.
+    """Verdict of the other rule on one round.
 
     Attributes:
         verdicts: from the first proposal on, as far as they are known.
-        complete: whether it is known how many proposals of the round the rule keeps.
+        complete: whether it is known how many proposals of the round the rule accepts.
     """
 
     round: int
@@ -94,12 +95,12 @@ class RoundVerdict:
 
     @property
     def kept(self) -> int:
-        """Proposals that the rule keeps, as far as they are known."""
+        """Number of proposals that the rule accepts, as far as known."""
         return sum(verdict.accepted for verdict in self.verdicts)
 
     @property
     def change(self) -> TokenVerdict | None:
-        """The first place where the rule departs from the record: there is at most one, since nothing is told behind it."""
+        """The first departure of the rule from the record. There is at most one, because nothing is known after it."""
         return next((verdict for verdict in self.verdicts if verdict.change), None)
 
 
@@ -108,14 +109,15 @@ class RejudgeCounts:
     """Sums over the rounds that were judged again.
 
     Attributes:
-        rounds: those with proposals; complete: those of them where the number of kept proposals is known.
-        kept, was_kept: proposals kept in the complete rounds, by the other rule and in the record, of as many as are judged.
-        accepted: proposals kept in the record, in all rounds and whatever their place.
-        positions: judged positions of which something is known.
-        accepts, rejects, others: how often the rule keeps what was rejected, rejects what was kept, proposes another token.
-        others_kept: how many of those other tokens it keeps.
-        unjudged: proposals of which the record has no verdict and the other rule has one.
-        missing: rounds of which nothing is known, because the trace does not hold the draws.
+        rounds: rounds with proposals; complete: those of them for which the number of accepted proposals is known.
+        kept, was_kept: accepted proposals in the complete rounds, by the other rule and in the record, among those that are
+            judged again.
+        accepted: accepted proposals in the record, in all rounds and at any position.
+        positions: number of judged positions with a known verdict.
+        accepts, rejects, others: how often the rule accepts a rejected proposal, rejects an accepted one, proposes another token.
+        others_kept: number of those other tokens that it accepts.
+        unjudged: number of proposals without a recorded verdict on which the other rule has one.
+        missing: number of rounds without any known verdict, because the trace lacks the draws.
     """
 
     rounds: int = 0
@@ -133,11 +135,11 @@ class RejudgeCounts:
 
     @property
     def changes(self) -> int:
-        """Rounds in which the rule departs from the record."""
+        """Number of rounds in which the rule departs from the record."""
         return self.accepts + self.rejects + self.others
 
     def plus(self, round_: Round, found: RoundVerdict, gamma: int | None) -> RejudgeCounts:
-        """With one round more."""
+        """Returns the sums with one more round."""
         if not round_.proposals:
             return self
         change = found.change
@@ -161,11 +163,11 @@ class RejudgeCounts:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A round that a decode under the other rule and gamma would have made.
+    """A round that decoding with the other rule and gamma would have produced.
 
     Attributes:
         position: absolute index of its first token.
-        accepted: proposals it keeps. ids: its tokens, one more than that.
+        accepted: number of accepted proposals. ids: its tokens, one more than that.
     """
 
     position: int
@@ -174,39 +176,39 @@ class Cut:
 
 
 class Recut:
-    """The rounds that another decode of the same seed would have made, as far as they are known. Takes the recorded rounds one by
-    one, each at the cost of its own tokens.
+    """The rounds that decoding the same seed with another gamma would have produced, as far as they are known. Takes the recorded
+    rounds one by one, in time proportional to their tokens.
 
-    Under match and gumbel the text is the seed's text, so all that changes is where the rounds begin. Whether the drafter's draw
-    at a position equals the text is recorded where a proposal was judged, and not where a bonus stands: nothing was proposed
-    there. From such a place on it is open which of its round's proposals a token is, until a draw that differs from the text ends
-    whatever round there was.
+    Under match and gumbel the text is determined by the seed, so only the beginnings of the rounds change. Whether the drafter's
+    draw at a position equals the text is recorded for judged proposals, but not for a bonus token, where nothing was proposed.
+    After a bonus token it is unknown which proposal of its round a token is, until a draw that differs from the text ends the
+    round.
 
     Args:
         rule: match or gumbel.
-        gamma: proposals of a round.
+        gamma: number of proposals in a round.
 
     Attributes:
-        rounds: the known ones, in order.
-        tokens: of the answer so far; covered: those of them in known rounds.
+        rounds: the known rounds, in order.
+        tokens: number of tokens of the answer so far; covered: those of them in known rounds.
     """
 
     def __init__(self, rule: Rule, gamma: int) -> None:
         self.rounds: list[Cut] = []
         self.tokens = self.covered = 0
         self._rule, self._gamma = rule, gamma
-        self._places = {0}  # as which proposal of its round the next token may have been tried, `gamma` for the bonus
-        self._begun: list[int] | None = []  # ids of the round under way; None where it is open where that began
+        self._places = {0}  # possible indices in its round at which the next token was proposed, `gamma` for the bonus
+        self._begun: list[int] | None = []  # ids of the current round so far; None if its beginning is unknown
         self._lost = False
 
     def add(self, round_: Round) -> None:
-        """Takes one more round of the record."""
+        """Adds one recorded round."""
         for at, token in enumerate(round_.emitted):
             self._step(round_.position + at, token.id, self._agrees(round_, at))
 
     def _agrees(self, round_: Round, at: int) -> bool | None:
-        """Whether the drafter's draw at a token of the text is that token; None where it is not known."""
-        # Under match the drafts of a round that began elsewhere had other noise, and from then on all that follows is open.
+        """Returns whether the drafter's draw at a token of the text is that token; None if unknown."""
+        # Under match, drafts of a round that begins elsewhere use other noise, so from there on everything is unknown.
         self._lost = self._lost or (self._rule == "match" and (self._begun is None or len(self._begun) != at))
         if self._lost or at >= len(round_.proposals):
             return None
@@ -234,20 +236,20 @@ class Recut:
 
 
 class Rejudge:
-    """An answer judged again, round by round; each costs the same however long the answer is.
+    """An answer judged again, round by round, in constant time per round.
 
     Args:
-        options: of the answer; its seed, temperature and gamma count.
+        options: options of the answer; its seed, temperature and gamma are used.
         rule: match, rejection or gumbel.
-        gamma: judges only so many proposals of each round; None takes them all.
+        gamma: judges at most this many proposals of each round; None judges all.
 
     Raises:
-        DraftlightError: such an answer cannot be judged again, with the reason as a sentence (`why_not`).
+        DraftlightError: such an answer cannot be judged again; the message gives the reason (`why_not`).
 
     Attributes:
-        rounds: one entry for each round that was added, in order.
-        rules: those by which the record judged proposals.
-        longest: the most proposals of a round.
+        rounds: one verdict for each added round, in order.
+        rules: the rules that judged proposals in the record.
+        longest: the largest number of proposals in a round.
         recut_reason: why `recut` is None.
     """
 
@@ -273,12 +275,12 @@ class Rejudge:
 
     @property
     def recut(self) -> Recut | None:
-        """The rounds of a whole answer under this rule and gamma; None where they do not follow from the record."""
+        """The rounds of a whole answer under this rule and gamma; None if they do not follow from the record."""
         return None if self.recut_reason or not self.rules else self._recut
 
     @property
     def trouble(self) -> str:
-        """Why the rounds so far tell nothing of this rule and gamma, as a sentence; empty where they tell something."""
+        """Why the rounds so far say nothing about this rule and gamma, as a sentence; empty if they do."""
         if not self.rules:
             return "Nothing was proposed in this answer, so there is nothing to judge again."
         if not self._analysed:
@@ -296,7 +298,7 @@ class Rejudge:
         return ""
 
     def add(self, round_: Round) -> RoundVerdict:
-        """Judges one more round."""
+        """Judges one more round, and returns its verdict."""
         found = rejudge_round(round_, self._seed, self.rule, self.gamma)
         self.rounds.append(found)
         self.counts = self.counts.plus(round_, found, self.gamma)
@@ -312,7 +314,7 @@ class Rejudge:
     def _why_no_recut(self, round_: Round) -> str:
         if round_.rule not in INVARIANT_RULES:
             return _TEXT_DIFFERS.format(rule=RULE_TITLES[round_.rule])
-        # Of a head that was chosen by its path only the statistics tell that it is no draft model.
+        # For a head that was chosen by its path, only the statistics show that it is not a draft model.
         if not drafter_kind(round_.drafted_by).follows_text or round_.drafter_statistics is not None:
             return (
                 "What this drafter proposes depends on where its round began: rounds that begin elsewhere have other proposals."
@@ -324,10 +326,10 @@ class Rejudge:
 
 
 def rejudge(rounds: Iterable[Round], options: DecodingOptions, rule: str, gamma: int | None = None) -> Rejudge:
-    """A whole answer judged again. Arguments as in `Rejudge`.
+    """Judges a whole answer again. Arguments as in `Rejudge`.
 
     Raises:
-        DraftlightError: this cannot be told from the record, with the reason as a sentence.
+        DraftlightError: the record does not allow it; the message gives the reason.
     """
     judged = Rejudge(options, rule, gamma)
     for round_ in rounds:
@@ -338,10 +340,10 @@ def rejudge(rounds: Iterable[Round], options: DecodingOptions, rule: str, gamma:
 
 
 def why_not(options: DecodingOptions, rule: str, gamma: int | None = None, temperature: float | None = None) -> str:
-    """Why an answer cannot be judged again in this way, as a sentence; empty where nothing speaks against it.
+    """Returns why an answer cannot be judged again in this way, as a sentence; empty if it can.
 
     Args:
-        options: of the answer. rule, gamma: those to judge with. temperature: None is the answer's own.
+        options: options of the answer. rule, gamma: those to judge with. temperature: None is the answer's own.
     """
     if rule == "block":
         return (
@@ -362,10 +364,10 @@ def why_not(options: DecodingOptions, rule: str, gamma: int | None = None, tempe
 
 
 def rejudge_round(round_: Round, seed: int, rule: Rule, gamma: int | None = None) -> RoundVerdict:
-    """What a rule says of one round, in the context that the round had.
+    """Returns the verdict of a rule on one round, in the context that the round had.
 
     Args:
-        gamma: judges only so many proposals; None takes them all.
+        gamma: judges at most this many proposals; None judges all.
     """
     limit = len(round_.proposals) if gamma is None else min(gamma, len(round_.proposals))
     verdicts: list[TokenVerdict] = []
@@ -419,8 +421,8 @@ def _verdict(
 
 
 def _draft_draw(rule: Rule, round_: Round, proposal: Proposal) -> int | None:
-    """What the drafter proposes at a proposal's place under match or gumbel; None where that was not recorded. What is copied is
-    not drawn, and is the same under every rule."""
+    """Returns the id that the drafter proposes at a proposal's position under match or gumbel; None if it was not recorded. A
+    copied proposal is not drawn, and is the same under every rule."""
     if (rule == "gumbel") == (round_.rule == "gumbel") or was_copied(round_, proposal):
         return proposal.id
     draw = proposal.coupled_draw if rule == "gumbel" else proposal.independent_draw

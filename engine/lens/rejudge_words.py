@@ -1,4 +1,4 @@
-"""What judging an answer again found, in sentences: the command and the window say the same."""
+"""Results of judging an answer again, in sentences; used by the command and the window."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from engine.values.wording import amount, listed
 
 
 def summary(judged: Rejudge) -> list[str]:
-    """What was found, the most important first; one sentence on why nothing was, where that is so."""
+    """Returns the findings, the most important first; if there are none, one sentence that says why."""
     return [judged.trouble] if judged.trouble else [*_changes(judged), *_kept(judged), *_whole_answer(judged)]
 
 
 def limits(judged: Rejudge) -> list[str]:
-    """What is not told, and why."""
+    """Returns what remains unknown, and why."""
     said = []
     if judged.counts.changes and _recorded(judged) != _title(judged):
         text_stays = judged.rule in INVARIANT_RULES and judged.rules <= set(INVARIANT_RULES)
@@ -33,7 +33,7 @@ def limits(judged: Rejudge) -> list[str]:
 
 
 def change_words(verdict: TokenVerdict, rule: Rule, round_: Round) -> str:
-    """How the rule departs from the record at a proposal, as one phrase."""
+    """Returns how the rule departs from the record at a proposal, as one phrase."""
     title, decided = RULE_TITLES[rule], "accepted" if verdict.accepted else "rejected"
     if verdict.change == "proposes another":
         other = token_name(verdict.proposed, round_, verdict.spot.at)
@@ -42,7 +42,7 @@ def change_words(verdict: TokenVerdict, rule: Rule, round_: Round) -> str:
 
 
 def token_name(token: int, round_: Round, at: int) -> str:
-    """A token in quotation marks where the round tells its text at this position, else its id."""
+    """Returns a token in quotation marks if the round has its text at this position, else its id."""
     proposal = round_.proposals[at]
     if token == proposal.id:
         return f"“{visible(proposal.text, proposal.bytes)}”"
@@ -92,7 +92,7 @@ def _kept(judged: Rejudge) -> list[str]:
 
 
 def _whole_answer(judged: Rejudge) -> list[str]:
-    """Of the rounds of a whole answer, where they are another answer's than the recorded one."""
+    """Returns what is known about the rounds of a whole answer, if rule or gamma differ from the recorded ones."""
     same = _recorded(judged) == _title(judged) and not _is_shorter(judged)
     if same or judged.rule not in INVARIANT_RULES:
         return []

@@ -1,8 +1,8 @@
-"""What each rule was to accept at the same positions: the comparison that a change of rule is made to show.
+"""Expected acceptance of each rule at the same positions: shows the effect of changing the rule.
 
 Every judged position carries the acceptance probability under match, gumbel and rejection in closed form (`Round.expected`),
-whichever rule was in force. Their means over the positions that one rule and drafter reached differ by the rules alone: same
-contexts, same drafts, so most of the noise of two separate answers is gone. Nothing here imports MLX.
+whichever rule was in force. Over the positions that one rule and drafter reached, their means differ only because of the rules:
+contexts and drafts are the same, so most of the noise between two separate answers is gone. Nothing here imports MLX.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from engine.types import EXPECTED_RULES, DecodingOptions, ExpectedRule, Round, R
 from engine.values.wording import amount
 
 FEWEST_ROUNDS = 8
-"""With fewer rounds nothing is said of differences: an interval from so few is not worth its name."""
+"""Minimum number of rounds for statements about differences: an interval from fewer is unreliable."""
 ALIKE = 0.03
-"""Rules whose means lie within this are as good as the same."""
+"""Rules are called alike if their means are within this distance."""
 COLD = 0.3
-"""At temperatures up to this one most distributions have all but one token's probability near 0."""
+"""Highest temperature at which most distributions put nearly all probability on one token."""
 WARM = 0.8
-"""The temperature at which to see the rules differ: the one that answers have unless told otherwise."""
+"""Default temperature of answers, at which the rules visibly differ."""
 _NARROW: dict[str, Callable[[float], bool]] = {
     "top_p": lambda mass: mass <= 0.5,
     "top_k": lambda tokens: tokens <= 5,
     "min_p": lambda share: share >= 0.3,
 }
-"""Which values of a filter that is on leave few tokens to choose from."""
+"""Predicates by filter: True for values that leave few tokens to choose from."""
 _NEARLY_ONE = 0.95
 _POSITIONS, _ACCEPTED = 0, 1 + len(EXPECTED_RULES)
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A difference of two shares and the ends of its 95 % interval; `low` and `high` are None before the second round."""
+    """A difference of two shares with its 95 % interval; `low` and `high` are None before the second round."""
 
     value: float
     low: float | None
@@ -48,25 +48,26 @@ class Interval:
 
     @property
     def covers_zero(self) -> bool:
-        """Whether there may be no difference at all; also where the interval is not known."""
+        """Whether the difference may be 0, or its interval is unknown."""
         return self.low is None or self.high is None or self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class RuleComparison:
-    """What the rules were to accept, and what was accepted, at the positions that one rule and drafter judged.
+    """Expected acceptance of each rule, and the observed acceptance, at the positions that one rule and drafter judged.
 
     Attributes:
-        rule, drafter: in force in these rounds.
-        rounds: rounds with at least one of the positions.
-        positions: judged proposals that count. Copied ones do not, because with q = 1 every rule accepts with probability p.
-        copied: judged proposals that were copied.
-        all_copied: nothing was drawn: the copied proposals are all there is to show, and count.
-        expected: per rule the mean acceptance probability over the positions.
+        rule, drafter: rule and drafter of these rounds.
+        rounds: number of rounds with at least one of the positions.
+        positions: number of judged proposals that count. Copied ones do not, because with q = 1 every rule accepts with
+            probability p.
+        copied: number of judged proposals that were copied.
+        all_copied: True if nothing was drawn; then the copied proposals count, because there are no others.
+        expected: for each rule, the mean acceptance probability over the positions.
         accepted: accepted / positions, under any rule.
-        happened: the same, to be compared with the mean of the rule in force; None under block, which judges jointly.
-        differences: per other rule its mean less that of `reference`, paired position by position.
-        surprise: `happened` less the mean of the rule in force; None under block.
+        happened: the same, comparable with the mean of the rule in force; None under block, which judges jointly.
+        differences: for each other rule, its mean minus that of `reference`, paired position by position.
+        surprise: `happened` minus the mean of the rule in force; None under block.
     """
 
     rule: Rule
@@ -83,51 +84,52 @@ class RuleComparison:
 
     @property
     def reference(self) -> ExpectedRule:
-        """The rule that the others are compared with: the one in force, or rejection in place of block."""
+        """The rule that the others are compared with: the one in force, or rejection if that is block."""
         return "rejection" if self.rule == "block" else self.rule
 
     @property
     def too_few(self) -> bool:
-        """Whether there are too few rounds to say anything of differences."""
+        """Whether there are too few rounds for statements about differences."""
         return self.rounds < FEWEST_ROUNDS
 
     @property
     def alike(self) -> bool:
-        """Whether the three means are as good as the same."""
+        """Whether the three means are practically equal."""
         return max(self.expected.values()) - min(self.expected.values()) < ALIKE
 
     @property
     def clear(self) -> tuple[ExpectedRule, ...]:
-        """The other rules whose difference from `reference` can be told from 0."""
+        """The other rules that differ significantly from `reference`."""
         return () if self.too_few else tuple(rule for rule, found in self.differences.items() if not found.covers_zero)
 
 
 class _Sums:
-    """Sums over the rounds under one rule and drafter, and the sums of all products, from which every interval follows.
+    """Sums over the rounds under one rule and drafter, and the sums of all products, from which every interval is computed.
 
-    A round is a vector: its positions, what each rule was to accept of them, and what was accepted.
+    The row of a round is a vector: number of positions, sum of each rule's acceptance probabilities, number of accepted
+    proposals.
     """
 
     def __init__(self) -> None:
         self.rounds = 0
         self._sums: NDArray[np.float64] = np.zeros(_ACCEPTED + 1)
         self._products: NDArray[np.float64] = np.zeros((_ACCEPTED + 1, _ACCEPTED + 1))
-        self._new: list[list[float]] = []  # many rounds at once cost little more than one: arrays are slow to make
+        self._new: list[list[float]] = []  # added in batches, because making an array costs more than adding a row
 
     def add(self, row: list[float]) -> None:
-        """Count the row of one round more."""
+        """Adds the row of one round."""
         self.rounds += 1
         self._new.append(row)
 
     @property
     def sums(self) -> NDArray[np.float64]:
-        """The sum of all rows."""
+        """Sum of all rows."""
         self._take_in()
         return self._sums
 
     @property
     def products(self) -> NDArray[np.float64]:
-        """The sum of the products of every two entries of a row."""
+        """Sum of the outer products of the rows."""
         self._take_in()
         return self._products
 
@@ -139,12 +141,12 @@ class _Sums:
             self._new.clear()
 
     def interval(self, weights: NDArray[np.float64]) -> Interval:
-        """The share sum(weights . row) / positions, with the delta method's interval for means of clusters.
+        """Returns the share sum(weights . row) / positions, with the delta method's interval for means of clusters.
 
         Rounds are the clusters: positions of one round depend on each other, and a round ends with its first rejection, so that
-        not even their number is fixed. The residual of a round is its weighted sum less the share times its positions; their
-        squares give the variance (Cochran, Sampling Techniques, 1977, section 6.3, with k / (k - 1) for k rounds), and Student's
-        t with k - 1 degrees the width. Rounds count as independent of each other.
+        even their number is random. The residual of a round is its weighted sum minus the share times its positions. The squares
+        of the residuals give the variance (Cochran, Sampling Techniques, 1977, section 6.3, with k / (k - 1) for k rounds), and
+        Student's t with k - 1 degrees gives the width. Rounds are treated as independent.
         """
         positions = self.sums[_POSITIONS]
         share = float(weights @ self.sums / positions)
@@ -158,7 +160,7 @@ class _Sums:
 
 
 class RuleComparisons:
-    """The comparison under each rule and drafter of one answer. `add` and `newest` cost the same for every round."""
+    """Comparisons for each rule and drafter of one answer. `add` and `newest` take constant time per round."""
 
     def __init__(self) -> None:
         self._drawn: dict[tuple[Rule, str], _Sums] = {}
@@ -167,17 +169,17 @@ class RuleComparisons:
 
     @classmethod
     def of(cls, rounds: Iterable[Round]) -> RuleComparisons:
-        """The comparisons of a whole answer."""
+        """Returns the comparisons of a whole answer."""
         result = cls()
         for round_ in rounds:
             result.add(round_)
         return result
 
     def add(self, round_: Round) -> None:
-        """Count one round more; one without proposals or analysis changes nothing but the rule and drafter in force."""
+        """Adds one round; one without proposals or analysis only updates the rule and drafter in force."""
         self._newest = (round_.rule, round_.drafter)
         drawn, copied = [0.0] * (_ACCEPTED + 1), [0.0] * (_ACCEPTED + 1)
-        for proposal, expected in zip(round_.proposals, round_.expected, strict=False):  # the unjudged have none
+        for proposal, expected in zip(round_.proposals, round_.expected, strict=False):  # unjudged proposals have no entry
             row = copied if was_copied(round_, proposal) else drawn
             entries = (1, expected.match, expected.gumbel, expected.rejection, proposal.status == "accepted")
             for place, entry in enumerate(entries):
@@ -188,12 +190,12 @@ class RuleComparisons:
 
     @property
     def newest(self) -> RuleComparison | None:
-        """Under the rule and drafter of the newest round; None where nothing of theirs was judged yet."""
+        """Comparison under the rule and drafter of the newest round; None if they have not judged anything yet."""
         return None if self._newest is None else self._under(*self._newest)
 
     @property
     def all(self) -> tuple[RuleComparison, ...]:
-        """Under each rule and drafter that judged something, in the order in which they came into force."""
+        """Comparisons under each rule and drafter that judged something, in the order in which they came into force."""
         found = (self._under(*key) for key in dict.fromkeys((*self._drawn, *self._copied)))
         return tuple(comparison for comparison in found if comparison is not None)
 
@@ -233,9 +235,9 @@ def _difference(one: int, other: int) -> NDArray[np.float64]:
 
 
 def student_95(freedom: int) -> float:
-    """97.5 % of Student's t with so many degrees of freedom lie below; off by at most 0.5 % from 4 degrees on, too narrow below.
+    """Returns the 97.5 % quantile of Student's t; off by at most 0.5 % from 4 degrees of freedom on, too small below.
 
-    By the expansion in 1 / freedom (Abramowitz and Stegun 26.7.5), because the program does without scipy.
+    Uses the expansion in 1 / freedom (Abramowitz and Stegun 26.7.5), because the program does without scipy.
     """
     z = NORMAL_95
     terms = (
@@ -248,17 +250,17 @@ def student_95(freedom: int) -> float:
     return math.fsum(term / freedom**power for power, term in enumerate(terms))
 
 
-# In words
+# Wording
 
 
 def share(value: float) -> str:
-    """A share as it stands in running text: .45, and 1.00 for all."""
+    """Returns a share for running text: .45, or 1.00 for all."""
     words = f"{value:.2f}"
     return words[1:] if words.startswith("0.") else words
 
 
 def positions_words(comparison: RuleComparison) -> str:
-    """How many judged positions count, and how many were copied."""
+    """Returns the number of judged positions that count, and of copied ones, in words."""
     many = amount(comparison.positions, "judged position")
     if comparison.all_copied:
         return f"{many}, {'all ' * (comparison.positions != 1)}copied"
@@ -267,7 +269,7 @@ def positions_words(comparison: RuleComparison) -> str:
 
 
 def comparison_sentence(comparison: RuleComparison) -> str:
-    """All figures in one sentence."""
+    """Returns all figures in one sentence."""
     expected = " · ".join(f"{RULE_TITLES[rule]} {share(value)}" for rule, value in comparison.expected.items())
     happened = f"{share(comparison.accepted)} happened under {RULE_TITLES[comparison.rule]}"
     joint = "" if comparison.happened is not None else ", which judges jointly, so nothing is expected of it"
@@ -275,7 +277,7 @@ def comparison_sentence(comparison: RuleComparison) -> str:
 
 
 def happened_words(comparison: RuleComparison) -> str:
-    """What the rule in force was to accept and did, and at how many positions."""
+    """Returns expected and observed acceptance under the rule in force, with the number of positions, in words."""
     title, where = RULE_TITLES[comparison.rule], positions_words(comparison)
     if comparison.happened is None:
         return f"{title}: {share(comparison.accepted)} happened at {where}. It judges jointly, so nothing is expected of it."
@@ -284,7 +286,7 @@ def happened_words(comparison: RuleComparison) -> str:
 
 
 def difference_sentence(comparison: RuleComparison, intervals: bool = True) -> str:
-    """How much more or less the other rules accept of the same proposals, as far as that can be told."""
+    """Returns how much more or less the other rules accept of the same proposals, as far as the differences are significant."""
     if comparison.too_few:
         return f"Too few rounds to tell the rules apart: {comparison.rounds} of {FEWEST_ROUNDS}."
     known = comparison.clear
@@ -302,7 +304,7 @@ def _difference_words(rule: ExpectedRule, found: Interval, intervals: bool) -> s
 
 
 def likeness(comparison: RuleComparison, options: DecodingOptions) -> str:
-    """Why the three means are as good as the same; empty where they are not, or where that cannot be said yet."""
+    """Returns why the three means are practically equal; empty if they are not, or if there are too few rounds to say so."""
     if comparison.all_copied:
         return "Every proposal was copied from the text (q = 1), so every rule accepts it with the same probability p."
     if not comparison.alike or (comparison.too_few and options.temperature > 0):
@@ -318,7 +320,7 @@ def likeness(comparison: RuleComparison, options: DecodingOptions) -> str:
 
 
 def helps_to_warm(comparison: RuleComparison, options: DecodingOptions) -> bool:
-    """Whether a higher temperature is likely to show a difference that is not seen now."""
+    """Returns whether a higher temperature is likely to show a difference that is not visible now."""
     cold = options.temperature <= COLD and not any(_filter_reasons(options.replace(temperature=WARM)))
     return cold and comparison.alike and not comparison.all_copied
 

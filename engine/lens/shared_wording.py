@@ -1,5 +1,5 @@
-"""Words that the window, the terminal and what is exported share: how an answer ended, what its figures are, what became of its
-tokens, and what changed on the way."""
+"""Wording that the window, the terminal and exports share: endings of answers, definitions of figures, token kinds, changes of
+settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gum
 
 
 def left_out(turns: int) -> str:
-    """Which turns the model does not see."""
+    """Returns which turns the model no longer sees, in words."""
     return "The model no longer sees " + ("the oldest turn" if turns == 1 else f"the oldest {turns:,} turns")
 
 
@@ -35,7 +35,7 @@ FIGURES = {
     "drafter",
     "draft_yield": "accepted / proposals. Many articles call it alpha, but it counts the unjudged proposals too.",
 }
-"""What each figure is, to be put after its name; of the predicted tau, how it is computed."""
+"""Definition of each figure, to follow its name; for the predicted tau, the way it is computed."""
 FILTER_NAMES = {"top_p": "top-p", "top_k": "top-k", "min_p": "min-p", "repetition_penalty": "repetition penalty"}
 LEGEND: dict[Kind, str] = {
     "accepted": "proposed and accepted",
@@ -47,27 +47,28 @@ LEGEND: dict[Kind, str] = {
 
 
 def filter_words(options: DecodingOptions) -> dict[str, str]:
-    """The filters that change what is drawn, each with its value, by their names in the options."""
+    """Returns the filters that have an effect, each with its value, keyed by their names in the options."""
     return {name: f"{FILTER_NAMES[name]} {getattr(options, name):g}" for name in options.filters_on}
 
 
 def drafter_title(name: str) -> str:
-    """A drafter's name as a person would say it; a path gives its last part."""
+    """Returns a drafter's name for people; for a path its last part."""
     return DRAFTERS[name].title if name in DRAFTERS else path_title(name)
 
 
 def path_title(path: str) -> str:
-    """The last part of a path; of a manifest of Ollama the name that it stands for."""
+    """Returns the last part of a path; for an Ollama manifest, the name of its model."""
     return ollama.name_of(path) or path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
 def no_template(model: str) -> str:
-    """That a model continues texts instead of answering, as a sentence without its full stop."""
+    """Returns a sentence, without its full stop, saying that a model continues text instead of answering."""
     return f"{model} has no chat template: it continues your text as it stands"
 
 
 def stretch_title(stretch: Stretch, before: Stretch | None = None) -> str:
-    """What sets a stretch apart from the one before it: its rule, its drafter, or both; the rule where nothing is before it."""
+    """Returns how a stretch differs from the previous one: its rule, its drafter, or both; the rule if there is no previous
+    one."""
     if stretch.drafter == NO_DRAFTER:
         return "No drafter"
     rule, drafter = RULE_TITLES[stretch.rule], drafter_title(stretch.drafter)
@@ -77,7 +78,7 @@ def stretch_title(stretch: Stretch, before: Stretch | None = None) -> str:
 
 
 def latest_titles(stretches: Sequence[Stretch]) -> list[tuple[str, Stretch]]:
-    """The two latest stretches, each with what sets it apart from the other; none where rule and drafter never changed."""
+    """Returns the two latest stretches, each with its difference from the other; none if rule and drafter never changed."""
     if len(stretches) < 2:
         return []
     first, second = stretches[-2:]
@@ -85,7 +86,7 @@ def latest_titles(stretches: Sequence[Stretch]) -> list[tuple[str, Stretch]]:
 
 
 def latest_words(stretches: Sequence[Stretch]) -> str:
-    """Which two stretches figures are given for, and that chance alone sets them apart, too; "" where there is only one.
+    """Returns which two stretches figures are given for, and that their texts differ; "" if there is only one stretch.
 
     "Gumbel in 87 rounds | Rejection in 110 rounds, of different text".
     """
@@ -97,7 +98,7 @@ def latest_words(stretches: Sequence[Stretch]) -> str:
 
 
 def all_words(stretches: Sequence[Stretch]) -> list[str]:
-    """Each stretch of an answer that has several, with the figures of its own rule and drafter; none where there is one."""
+    """Returns one text for each stretch, with the figures of its rule and drafter; none if there is only one stretch."""
     if len(stretches) < 2:
         return []
     drafters = {stretch.drafter for stretch in stretches} - {NO_DRAFTER}
@@ -118,13 +119,13 @@ def _rounds_words(rounds: int) -> str:
 
 
 def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False, also: str = "") -> str:
-    """What changes where a stretch begins, as a label for the place: "Rejection from here", and whether the text's being the same
-    with any drafter ends there.
+    """Returns the label for the beginning of a stretch: "Rejection from here", and that the text depends on the drafter from
+    there on, if it did not before.
 
     Args:
-        index: of the stretch, above 0.
+        index: index of the stretch, above 0.
         greedy: whether the temperature is 0, where no text depends on the drafter.
-        also: what else changes there, to be put behind the title as it stands.
+        also: another change at the same place, appended to the title.
     """
     words = f"{stretch_title(stretches[index], stretches[index - 1])}{also} from here"
     depends = [_depends_on_drafter(stretch) for stretch in stretches[: index + 1]]

@@ -1,5 +1,5 @@
-"""The figures of one answer while it grows: the summary, and the series the charts draw, on the screen and in pictures. Each
-round costs the same."""
+"""Figures of one answer while it grows: the summary, and the series for the charts on the screen and in pictures. Each round
+takes constant time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTHING = (math.nan, math.nan, math.nan)
 
 
 class Series:
-    """Rows of numbers that only ever get more; adding one costs the same however many there are."""
+    """Growing rows of numbers; appending one takes amortised constant time."""
 
     def __init__(self, width: int = 1) -> None:
         self._width = width
@@ -39,7 +39,7 @@ class Series:
         self._length = 0
 
     def add(self, *values: float) -> None:
-        """Appends one row: as many numbers as the series is wide. Rows handed out before keep their values."""
+        """Appends one row, with as many numbers as the series is wide. Arrays returned earlier keep their values."""
         if self._length == len(self._store):
             self._store = np.concatenate((self._store, np.empty_like(self._store)))
         self._store[self._length] = values if self._width > 1 else values[0]
@@ -47,36 +47,36 @@ class Series:
 
     @property
     def rows(self) -> Floats:
-        """(length, width), or (length,) where the width is 1. Shares the memory: not to be written to."""
+        """(length, width), or (length,) if the width is 1. A view of the series' memory: read-only for callers."""
         return self._store[: self._length]
 
     def __len__(self) -> int:
         return self._length
 
     def __getitem__(self, index: int) -> Floats:
-        """A row, or the number where the width is 1; counted from the end if `index` is negative."""
+        """Returns a row, or a number if the width is 1; a negative `index` counts from the end."""
         return self.rows[index]
 
 
 class Tally:
     """Sums and series over the rounds of one answer.
 
-    What a series looks back on, or predicts from, lies in one stretch: another rule or drafter begins anew.
+    Windows and predictions stay within one stretch: they start anew with another rule or drafter.
 
     Attributes:
-        statuses: per round accepted, rejected, unjudged.
+        statuses: accepted, rejected and unjudged proposals of each round.
         accepted: mean accepted tokens of the last `EXPECTED_WINDOW` rounds with proposals; NaN in a round without any.
-        expected: what match, gumbel and rejection would lead one to expect of the same rounds; NaN where nothing is known.
+        expected: the same as match, gumbel and rejection predict it for those rounds; NaN if unknown.
         times: seconds from the end of reading the prompt to the end of each round.
-        milliseconds: what each round took.
-        phases: index, draft, verify, judge and other milliseconds of each round that was measured in stages.
-        speeds: tokens per second over the last `SPEED_WINDOW` rounds, one per round; NaN where no time had passed.
-        alphas: alpha over the last `ALPHA_WINDOW` rounds of the same stretch with the ends of its 95 % interval; NaN without a
+        milliseconds: duration of each round.
+        phases: index and draft, verify, judge and other milliseconds of each round that was measured in stages.
+        speeds: tokens per second over the last `SPEED_WINDOW` rounds, one per round; NaN if no time had passed.
+        alphas: alpha over the last `ALPHA_WINDOW` rounds of the same stretch, and the ends of its 95 % interval; NaN without a
             verdict.
-        taus: tau since the stretch began, and what its alpha so far predicts; NaN where it predicts nothing.
-        lengths: how many rounds with proposals accepted so many of them.
+        taus: tau since the stretch began, and the tau that its alpha so far predicts; NaN if there is no prediction.
+        lengths: number of rounds with proposals, by number of accepted ones.
         staged: the newest round whose phases were measured.
-        comparisons: what the rules were to accept at the same positions.
+        comparisons: expected acceptance of each rule at the same positions.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Tally:
 
     @classmethod
     def of(cls, rounds: Iterable[Round]) -> Tally:
-        """The tally of a whole answer."""
+        """Returns the tally of a whole answer."""
         tally = cls()
         for round_ in rounds:
             tally.add(round_)
@@ -106,26 +106,27 @@ class Tally:
 
     @property
     def rounds(self) -> int:
-        """How many rounds were counted."""
+        """Number of rounds counted."""
         return len(self.statuses)
 
     @property
     def stretches(self) -> Sequence[Stretch]:
-        """The rounds so far in stretches of one rule and one drafter, in order; the last one grows."""
+        """The stretches of the rounds so far, each of one rule and one drafter, in order; the last one grows."""
         return self._stretches.found
 
     @property
     def gammas(self) -> Counter[int]:
-        """How many rounds had so many proposals."""
+        """Number of rounds, by number of proposals."""
         return self._totals.gammas
 
     @property
     def jointly_judged(self) -> bool:
-        """Whether `block` judged a round: no prediction is made of verdicts that are not passed one by one."""
+        """Whether `block` judged a round: then there are no predictions, because they need verdicts that are passed one by
+        one."""
         return self._totals.jointly_judged
 
     def add(self, round_: Round) -> None:
-        """Count one round more."""
+        """Adds one round."""
         entry = counts(round_)
         gamma = entry.proposals
         if self._stretches.add(entry):
@@ -156,7 +157,8 @@ class Tally:
             self.phases.add(round_.index, *(getattr(round_.milliseconds, phase) or 0.0 for phase in PHASES))
 
     def _expected_accepted(self, gamma: int) -> tuple[float, float, float]:
-        """The mean of a + a^2 + ... + a^gamma over the latest rounds, a being the rule's mean probability at their positions."""
+        """Returns the means of a + a^2 + ... + a^gamma over the latest rounds, where a is each rule's mean probability at their
+        positions."""
         judged = sum(entry[0] for entry in self._expected)
         if not judged or not gamma:
             return NOTHING
@@ -175,21 +177,22 @@ class Tally:
         return result
 
     def judged_positions(self) -> tuple[PositionCounts, ...]:
-        """Acceptance by position, as far as a proposal was judged: one far longer draft says nothing about the rest of it."""
+        """Acceptance by position, up to the last judged one: a single far longer draft says nothing about the positions after
+        it."""
         by_position = self.summary.by_position
         last = max((place.position for place in by_position if place.accepted + place.rejected), default=0)
         return by_position[:last]
 
     def length_bars(self) -> tuple[list[int], tuple[float, ...]]:
-        """Rounds by accepted proposals from 0 on, and how many are expected of each, none where nothing is: as far as there is
-        any round, or half of one to expect."""
+        """Returns the number of rounds by accepted proposals from 0 on, and the expected numbers, empty without a prediction.
+        Both end with the last length that has a round or an expectation of at least half a round."""
         expected = self.expected_lengths()
         likely = (length for length, many in enumerate(expected) if many >= 0.5)
         longest = max((*self.lengths, *likely), default=0)
         return [self.lengths[length] for length in range(longest + 1)], expected[: longest + 1]
 
     def expected_lengths(self) -> tuple[float, ...]:
-        """Rounds to expect per accepted length 0, 1, ..., as `engine.rounds.metrics` predicts them."""
+        """Returns the expected number of rounds for each accepted length 0, 1, ..., as `engine.rounds.metrics` predicts it."""
         return self._totals.expected_lengths()
 
 

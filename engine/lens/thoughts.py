@@ -1,13 +1,13 @@
-"""What a model thinks before it answers: where the thought ends in a text that grows, and its words.
+"""Thoughts of a model before its answer: finds where the thought ends in growing text, and words it.
 
-Models that think write it first, between marks such as `<think>` and `</think>`; some chat templates have opened it already at
-the end of the prompt. Marks further on in an answer are text like any other.
+Reasoning models write their thought first, between marks such as `<think>` and `</think>`; some chat templates open it at the end
+of the prompt. Marks later in an answer are ordinary text.
 
 gpt-oss writes messages in channels (the Harmony format, https://cookbook.openai.com/articles/openai-harmony):
 
     <|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.
 
-Its thought ends where the message for the final channel begins, whatever channels come before: analysis, and commentary on tools.
+The thought ends where the message for the final channel begins, whatever channels come before: analysis, and commentary on tools.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ MARKS = (
     ("<longcat_think>", "</longcat_think>"),
     ("<|think:start|>", "<|think:end|>"),
 )
-"""What opens and closes a thought: of Qwen, DeepSeek, SmolLM and many others; of Magistral; of Seed-OSS; of Gemma 4; of LongCat;
-the last as in mlx-lm."""
+"""Opening and closing marks of a thought: of Qwen, DeepSeek, SmolLM and many others; of Magistral; of Seed-OSS; of Gemma 4; of
+LongCat; the last as in mlx-lm."""
 
 CHANNEL = "<|channel|>"
-"""What every message of the Harmony format has in its header, the first one of an answer at its beginning."""
+"""Mark in the header of every message of the Harmony format; an answer in that format begins with it."""
 _HEADER = r"(?:<\|start\|>assistant[^<]{{0,80}})?<\|channel\|>{}\b[^<]{{0,80}}(?:<\|constrain\|>[^<]{{0,20}})?<\|message\|>"
 _FINAL = re.compile(_HEADER.format("final"))
 _MESSAGE = re.compile(_HEADER.format(r"(\w+)"))
 _OTHER = re.compile(_HEADER.format(r"(?:analysis|commentary)") + r"\Z")
 _END = re.compile(r"<\|(?:end|return|call)\|>")
 _LONGEST_MARK = 300
-"""Characters, the header of a message of the Harmony format included."""
+"""Maximum length of a mark in characters, including the header of a message of the Harmony format."""
 
 State = Literal["undecided", "none", "open", "closed"]
 
 
 def opened_by(prompt: str) -> bool:
-    """Whether the end of a prompt has opened a thought, so that the answer begins inside it."""
+    """Returns whether the end of a prompt has opened a thought, so that the answer begins inside it."""
     end = prompt.rstrip()
     return end.endswith(tuple(opening for opening, _ in MARKS)) or _OTHER.search(end[-_LONGEST_MARK:]) is not None
 
 
 @dataclass(frozen=True)
 class Thought:
-    """An answer taken apart.
+    """An answer split into thought and answer.
 
     Attributes:
-        text: what the model thought first.
-        answer: what it wrote behind that; empty where the thought has no end.
-        marks: what opens and closes the thought; (`CHANNEL`, `CHANNEL`) in the Harmony format.
+        text: the thought.
+        answer: the text after it; empty if the thought has no end.
+        marks: the marks that open and close the thought; (`CHANNEL`, `CHANNEL`) in the Harmony format.
     """
 
     text: str
@@ -64,9 +64,9 @@ class Thought:
 
 
 def thought_of(text: str) -> Thought | None:
-    """The thought that an answer begins with, without line breaks around it; None where there is none.
+    """Returns the thought that an answer begins with, without line breaks around it; None if there is none.
 
-    A prompt may have opened the thought, so that the text has the closing mark only.
+    If a prompt opened the thought, the text has only the closing mark.
     """
     begun = text.lstrip()
     if begun.startswith(CHANNEL) or _FINAL.search(begun):
@@ -80,8 +80,8 @@ def thought_of(text: str) -> Thought | None:
 
 
 def _channels(text: str) -> Thought:
-    """Of the analysis and of what is final. Commentary is meant for tools or on the way, and is in neither."""
-    begun, *rest = _MESSAGE.split(text)  # channels and messages by turns; the first message is one that the prompt has opened
+    """Returns analysis and final channel of a text. Commentary is for tools or an interim remark, and belongs to neither."""
+    begun, *rest = _MESSAGE.split(text)  # channels and messages alternate; the first message is one that the prompt has opened
     said = [("analysis", begun)] * (begun != "" and not begun.startswith(CHANNEL)) + list(zip(rest[::2], rest[1::2], strict=True))
     parts = [(channel, _END.split(message, maxsplit=1)[0]) for channel, message in said]
     analysis, final = ([message for channel, message in parts if channel == name] for name in ("analysis", "final"))
@@ -89,16 +89,16 @@ def _channels(text: str) -> Thought:
 
 
 class ThoughtFinder:
-    """Takes an answer's text as it comes.
+    """Finds the end of a thought in an answer's text while it grows.
 
     Args:
         opened: whether the answer begins inside a thought.
 
     Attributes:
         state: undecided while the text so far may become a mark, none for an answer without thoughts, then open, then closed.
-        end: how much of the text is thought, marks included; 0 until it is closed.
-        length: of all the text so far.
-        behind: letters that stood behind its end in the part that closed it.
+        end: number of characters of thought at the beginning of the text, marks included; 0 until it is closed.
+        length: number of characters of the text so far.
+        behind: number of characters after the end of the thought in the part that closed it.
     """
 
     def __init__(self, opened: bool = False) -> None:
@@ -109,7 +109,7 @@ class ThoughtFinder:
         self._tail = ""
 
     def take(self, text: str) -> None:
-        """The next part of the text, in constant time for its length."""
+        """Adds the next part of the text, in time proportional to the part's length."""
         self.length += len(text)
         if self.state in ("none", "closed"):
             return
@@ -139,11 +139,11 @@ class ThoughtFinder:
 
 
 def thought_words(state: State, running: bool, seconds: str, tokens: int) -> str:
-    """What is said of a thought in place of its text: "Thought for 3.2 s · 120 tokens".
+    """Returns the heading that stands for a thought: "Thought for 3.2 s · 120 tokens".
 
     Args:
-        seconds: how long it took, in words; empty where that is not known.
-        tokens: how many it has, 0 where that is not known.
+        seconds: its duration in words; empty if unknown.
+        tokens: its number of tokens, 0 if unknown.
     """
     thinking = state == "open" and running
     words = "Thinking" if thinking else f"Thought for {seconds}" if seconds else "Thoughts"

@@ -1,4 +1,4 @@
-"""Why a token became what it is, in sentences that hold for its rule: the card and the report say the same."""
+"""Explanations of a token's verdict, in sentences that fit its rule; used by the card and the report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.values.wording import amount
 
 
 def decision(round_: Round, spot: Spot, greedy: bool) -> str:
-    """One or two sentences on what decided."""
+    """Returns one or two sentences on how the token was decided."""
     if spot.own:
         return _decision_on_own(round_, spot, greedy)
     proposal = round_.proposals[spot.at]
@@ -55,7 +55,7 @@ def _decision_by_coin(proposal: Proposal) -> str:
 
 
 def _told_apart(coin: float, ratio: float) -> tuple[str, str]:
-    """Both with three decimals, or as many as it takes to see which is the larger."""
+    """Returns both numbers with three decimals, or as many as it takes to see which is larger."""
     for decimals in range(3, 9):
         words = f"{coin:.{decimals}f}", f"{ratio:.{decimals}f}"
         if words[0] != words[1]:
@@ -64,8 +64,8 @@ def _told_apart(coin: float, ratio: float) -> tuple[str, str]:
 
 
 def was_copied(round_: Round, proposal: Proposal) -> bool:
-    """Whether the drafter proposed a token outright instead of drawing it. Traces from before that was recorded show it by a q
-    of 1 without alternatives, which a filter that left one token can bring about too."""
+    """Returns whether the drafter copied the proposal instead of drawing it. Older traces, which do not record that, only show a
+    q of 1 without alternatives, which a filter that leaves one token can cause too."""
     if proposal.copied is not None:
         return proposal.copied
     return not drafter_kind(round_.drafted_by).has_distribution or (proposal.q == 1 and len(proposal.draft_top) == 1)
@@ -76,7 +76,7 @@ def _without_noise(drawn: str, target: str, stands: bool) -> str:
 
 
 MOST_NAMED = 24
-"""Unjudged proposals of a round that are named; more would make a sentence nobody reads."""
+"""Maximum number of unjudged proposals that are named in a sentence."""
 
 
 def _decision_on_unjudged(round_: Round, spot: Spot) -> str:
@@ -123,7 +123,7 @@ def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:
 
 
 def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
-    """What the round does not say, and what its figures are not."""
+    """Returns notes on figures that the round lacks, and on the limits of those it has."""
     notes = []
     proposal = round_.proposals[spot.at] if not spot.own else None
     analysed = (proposal.q if proposal is not None else round_.emitted[spot.at].p) is not None
@@ -159,7 +159,7 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
 
 
 def _drawn_by_target(round_: Round, spot: Spot) -> str:
-    """The target's own draw at a judged position, by name where the round tells it."""
+    """Returns the target's own draw at a judged position, by its text if the round has it."""
     proposal = round_.proposals[spot.at]
     drawn = proposal.target_argmax
     if spot.at < len(round_.emitted) and (drawn is None or round_.emitted[spot.at].id == drawn):
@@ -174,7 +174,8 @@ def _name(proposal: Proposal) -> str:
 
 
 def block_weight(round_: Round) -> float | None:
-    """The capped likelihood ratio of the accepted proposals, by which block scales p before it takes what is left over q."""
+    """Returns block's weight w of the accepted proposals, a capped likelihood ratio; None if p or q is missing. Block draws a
+    replacement from max(w p − q, 0)."""
     weight = 1.0
     for proposal in round_.proposals[: round_.accepted]:
         if proposal.p is None or not proposal.q:
