@@ -1,4 +1,4 @@
-"""What is known of recorded rounds, without MLX: traces and their JSON, figures, closed forms, near-ties.
+"""Recorded rounds, without MLX: traces and their JSON, metrics, closed-form probabilities, near-ties.
 
-Does not live here: how a round is recorded (`engine.decode.recording`), and how it is shown (`engine.lens`).
+Not here: recording a round (`engine.decode.recording`), and showing it (`engine.lens`).
 """

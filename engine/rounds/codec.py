@@ -1,8 +1,8 @@
-"""Rounds as JSON values and back, exactly.
+"""Lossless conversion of rounds to JSON values and back.
 
-Keys are the field names of `engine.types`, with three conventions: the bytes of a token are hexadecimal digits, a number
-that is not finite is null, and a list stands for a tuple. Unknown keys are ignored, so a later version may add some, and a
-key whose field has a default may be missing. Nothing here imports MLX.
+Keys are the field names of `engine.types`, with three conventions: the bytes of a token are hexadecimal digits, a number that is
+not finite is null, and a list stands for a tuple. Unknown keys are ignored, so that a later version may add some, and a key whose
+field has a default may be missing. Nothing here imports MLX.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ Choice = TypeVar("Choice", bound=str)
 
 @functools.cache
 def _field_names(kind: type[Any]) -> tuple[str, ...] | None:
-    """Names of a dataclass's fields; None for any other type. Asked for every value of every round, hence remembered."""
+    """Returns the names of a dataclass's fields; None for any other type. Cached, because it is called for every value of every
+    round."""
     return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def plain(value: Any) -> Any:
-    """The JSON value of plain data: dataclasses become objects, tuples lists, bytes hexadecimal, non-finite numbers None."""
+    """Returns the JSON value of plain data: dataclasses become objects, tuples lists, bytes hexadecimal, non-finite numbers
+    None."""
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, float):
@@ -65,12 +67,12 @@ def plain(value: Any) -> Any:
 
 
 def round_to_json(round: Round) -> JSON:
-    """The JSON object of a round."""
+    """Returns the JSON object of a round."""
     return plain(round)
 
 
 def round_from_json(value: Mapping[str, Any]) -> Round:
-    """The round that `round_to_json` wrote. Raises ValueError where a value is missing or impossible."""
+    """Returns the round that `round_to_json` wrote. Raises ValueError if a value is missing or impossible."""
     try:
         return Round(
             index=_whole(value["index"]),
@@ -98,17 +100,17 @@ def round_from_json(value: Mapping[str, Any]) -> Round:
 
 
 def options_to_json(options: DecodingOptions) -> JSON:
-    """The JSON object of the options, every one of them."""
+    """Returns the JSON object of all options."""
     return plain(options)
 
 
 def options_from_json(value: Mapping[str, Any]) -> DecodingOptions:
-    """The options that `options_to_json` wrote; unknown ones are ignored. Raises ValueError like DecodingOptions."""
+    """Returns the options that `options_to_json` wrote; unknown ones are ignored. Raises ValueError like DecodingOptions."""
     return DecodingOptions(**{name: value[name] for name in option_names() if name in value})
 
 
 def sound_options(value: Mapping[str, Any]) -> DecodingOptions:
-    """The options as far as they make sense; defaults in place of what does not."""
+    """Returns the valid options of a JSON object, with defaults in place of invalid ones."""
     return options_from_json(sound_part(options_from_json, value))
 
 
@@ -152,7 +154,7 @@ def _draw(value: Mapping[str, Any] | None) -> Draw | None:
 
 
 def _candidates(values: Iterable[Mapping[str, Any]]) -> tuple[Candidate, ...]:
-    """Most of what a trace holds are these, so the usual types are seen without a call for each."""
+    """Returns candidates. They make up most of a trace, so the usual types take a fast path without a call for each value."""
     found = []
     for value in values:
         token, text, probability = value["id"], value["text"], value["probability"]
@@ -168,7 +170,7 @@ def _expected(value: Mapping[str, Any]) -> Expected:
 
 
 def _chance(value: object) -> float:
-    """A number from 0 to 1, or the nearest of them: what is damaged does not spoil sums."""
+    """Returns a probability, clamped to 0 to 1, so that damaged values do not spoil sums."""
     number = _number(value)
     return number if math.isnan(number) else min(max(number, 0.0), 1.0)
 
@@ -213,18 +215,18 @@ def _outlook(value: Mapping[str, Any] | None) -> Outlook | None:
 
 
 def _skipped(value: object) -> Skipped | None:
-    """None for a reason that this version does not know: a word less is said, and the round is read all the same."""
+    """Returns the reason, or None for one that this version does not know, so that the round can still be read."""
     return next((skip for skip in SKIPS if skip == value), None)
 
 
 def _whole(value: object) -> int:
-    if type(value) is int:  # bool is none
+    if type(value) is int:  # not for bool
         return value
     raise ValueError(f"{reprlib.repr(value)} is not a whole number")
 
 
 def _number(value: object) -> float:
-    """A number; null stands for one that was not finite."""
+    """Returns a number; null stands for one that was not finite."""
     if type(value) is float:
         return value
     if value is None:
@@ -235,7 +237,7 @@ def _number(value: object) -> float:
 
 
 def _position(value: object) -> int:
-    """A place in the text, as the noise counts them."""
+    """Returns a position in the text; the noise counts them in 32 bits."""
     if 0 <= (place := _whole(value)) < 2**32:
         return place
     raise ValueError(f"{reprlib.repr(value)} is not a position")

@@ -1,7 +1,7 @@
-"""What a run's rounds add up to, in the words of speculative decoding.
+"""Metrics of a run, computed from its rounds, in the terms of speculative decoding.
 
-Everything here is sums over rounds, so it is computed while the answer streams and costs the same per round however long
-the answer gets. Nothing here imports MLX.
+Everything here is a sum over rounds, so it is computed while the answer streams, in constant time per round. Nothing here imports
+MLX.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.wording import amount
 
 NORMAL_95 = 1.959963984540054
-"""97.5 % of a standard normal variable lies below: half the width of a 95 % interval."""
+"""97.5 % quantile of the standard normal distribution: half the width of a 95 % interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundCounts:
-    """What the metrics need of a round; what the CSV export keeps of it."""
+    """The part of a round that the metrics use and the CSV export contains."""
 
     index: int
     drafter: str
@@ -40,11 +40,7 @@ class RoundCounts:
 
 @dataclass(frozen=True, slots=True)
 class PositionCounts:
-    """Verdicts on the proposals that stood at one place of their rounds, 1 for the first.
-
-    `conditional` is accepted / judged: the chance to be accepted once it is looked at. `unconditional` is accepted /
-    proposed: the chance that this place is reached and accepted. Both None where nothing is known.
-    """
+    """Verdicts on the proposals at one position in their rounds, 1 for the first."""
 
     position: int
     proposed: int
@@ -53,12 +49,12 @@ class PositionCounts:
 
     @property
     def conditional(self) -> float | None:
-        """Accepted / judged: the chance to be accepted once it is looked at. None without a verdict."""
+        """Accepted / judged: the probability of acceptance once it is judged. None without a verdict."""
         return ratio(self.accepted, self.accepted + self.rejected)
 
     @property
     def unconditional(self) -> float | None:
-        """Accepted / proposed: the chance that this place is reached and accepted. None without a proposal."""
+        """Accepted / proposed: the probability that this position is reached and accepted. None without a proposal."""
         return ratio(self.accepted, self.proposed)
 
 
@@ -72,24 +68,24 @@ class TimeShares:
     other: float
     rounds: int
     communication: float | None = None
-    """What of `verify` was waiting for other ranks; None where the target was not split."""
+    """The part of `verify` that waited for other ranks; None if the target was not split."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run in figures. What has no value yet is None: alpha before the first verdict, throughput before any time passed.
+    """Figures of a run. Undefined ones are None: alpha before the first verdict, throughput before any time has passed.
 
     Attributes:
-        alpha: accepted / (accepted + rejected); under `block` it only describes, because the verdict is joint.
-        alpha_low, alpha_high: Wilson's 95 % interval of alpha, as if verdicts were independent.
+        alpha: accepted / (accepted + rejected); under `block` only descriptive, because the verdict is joint.
+        alpha_low, alpha_high: Wilson's 95 % interval of alpha, treating verdicts as independent.
         draft_yield: accepted / proposals.
         tau: emitted / rounds.
-        predicted_tau: mean over rounds of (1 - alpha^(gamma + 1)) / (1 - alpha), a plain round counting 1 and alpha being that of
-            the rounds with the same rule and drafter. None without verdicts and as soon as `block` judged a round.
+        predicted_tau: mean over rounds of (1 - alpha^(gamma + 1)) / (1 - alpha), where a plain round counts 1 and alpha is that
+            of the rounds with the same rule and drafter. None without verdicts, and if `block` judged any round.
         seconds: from the end of reading the prompt to the end of the last round; of a stretch, from the start of its first round.
         throughput: emitted / seconds.
-        shares: where the time went, from measured rounds only.
-        by_position: verdicts by place in the round.
+        shares: shares of the phases, from measured rounds only.
+        by_position: verdicts by position in the round.
     """
 
     rounds: int
@@ -111,7 +107,7 @@ class Summary:
 
 
 def counts(round: Round) -> RoundCounts:
-    """The counts and times of a round."""
+    """Returns the counts and times of a round."""
     return RoundCounts(
         index=round.index,
         drafter=round.drafter,
@@ -129,12 +125,13 @@ def counts(round: Round) -> RoundCounts:
 
 
 def mean_expected(round: Round, rule: Rule) -> float | None:
-    """The chance to accept that theory predicts for a rule of `EXPECTED_RULES`: the mean over the judged positions, if any."""
+    """Returns the acceptance rate that theory predicts for a rule of `EXPECTED_RULES`: the mean over the judged positions, None
+    if there are none."""
     return sum(getattr(place, rule) for place in round.expected) / len(round.expected) if round.expected else None
 
 
 def summarise(rounds: Iterable[Round | RoundCounts]) -> Summary:
-    """The figures of a whole answer."""
+    """Returns the figures of a whole answer."""
     totals = Totals()
     for round in rounds:
         totals.add(round)
@@ -143,7 +140,7 @@ def summarise(rounds: Iterable[Round | RoundCounts]) -> Summary:
 
 @dataclass(slots=True)
 class _Verdicts:
-    """Verdicts under one rule and drafter: what predictions are made of, because another rule or drafter has another alpha."""
+    """Verdicts under one rule and drafter. Predictions use them, because each rule and drafter has its own alpha."""
 
     accepted: int = 0
     judged: int = 0
@@ -151,15 +148,15 @@ class _Verdicts:
 
 
 class Totals:
-    """Running sums over rounds: `add` costs the same for every round, `summary` the same for every answer.
+    """Running sums over rounds: `add` takes constant time per round, and `summary` is independent of the number of rounds.
 
     Attributes:
-        gammas: how many rounds had so many proposals.
+        gammas: number of rounds, by number of proposals.
         jointly_judged: whether `block` judged a proposal.
     """
 
     def __init__(self, began: float = 0.0) -> None:
-        """`began`: when the time that counts begins, in milliseconds from the end of reading the prompt."""
+        """`began`: start of the time that counts, in milliseconds from the end of reading the prompt."""
         self._began = began
         self._verdicts: dict[tuple[Rule, str], _Verdicts] = {}
         self._rounds = self._emitted = self._proposals = self._accepted = self._rejected = self._unjudged = 0
@@ -174,7 +171,7 @@ class Totals:
         self._measured = 0
 
     def add(self, round: Round | RoundCounts) -> None:
-        """Count one round more. Verdicts stand in order: the accepted ones, at most one rejected, the unjudged."""
+        """Adds one round. Verdicts come in order: the accepted ones, at most one rejected, the unjudged."""
         entry = counts(round) if isinstance(round, Round) else round
         self._rounds += 1
         self._emitted += entry.emitted
@@ -201,7 +198,7 @@ class Totals:
                 self._communication = (self._communication or 0.0) + times.communication
 
     def summary(self) -> Summary:
-        """The figures so far."""
+        """Returns the figures so far."""
         judged = self._accepted + self._rejected
         low, high = wilson_interval(self._accepted, judged) if judged else (None, None)
         return Summary(
@@ -228,22 +225,22 @@ class Totals:
 
     @property
     def rounds(self) -> int:
-        """How many rounds were counted."""
+        """Number of rounds counted."""
         return self._rounds
 
     @property
     def alpha(self) -> float | None:
-        """Accepted / (accepted + rejected) so far, leaving out unjudged proposals; None without a verdict."""
+        """Accepted / (accepted + rejected) so far, without unjudged proposals; None without a verdict."""
         return ratio(self._accepted, self._accepted + self._rejected)
 
     @property
     def tau(self) -> float | None:
-        """Emitted tokens / rounds so far, the target's own token of each round included; None before the first round."""
+        """Emitted tokens / rounds so far, including the target's own token of each round; None before the first round."""
         return ratio(self._emitted, self._rounds)
 
     @property
     def predicted_tau(self) -> float | None:
-        """The mean over rounds of `expected_emitted`, each rule and drafter by its own alpha; None without a verdict, and where
+        """Mean over rounds of `expected_emitted`, each rule and drafter with its own alpha; None without a verdict, and if
         verdicts were joint."""
         if not self._predicts:
             return None
@@ -255,8 +252,8 @@ class Totals:
         return expected / self._rounds
 
     def expected_lengths(self) -> tuple[float, ...]:
-        """Rounds to expect per accepted length 0, 1, ..., each rule and drafter by its own alpha; none before a verdict or where
-        verdicts were joint."""
+        """Returns the expected number of rounds for each accepted length 0, 1, ..., each rule and drafter with its own alpha;
+        empty without a verdict or if verdicts were joint."""
         if not self._predicts:
             return ()
         expected = [0.0] * (max(self.gammas) + 1)
@@ -285,8 +282,8 @@ class Stretch:
 
     Attributes:
         first: index of its first round.
-        rule: in force; without a drafter nothing is judged by it, so that a change of rule begins no stretch there.
-        totals: the sums of its rounds alone; their time begins with the first of them.
+        rule: the rule in force. Without a drafter it judges nothing, so there a change of rule begins no stretch.
+        totals: sums of its rounds alone; their time begins with the first of them.
     """
 
     first: int
@@ -296,18 +293,18 @@ class Stretch:
 
     @property
     def summary(self) -> Summary:
-        """The figures of its rounds so far."""
+        """Figures of its rounds so far."""
         return self.totals.summary()
 
 
 class Stretches:
-    """An answer in stretches, in order: `add` costs the same for every round."""
+    """Splits an answer into stretches, in order: `add` takes constant time per round."""
 
     def __init__(self) -> None:
         self.found: list[Stretch] = []
 
     def add(self, round: Round | RoundCounts) -> bool:
-        """Count one round more; whether a stretch begins with it."""
+        """Adds one round; returns whether a stretch begins with it."""
         entry = counts(round) if isinstance(round, Round) else round
         newest = self.found[-1] if self.found else None
         begins = newest is None or newest.drafter != entry.drafter or (newest.rule != entry.rule and entry.drafter != NO_DRAFTER)
@@ -319,7 +316,7 @@ class Stretches:
 
 
 def stretches(rounds: Iterable[Round | RoundCounts]) -> tuple[Stretch, ...]:
-    """A whole answer in stretches, in order; none without rounds."""
+    """Returns a whole answer in stretches, in order; none without rounds."""
     result = Stretches()
     for round in rounds:
         result.add(round)
@@ -327,14 +324,14 @@ def stretches(rounds: Iterable[Round | RoundCounts]) -> tuple[Stretch, ...]:
 
 
 class Rolling:
-    """Alpha and throughput over the latest rounds, for plots. `add` costs the same for every round.
+    """Alpha and throughput over the latest rounds, for plots. `add` takes constant time per round.
 
     Attributes:
-        accepted, judged: proposals in the window.
+        accepted, judged: numbers of proposals in the window.
     """
 
     def __init__(self, window: int = 32) -> None:
-        """`window`: how many of the latest rounds count."""
+        """`window`: number of latest rounds that count."""
         if window < 1:
             raise ValueError(f"window must be at least 1, not {window}")
         self._latest: deque[RoundCounts] = deque()
@@ -343,7 +340,7 @@ class Rolling:
         self._emitted = 0
 
     def add(self, round: Round | RoundCounts) -> None:
-        """Count one round more and forget the one that left the window."""
+        """Adds one round and removes the one that leaves the window."""
         entry = counts(round) if isinstance(round, Round) else round
         self._latest.append(entry)
         self._shift(entry, 1)
@@ -362,7 +359,7 @@ class Rolling:
 
     @property
     def throughput(self) -> float | None:
-        """Emitted tokens a second, from the start of the oldest round in the window to the end of the newest."""
+        """Emitted tokens per second, from the start of the oldest round in the window to the end of the newest."""
         if not self._latest:
             return None
         newest = self._latest[-1]
@@ -370,7 +367,8 @@ class Rolling:
 
 
 def expected_emitted(alpha: float, gamma: int) -> float:
-    """Tokens a round of gamma proposals emits on average if each is accepted with chance alpha: 1 + alpha + ... + alpha^gamma.
+    """Returns the mean number of tokens that a round of gamma proposals emits if each is accepted with probability alpha: 1 +
+    alpha + ... + alpha^gamma.
 
     Leviathan et al. 2023, equation 1, as a sum so that alpha = 1 needs no special case.
     """
@@ -378,11 +376,12 @@ def expected_emitted(alpha: float, gamma: int) -> float:
 
 
 def expected_lengths(alpha: float, gammas: Mapping[int, int]) -> tuple[float, ...]:
-    """Rounds to expect that accept 0, 1, ... proposals, if each proposal is accepted with chance alpha on its own.
+    """Returns the expected number of rounds that accept 0, 1, ... proposals, if each is accepted independently with probability
+    alpha.
 
-    A round of gamma proposals accepts k < gamma with chance alpha^k (1 - alpha), and all gamma with chance alpha^gamma.
+    A round of gamma proposals accepts k < gamma with probability alpha^k (1 - alpha), and all gamma with probability alpha^gamma.
 
-    gammas: how many rounds had so many proposals; those without any do not count.
+    gammas: number of rounds, by number of proposals; rounds without proposals do not count.
     """
     result = [0.0] * (max(gammas, default=0) + 1)
     for gamma, many in gammas.items():
@@ -394,7 +393,7 @@ def expected_lengths(alpha: float, gammas: Mapping[int, int]) -> tuple[float, ..
 
 
 def wilson_interval(accepted: int, judged: int, deviations: float = NORMAL_95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion, 95 % unless told otherwise. `judged` is above 0. (Wilson, JASA 22, 1927.)"""
+    """Returns Wilson's score interval of a proportion, by default 95 %. `judged` must be above 0. (Wilson, JASA 22, 1927.)"""
     share = accepted / judged
     square = deviations**2 / judged
     centre = (share + square / 2) / (1 + square)
@@ -403,10 +402,10 @@ def wilson_interval(accepted: int, judged: int, deviations: float = NORMAL_95) -
 
 
 def violations(rounds: Iterable[Round | RoundCounts]) -> tuple[str, ...]:
-    """Which identities of speculative decoding the rounds break, as sentences; none in a sound trace.
+    """Returns the identities of speculative decoding that the rounds violate, as sentences; none in a valid trace.
 
-    Every proposal has one verdict; at most one is rejected, and nothing is unjudged without it; a round emits what was
-    accepted and one token more, less only where the answer ends.
+    Every proposal has one verdict; at most one is rejected, and only then later ones are unjudged; a round emits the accepted
+    tokens and one more, or fewer if the answer ends.
     """
     found: list[str] = []
     for round in rounds:
@@ -423,6 +422,6 @@ def violations(rounds: Iterable[Round | RoundCounts]) -> tuple[str, ...]:
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """The share of a part in a whole; None of nothing, and of so little that no number holds it."""
+    """Returns the share of a part in a whole; None if the whole is 0, or so small that the share overflows."""
     share = part / whole if whole > 0 else math.inf
     return share if share < math.inf else None

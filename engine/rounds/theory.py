@@ -1,10 +1,10 @@
-"""What the acceptance rules should do: their probabilities in closed form, from the two distributions alone.
+"""Acceptance probabilities of the rules in closed form, from the two distributions alone.
 
-p is the target's distribution at one position and q the drafter's, both after filters and temperature and on the target's
-token ids. The three rules that judge one position at a time have a probability of acceptance each (`match_probability`,
+p is the target's distribution at one position and q the drafter's, both after filters and temperature and on the target's token
+ids. Each of the three rules that judge one position at a time has an acceptance probability (`match_probability`,
 `rejection_probability`, `gumbel_probability`; `expected` for all three at once). `block` judges a drafted block jointly, so its
-probabilities are given the block (`block_thresholds`, `block_acceptance`). `predicted_tau` turns an acceptance rate into
-tokens per round.
+probabilities are given the block (`block_thresholds`, `block_acceptance`). `predicted_tau` turns an acceptance rate into tokens
+per round.
 
 Sources: Leviathan et al. and Chen et al. 2023 (rejection); Daliri, Musco and Suresh 2025 (the coupling by shared Gumbel noise and
 its bound (1 - TV) / (1 + TV)); Sun et al., ICLR 2025 (block verification).
@@ -22,35 +22,36 @@ Sides = tuple[Floats, Floats]
 """Probabilities of some tokens, or masses of some groups, in p and in q."""
 
 EXPECTED_TOLERANCE = 2e-5
-"""How far the gumbel value of `expected` may be above the exact one."""
+"""Maximum amount by which the gumbel value of `expected` may exceed the exact one."""
 
 _SHORT = 4096
-"""Up to so many tokens are sorted as they are."""
+"""Up to this many tokens are sorted without grouping."""
 
 _ALONE = 1e-4
-"""Tokens above it on either side are not gathered."""
+"""Tokens above this probability on either side are not grouped."""
 _LIKELY = 1e-8
-"""Tokens below it on both sides are the rest, where that leaves few others."""
+"""Tokens below this probability on both sides are the rest, if that leaves few others."""
 _FEW = 1536
-"""So many are sorted sooner than gathered."""
+"""Up to this many likely tokens, sorting is faster than grouping."""
 _GROUP_BITS = 13
-"""Ratios are gathered in at most 2^13 groups, so that groups are the narrower the closer the ratios lie together: 9 bits of each
-ratio after the leading one for ratios within 16 octaves, all 23 where they differ by a thousandth at most."""
+"""Ratios are grouped in at most 2^13 groups. The closer the ratios lie together, the narrower the groups: 9 bits of each ratio
+after the leading one for ratios within 16 octaves, all 23 if they differ by a thousandth at most."""
 _TOTAL_TOLERANCE = 1e-3
 
 
 def match_probability(p: ArrayLike, q: ArrayLike) -> float:
-    """Probability that two independent draws, one from each side, are equal: sum_i p_i q_i.
+    """Returns the probability that two independent draws, one from each side, are equal: sum_i p_i q_i.
 
-    p, q: (vocabulary,) probabilities. They are divided by their totals, which float32 rounding may move a little away from 1.
-    Raises ValueError if they differ in shape, or are negative, not finite, or no distributions.
+    p, q: (vocabulary,) probabilities. They are divided by their totals, which float32 rounding may move slightly away from 1.
+    Raises ValueError if they differ in shape, or are negative, not finite, or not distributions.
     """
     p_row, q_row, p_total, q_total = _checked(p, q)
     return _probability(_inner(p_row, q_row) / (p_total * q_total))
 
 
 def rejection_probability(p: ArrayLike, q: ArrayLike) -> float:
-    """Probability that the ratio test accepts a token drawn from q: sum_i min(p_i, q_i), one minus the total variation.
+    """Returns the probability that the ratio test accepts a token drawn from q: sum_i min(p_i, q_i), one minus the total
+    variation.
 
     p, q: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
@@ -59,9 +60,9 @@ def rejection_probability(p: ArrayLike, q: ArrayLike) -> float:
 
 
 def gumbel_probability(p: ArrayLike, q: ArrayLike) -> float:
-    """Probability that argmax(log p + G) equals argmax(log q + G) under one Gumbel noise G for both.
+    """Returns the probability that argmax(log p + G) equals argmax(log q + G) with the same Gumbel noise G.
 
-    It is sum_i 1 / sum_j max(p_j / p_i, q_j / q_i), computed in O(V log V) from all tokens, none left out.
+    It is sum_i 1 / sum_j max(p_j / p_i, q_j / q_i), computed in O(V log V) from all tokens.
 
     p, q: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
@@ -70,9 +71,10 @@ def gumbel_probability(p: ArrayLike, q: ArrayLike) -> float:
 
 
 def expected(p_row: ArrayLike, q_row: ArrayLike) -> tuple[float, float, float]:
-    """The probabilities of match, gumbel and rejection (in this order) at one position: the three functions above, faster.
+    """Returns the probabilities of match, gumbel and rejection (in this order) at one position: the three functions above,
+    faster.
 
-    Of long rows match is within 1e-8 and rejection within 1e-6 (unlikely tokens are compared in float32). The gumbel value is
+    For long rows, match is within 1e-8 and rejection within 1e-6 (unlikely tokens are compared in float32). The gumbel value is
     never too small and at most 2e-5 too large (besides rounding), see `_rest` and `_between`.
 
     p_row, q_row: (vocabulary,) probabilities; totals and errors as in `match_probability`.
@@ -81,7 +83,7 @@ def expected(p_row: ArrayLike, q_row: ArrayLike) -> tuple[float, float, float]:
 
 
 def likely_ids(weights: NDArray[np.floating], total: float) -> NDArray[np.intp]:
-    """Ids, ascending, of all tokens of (vocabulary,) weights but those that together hardly count."""
+    """Returns the ids, ascending, of all tokens of (vocabulary,) weights except those whose weight is negligible."""
     return np.flatnonzero(weights > np.float32(_LIKELY * total))
 
 
@@ -93,16 +95,16 @@ def expected_of_weights(
     p_likely: NDArray[np.intp] | None = None,
     q_likely: NDArray[np.intp] | None = None,
 ) -> tuple[float, float, float]:
-    """As `expected`, of (vocabulary,) weights that are none negative, their totals and, where they are known, `likely_ids`.
+    """As `expected`, for non-negative (vocabulary,) weights, their totals and, if known, their `likely_ids`.
 
-    The likely tokens are sorted, or gathered where they are many (`_in_groups`); the others, the rest, count as one token or two.
-    Where most tokens are likely, or two do not say enough of the rest, all are gathered.
+    Likely tokens are sorted, or grouped if there are many (`_in_groups`); the others, the rest, count as one or two groups. If
+    most tokens are likely, or two groups represent the rest too coarsely, all tokens are grouped.
     """
     if p.size <= _SHORT:
         p, q = p.astype(np.float64) / p_total, q.astype(np.float64) / q_total
         return _probability((p * q).sum()), _agreement((p, q)), _probability(np.minimum(p, q).sum())
     p_row, q_row = p.astype(np.float32, copy=False), np.multiply(q, np.float32(p_total / q_total), dtype=np.float32)
-    both = np.minimum(p_row, q_row)  # all three times p's total
+    both = np.minimum(p_row, q_row)  # both, p_row and q_row are multiplied by p's total
     rejection = _probability(both.sum() / p_total)
     p_likely = likely_ids(p, p_total) if p_likely is None else p_likely
     q_likely = likely_ids(q, q_total) if q_likely is None else q_likely
@@ -130,13 +132,13 @@ def _joined(first: Sides, second: Sides) -> Sides:
 
 
 def _in_either(first: NDArray[np.intp], second: NDArray[np.intp], size: int) -> NDArray[np.intp]:
-    """Ids of one ascending list or of the other, ascending; they are below `size`."""
+    """Returns the ids in either of two ascending lists, ascending; they are below `size`."""
     if first.size + second.size > size // 16:
         found = np.zeros(size, np.bool_)
         found[first] = found[second] = True
         return np.flatnonzero(found)
     both = np.concatenate([first, second])
-    both.sort(kind="stable")  # merges lists in order, where numpy's own union hashes
+    both.sort(kind="stable")  # merges sorted runs; numpy's own union hashes
     is_new = np.empty(both.size, np.bool_)
     is_new[:1] = True
     np.not_equal(both[1:], both[:-1], out=is_new[1:])
@@ -144,12 +146,12 @@ def _in_either(first: NDArray[np.intp], second: NDArray[np.intp], size: int) -> 
 
 
 def _between(gathered: Sides, moved: Sides) -> tuple[float, float]:
-    """What `_agreement` is between of tokens that were gathered, and moved out to the borders of their groups.
+    """Returns lower and upper bound of `_agreement`, from tokens that were grouped, and from groups moved out to their borders.
 
-    It is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j). D is convex in every r_j, so gathering a group at
-    its mean can only lower D, and moving its mass out to the two borders of the group (means kept) can only raise it. f is
-    concave, because its slope P(r_j >= r) / D(r)^2 falls with r. So gathering can only raise the result and moving out can only
-    lower it.
+    `_agreement` is sum_i q_i f(r_i) with f(r) = r / D(r), D(r) = sum_j max(p_j, r q_j). D is convex in every r_j, so gathering a
+    group at its mean can only lower D, and moving its mass out to the two borders of the group (means kept) can only raise it. f
+    is concave, because its slope P(r_j >= r) / D(r)^2 falls with r. So grouping can only raise the result, and moving out can
+    only lower it.
     """
     upper = _agreement(gathered)
     return (upper if moved is gathered else _agreement(moved)), upper
@@ -163,22 +165,22 @@ def _rest(
     likely: NDArray[np.intp],
     total: float,
 ) -> tuple[Sides, Sides, float]:
-    """All tokens but the likely ones: gathered, moved out (`_between`), and by how much that may still be too large.
+    """Returns all tokens but the likely ones, grouped and moved out (`_between`), and an upper bound of the remaining excess.
 
-    One group is enough where the rest has little. It raises the result by 2 min(P, Q) at most, where P and Q are its masses: in
-    a likely token's 1 / D_i with D_i = sum_j max(p_j / p_i, q_j / q_i) it stands with at least max(P / p_i, Q / q_i) and at most
-    the sum of both, so the term changes by a share of at most min(P, Q), and the terms have a sum of 1 at most; what the rest
-    adds itself has one of min(P, Q) at most. Else it is two groups, with r = p / q above and below 1.
+    One group is enough if the rest has little mass. It raises the result by at most 2 min(P, Q), where P and Q are the masses of
+    the rest. Proof: In a likely token's 1 / D_i with D_i = sum_j max(p_j / p_i, q_j / q_i), the rest contributes at least max(P /
+    p_i, Q / q_i) and at most the sum of both. So the term changes by a share of at most min(P, Q), and the terms have a sum of at
+    most 1. The rest itself adds at most min(P, Q). Otherwise the rest is two groups, with r = p / q above and below 1.
 
     Args:
-        known: probabilities of the likely ones.
-        p_row, q_row, both: (vocabulary,) of all tokens, and the smaller one of each, times `total`.
+        known: probabilities of the likely tokens.
+        p_row, q_row, both: (vocabulary,) p, q and their minimum for all tokens, times `total`.
     """
     p_rest, q_rest = (max(0.0, 1.0 - float(side.sum())) for side in known)
     if 4 * min(p_rest, q_rest) <= EXPECTED_TOLERANCE:
         one = np.array([p_rest]), np.array([q_rest])
         return one, one, 2 * min(p_rest, q_rest)
-    where_p = np.multiply(q_row, p_row > q_row)  # what q has where p is larger
+    where_p = np.multiply(q_row, p_row > q_row)  # q where p is larger, else 0
     where_p[likely] = both[likely] = 0
     first = float(where_p.sum()) / total
     second = max(0.0, float(both.sum()) / total - first)
@@ -189,7 +191,7 @@ def _rest(
 
 
 def block_thresholds(p: ArrayLike, q: ArrayLike, proposals: Sequence[int]) -> tuple[Floats, Floats]:
-    """The quantities block verification compares its coins with, for one drafted block X_1 .. X_gamma.
+    """Returns the quantities that block verification compares its coins with, for one drafted block X_1 .. X_gamma.
 
     p: (gamma, vocabulary) or, with the bonus row, (gamma + 1, vocabulary): row i is the target's distribution after X_1 .. X_i.
     q: (gamma, vocabulary): row i is the distribution X_(i+1) was drawn from.
@@ -222,7 +224,7 @@ def block_thresholds(p: ArrayLike, q: ArrayLike, proposals: Sequence[int]) -> tu
 
 
 def block_acceptance(p: ArrayLike, q: ArrayLike, proposals: Sequence[int]) -> Floats:
-    """Probability, given the drafted block, that block verification accepts each of its tokens.
+    """Returns the probability, given the drafted block, that block verification accepts each of its tokens.
 
     Position i is accepted if the coin of any position from i on succeeds: 1 - prod_(j >= i) (1 - h_j). The sum is the expected
     accepted count. Arguments and errors as in `block_thresholds`; returns (gamma,).
@@ -236,7 +238,7 @@ def block_acceptance(p: ArrayLike, q: ArrayLike, proposals: Sequence[int]) -> Fl
 
 
 def predicted_tau(alpha: float, gammas: Sequence[int]) -> float:
-    """Tokens per round if each proposal were accepted with the same probability, independently.
+    """Returns the tokens per round if each proposal were accepted independently with the same probability.
 
     The mean over rounds of (1 - alpha^(gamma + 1)) / (1 - alpha), summed as a geometric series so that alpha = 1 (gamma + 1
     tokens) needs no limit; a plain round (gamma 0) counts 1.
@@ -251,7 +253,7 @@ def predicted_tau(alpha: float, gammas: Sequence[int]) -> float:
 
 
 def _checked(p: ArrayLike, q: ArrayLike) -> tuple[NDArray[np.floating], NDArray[np.floating], float, float]:
-    """Both rows as floating-point arrays, and their totals."""
+    """Returns both rows as floating-point arrays, and their totals. Raises ValueError as in `match_probability`."""
     rows: list[NDArray[np.floating]] = []
     totals: list[float] = []
     for name, values in (("p", p), ("q", q)):
@@ -273,10 +275,10 @@ def _checked(p: ArrayLike, q: ArrayLike) -> tuple[NDArray[np.floating], NDArray[
 
 
 def _agreement(tokens: Sides) -> float:
-    """The sum over tokens with both probabilities of 1 / (P(r >= r_i) / p_i + Q(r < r_i) / q_i), with r = p / q.
+    """Returns the sum of 1 / (P(r >= r_i) / p_i + Q(r < r_i) / q_i) over tokens with both probabilities, with r = p / q.
 
-    The other tokens only run in the race: those without q have an infinite r, those without p a zero one. Tokens of one r may
-    be sorted either way, and count as much together as one token that has their masses.
+    The other tokens only compete: those without q have an infinite r, those without p a zero one. Tokens with the same r may be
+    sorted in any order, and together count as much as one token with their total masses.
     """
     p, q = tokens
     p_alone = q_alone = 0.0
@@ -293,8 +295,8 @@ def _agreement(tokens: Sides) -> float:
 
 
 def _in_groups(p: NDArray[np.floating], q: NDArray[np.floating], p_total: float, q_total: float) -> tuple[Sides, Sides]:
-    """Gathers tokens of (tokens,) weights by r = p / q, and moves the groups out (`_between`). Tokens above `_ALONE` on a side
-    stay alone. Of those that have nothing on one side, only the sums matter."""
+    """Groups tokens of (tokens,) weights by r = p / q, and moves the groups out (`_between`). Tokens above `_ALONE` on a side are
+    not grouped. Of tokens with no mass on one side, only the sums matter."""
     p_row, q_row = (np.multiply(side, np.float32(1 / total), dtype=np.float32) for side, total in ((p, p_total), (q, q_total)))
     alone = np.flatnonzero(np.maximum(p_row, q_row) > _ALONE)
     single = p.take(alone) / np.float64(p_total), q.take(alone) / np.float64(q_total)
@@ -311,7 +313,7 @@ def _in_groups(p: NDArray[np.floating], q: NDArray[np.floating], p_total: float,
 
 
 def _gathered(p: NDArray[np.float32], q: NDArray[np.float32]) -> tuple[Sides, Sides]:
-    """Masses of the groups, and of each what stands at its borders once it is moved out. No probability is 0."""
+    """Returns the masses of the groups, and the masses at their borders after moving out. No probability is 0."""
     # The leading bits of a positive float32, as an integer, number its octave and the part of the octave.
     numbers = (p / q).view(np.int32)
     first = int(numbers.min())
@@ -326,13 +328,14 @@ def _gathered(p: NDArray[np.float32], q: NDArray[np.float32]) -> tuple[Sides, Si
 
 
 def _borders(numbers: NDArray[np.intp], dropped_bits: int) -> tuple[Floats, Floats]:
-    """The smallest ratio of each group, and the smallest one above it."""
+    """Returns the smallest ratio of each group, and the smallest one above it."""
     lower, upper = (((numbers + step).astype(np.int32) << dropped_bits).view(np.float32).astype(np.float64) for step in (0, 1))
     return lower, upper
 
 
 def _moved_out(groups: Sides, lower_border: Floats, upper_border: Floats) -> Sides:
-    """The masses of groups, each divided between both borders of its ratio so that its mean stays; the upper may be infinite."""
+    """Returns the masses of groups, each divided between both borders of its ratio so that its mean is kept; the upper border may
+    be infinite."""
     p, q = groups
     is_open, is_wide = np.isinf(upper_border), upper_border > lower_border
     width = np.where(is_open | ~is_wide, 1.0, upper_border - lower_border)
@@ -343,10 +346,11 @@ def _moved_out(groups: Sides, lower_border: Floats, upper_border: Floats) -> Sid
 
 
 def _inner(p: NDArray[np.floating], q: NDArray[np.floating]) -> float:
-    """sum_i p_i q_i. Not `np.dot`: OpenBLAS wakes its threads for long rows, which takes 10 ms where MLX keeps the cores busy."""
+    """Returns sum_i p_i q_i. Not `np.dot`: OpenBLAS wakes its threads for long rows, which takes 10 ms if MLX keeps the cores
+    busy."""
     return float(np.multiply(p, q, dtype=np.float64).sum())
 
 
 def _probability(value: float) -> float:
-    """Takes rounding back into the interval from 0 to 1."""
+    """Clamps rounding errors to the interval from 0 to 1."""
     return float(min(max(value, 0.0), 1.0))

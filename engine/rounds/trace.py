@@ -2,18 +2,18 @@
 
 Every line is one JSON object in UTF-8 with a `kind`:
 
-- `header` comes first: `schema`, `created` (UTC), versions, hardware, the models with their hashes, every option with the
-  seed that was drawn, the prompt as messages, text and token ids, and under `given` what the answer was given to begin with,
-  as text and token ids: nothing, unless it branches off another. No chat is made of it if `kept` is false.
+- `header` comes first: `schema`, `created` (UTC), versions, hardware, the models with their hashes, every option with the seed
+that was drawn, the prompt as messages, text and token ids, and under `given` the given beginning of the answer as text and token
+ids, empty unless it branches off another answer. If `kept` is false, it does not become a chat.
 - `round`: one `engine.types.Round`; see `engine.rounds.codec` for how its values look.
 - `change`: rule, gamma or drafter took effect from round `index` on.
 - `summary` comes last: how the answer ended, its text, times and metrics. Without it the answer was cut off.
 
-A trace may also lie compressed, as `NAME.jsonl.gz`: whoever asks for `NAME.jsonl` gets that one then.
+A trace may be compressed, as `NAME.jsonl.gz`; it is then found under the name `NAME.jsonl`.
 
-A line is handed to the operating system in one piece, at the latest before the next round but one begins, so a killed process
-loses two rounds at most. Only a power failure can take more; the file is forced to the disk after the header and at the end,
-not after each round, because that would cost milliseconds of every round. Nothing here imports MLX.
+A line is written to the operating system in one call, at the latest before the next round but one begins, so a killed process
+loses at most two rounds. Only a power failure can lose more: the file is forced to the disk after the header and at the end, but
+not after each round, because that would cost milliseconds per round. Nothing here imports MLX.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ from engine.values.wording import amount
 SCHEMA = "draftlight.trace/1"
 _FAMILY = "draftlight.trace/"
 ENDING, PACKED = ".jsonl", ".gz"
-"""What the name of a trace ends in, and what of a compressed one behind that."""
+"""Ending of a trace's file name, and the one that is added for a compressed trace."""
 _GZIP = b"\x1f\x8b"
 _DENSEST = 200
-"""A trace is compressed to about a quarter; a file that claims to be more than this is not one."""
+"""Highest accepted compression ratio. A trace is compressed to about a quarter; a file with a higher ratio is not a trace."""
 _NAME = re.compile(r"([0-9]{8})-([0-9]{6})-[0-9a-f]{6}" + re.escape(ENDING))
-"""What `trace_name` gives."""
+"""Matches the names that `trace_name` returns."""
 _OPENING = f'{{"kind":"header","schema":"{SCHEMA}"'.encode()
 _LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
-"""JSON allows these inside a text, but many readers end a line at them."""
+"""Escapes for characters that JSON allows inside a text, but at which many readers end a line."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PlainRun:
-    """A measured run without a drafter of what an answer was asked: `throughput` in tokens per second over so many `tokens`."""
+    """A measured run of the same request without a drafter: `throughput` in tokens per second over `tokens` tokens."""
 
     throughput: float
     tokens: int
@@ -66,14 +66,15 @@ class PlainRun:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a trace holds.
+    """Contents of a trace.
 
     Attributes:
-        path: where it was read from.
+        path: the file that was read.
         header, changes, summary: as written, without `kind`; `summary` is None in a cut-off trace.
         rounds: the complete rounds up to the first damage.
-        missing: what the file lacks, as a sentence for the user; None if it is whole.
-        plain: the plain run it is compared with. No file has it: whoever measured one adds it with `dataclasses.replace`.
+        missing: the part that the file lacks, as a sentence for the user; None if it is complete.
+        plain: the plain run it is compared with. It is not in the file: the caller that measured it adds it with
+            `dataclasses.replace`.
     """
 
     path: Path
@@ -85,17 +86,18 @@ class Trace:
     plain: PlainRun | None = None
 
     def part(self, name: str) -> dict[str, Any]:
-        """A table of the header; empty where there is none, as a trace may come from anywhere. So with all that follows."""
+        """Returns a table of the header; empty if it is missing. A trace may come from anywhere, so the properties below allow
+        for that."""
         return table(self.header.get(name))
 
     @property
     def is_kept(self) -> bool:
-        """Whether a chat may be made of it. Traces of before do not say."""
+        """Whether a chat may be made of it. Older traces do not say, and may."""
         return self.header.get("kept") is not False
 
     @property
     def given_text(self) -> str:
-        """What the answer was to begin with; empty unless it branches off another."""
+        """Given beginning of the answer; empty unless it branches off another."""
         return text(self.part("given").get("text"))
 
     @property
@@ -105,25 +107,25 @@ class Trace:
 
     @property
     def text(self) -> str:
-        """The text of the answer as far as its rounds go, with what it was given to begin with."""
+        """Text of the answer as far as its rounds go, including its given beginning."""
         return self.given_text + "".join(round.text for round in self.rounds)
 
     @property
     def messages(self) -> list[tuple[str, str]]:
-        """What was asked: role and text of every message, the prompt last."""
+        """Role and text of every message of the conversation, the prompt last."""
         found = [(entry.get("role"), entry.get("content")) for entry in map(table, entries(self.part("prompt").get("messages")))]
         return [(role, said) for role, said in found if isinstance(role, str) and isinstance(said, str)]
 
 
 class Writer:
-    """Writes one trace, line by line. It never raises because of the disk: the answer matters more than its record.
+    """Writes one trace, line by line. Disk errors are never raised: the answer matters more than its record.
 
-    After the first failure nothing more is written, what stands in the file ends with a complete line, and `failure` says
-    what happened. An existing file is never overwritten.
+    After the first failure nothing more is written, the file ends with a complete line, and `failure` describes the error. An
+    existing file is never overwritten.
     """
 
     def __init__(self, path: Path | None, header: Mapping[str, Any]) -> None:
-        """Create the file, its folder if need be, and write the header. Without a path nothing is written."""
+        """Creates the file, and its folder if needed, and writes the header. Without a path nothing is written."""
         self.path = path
         self.failure: str | None = None
         self._descriptor: int | None = None
@@ -139,19 +141,19 @@ class Writer:
         self._force()
 
     def round(self, round: Round) -> None:
-        """Append a round."""
+        """Appends a round."""
         self._write("round", round_to_json(round))
 
     def change(self, change: Mapping[str, Any]) -> None:
-        """Append a change of rule, gamma or drafter; `index` is the first round under it."""
+        """Appends a change of rule, gamma or drafter; `index` is the first round under it."""
         self._write("change", change)
 
     def summary(self, summary: Mapping[str, Any]) -> None:
-        """Append the summary."""
+        """Appends the summary."""
         self._write("summary", summary)
 
     def close(self) -> None:
-        """Force the file to the disk and close it. A second call does nothing."""
+        """Forces the file to the disk and closes it. A second call does nothing."""
         self._force()
         if self._descriptor is not None:
             try:
@@ -169,7 +171,7 @@ class Writer:
             while written < len(line):
                 written += os.write(self._descriptor, line[written:])
         except OSError as error:
-            with contextlib.suppress(OSError):  # a full disk still lets a file shrink
+            with contextlib.suppress(OSError):  # a full disk still allows truncation
                 os.ftruncate(self._descriptor, self._length)
             self._fail(error)
             return
@@ -190,17 +192,17 @@ class Writer:
 
 
 def encode_line(kind: str, value: Mapping[str, Any]) -> bytes:
-    """One line of a trace, its line end included."""
+    """Returns one line of a trace, including its line end."""
     entry = {"kind": kind, **plain(value)}
     line = json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_LINE_ENDS) + "\n"
     try:
         return line.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, as terminals and clipboards can deliver
+    except UnicodeEncodeError:  # half a surrogate pair, as terminals and clipboards can produce
         return (json.dumps(entry, allow_nan=False, separators=(",", ":")) + "\n").encode()
 
 
 def read(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace, also one that was cut off or is still being written.
+    """Reads a trace, also one that was cut off or is still being written.
 
     Raises:
         DraftlightError: the file cannot be read, is not a trace, is of a later format, or ends inside its header.
@@ -208,7 +210,7 @@ def read(path: str | os.PathLike[str]) -> Trace:
     path = Path(path)
     if path.name.endswith(ENDING + PACKED):
         path = path.with_suffix("")
-    content = _content(path).removeprefix(codecs.BOM_UTF8)  # editors and other programs write one
+    content = _content(path).removeprefix(codecs.BOM_UTF8)  # editors and other programs write a BOM
     written = content.rstrip(b" \t\r\n")  # or blank lines at the end
     is_open = b"\n" not in content[len(written) :]
     lines = written.split(b"\n")
@@ -218,12 +220,12 @@ def read(path: str | os.PathLike[str]) -> Trace:
 
 
 def trace_name(created: datetime) -> str:
-    """A new file name; names sort by time."""
+    """Returns a new file name; names sort by time."""
     return f"{created:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}{ENDING}"
 
 
 def named_at(name: str) -> float | None:
-    """When `trace_name` gave a file this name, in seconds since 1970; None for the name of anything else."""
+    """Returns the time at which `trace_name` returned this name, in seconds since 1970; None for other names."""
     found = _NAME.fullmatch(name)
     try:
         return None if found is None else datetime.fromisoformat(f"{found[1]}T{found[2]}Z").timestamp()
@@ -232,19 +234,20 @@ def named_at(name: str) -> float | None:
 
 
 def has_summary(path: Path) -> bool:
-    """Whether the last line of a trace that is not compressed is its summary, behind which nothing is written. Raises OSError."""
+    """Returns whether the last line of an uncompressed trace is its summary, after which nothing is written. Raises OSError."""
     content = content_of(path)
     return content.endswith(b"\n") and content[content.rfind(b"\n", 0, -1) + 1 :].startswith(b'{"kind":"summary"')
 
 
 def traces_in(folder: Path) -> list[Path]:
-    """The traces in a folder, each under the name it has uncompressed, in the order of their names."""
+    """Returns the traces in a folder, each under its uncompressed name, in order of names."""
     packed = (path.with_suffix("") for path in folder.glob(f"*{ENDING}{PACKED}"))
     return sorted({*folder.glob(f"*{ENDING}"), *packed})
 
 
 def _content(path: Path) -> bytes:
-    """The lines of the file, or of the compressed one in its place. A compressed one that was cut gives what there is."""
+    """Returns the content of the file, or of the compressed one in its place. A truncated compressed file gives its readable
+    part."""
     try:
         try:
             content = content_of(path)
@@ -262,7 +265,7 @@ def _content(path: Path) -> bytes:
 
 
 def _body(path: Path, header: dict[str, Any], lines: list[bytes], is_open: bool) -> Trace:
-    """What follows the header, up to the first damage; `is_open` if the last line has no end."""
+    """Reads the lines after the header, up to the first damage; `is_open` if the last line has no line end."""
     rounds: list[Round] = []
     changes: list[dict[str, Any]] = []
     summary: dict[str, Any] | None = None
@@ -303,14 +306,14 @@ def _header(path: Path, line: bytes, is_cut: bool) -> dict[str, Any]:
 
 
 def _decode_line(line: bytes) -> dict[str, Any]:
-    """The object on a line. Raises ValueError, which bad UTF-8 and bad JSON are too."""
+    """Returns the object on a line. Raises ValueError, also for bad UTF-8 and bad JSON."""
     try:
         entry = json.loads(line.decode(), parse_constant=lambda name: None)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(entry, dict):
         raise ValueError("it is not an object")
-    if entry.get("kind") != "round":  # of which everything has its type checked
+    if entry.get("kind") != "round":  # the codec checks every type of a round
         require_shallow(entry)
     return entry
 
