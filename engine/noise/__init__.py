@@ -1,7 +1,7 @@
 """All randomness of decoding: one stream of noise per seed, position and purpose, the same on every device (DESIGN section 3).
 
-This is the door. `source` serves decoding, with `kernel` on Apple's GPU; `reference` is the same in numpy, and needs no MLX. So
-that it can be imported without MLX, the names of `source` are looked up here when they are asked for.
+`source` draws for decoding, with `kernel` on Apple's GPU; `reference` defines the same noise in numpy, and needs no MLX. This
+module re-exports the names of `source` lazily, so that it can be imported without MLX.
 """
 
 from typing import TYPE_CHECKING, Any

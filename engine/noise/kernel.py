@@ -1,7 +1,7 @@
-"""Draws tokens on Apple's GPU: `shaders/gumbel_argmax.metal` bound through `mx.fast.metal_kernel`.
+"""Draws tokens on Apple's GPU: `shaders/gumbel_argmax.metal`, called through `mx.fast.metal_kernel`.
 
-The kernel hashes, looks up, adds and compares in registers. A row is cut into splits, each worked on by one threadgroup, so that
-a single row also fills the GPU; a second small kernel picks the best split. Without Metal nothing here is built.
+The kernel hashes, looks up, adds and compares in registers. A row is divided into splits, each computed by one threadgroup, so
+that a single row also fills the GPU; a second small kernel picks the best split. Without Metal nothing here is built.
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ THREADS = 256
 SIMDGROUP = 32
 PAIRS_PER_SPLIT = 4 * THREADS
 MAX_GROUPS = 512
-"""Threadgroups worth starting; more rows are cut into fewer splits."""
+"""Maximum number of threadgroups; if there are more rows, each has fewer splits."""
 
 _LOG = logging.getLogger(__name__)
 
 
 @cache
 def sections() -> dict[str, str]:
-    """The parts of the kernel file by name: header, splits, rows."""
+    """Returns the parts of the kernel file by name: header, splits, rows."""
     parts = SOURCE_FILE.read_text(encoding="utf-8").split(SECTION_MARK)[1:]
     named = (part.split("\n", 1) for part in parts)
     return {name.strip(): source for name, source in named}
 
 
 def split_count(rows: int, vocab_size: int) -> int:
-    """How many threadgroups share a row. The draw does not depend on it."""
+    """Returns the number of threadgroups that share a row. The draw does not depend on it."""
     pairs = (vocab_size + 1) // 2
     wanted = -(-pairs // PAIRS_PER_SPLIT)
     return max(1, min(wanted, MAX_GROUPS // rows))
 
 
 def available() -> bool:
-    """Whether draws run in the kernel: MLX computes on a Metal GPU, and there the kernel agrees with the reference."""
+    """Returns whether draws run in the kernel: MLX computes on a Metal GPU, and the kernel agrees with the reference there."""
     return kind() == "metal" and _agrees()
 
 
 def gumbel_argmax(
     logits: mx.array, inverse_temperature: float | mx.array, positions: mx.array, stream: mx.array, splits: int | None = None
 ) -> tuple[mx.array, mx.array]:
-    """Drawn ids, (rows,) int32, and the margins over the second best scores, (rows,) float32.
+    """Returns the drawn ids, (rows,) int32, and the margins over the second best scores, (rows,) float32.
 
     Args:
         logits: (rows, vocab) float32, float16 or bfloat16; other types are cast to float32.
         inverse_temperature: 1 / temperature.
         positions: (rows,) uint32.
         stream: (5,) uint32: seed (high, low), domain, whether the round counts, first position of the round.
-        splits: threadgroups per row; None chooses.
+        splits: threadgroups per row; None chooses the number.
 
     Raises:
         ValueError: more than 2^32 logits.
@@ -96,7 +96,7 @@ def gumbel_argmax(
 
 @cache
 def _kernels() -> tuple[Any, Any]:
-    """Built on first use: some versions of MLX refuse even the construction where there is no Metal."""
+    """Returns both kernels. Built on first use: some versions of MLX refuse even the construction without Metal."""
     source = sections()
     return (
         mx.fast.metal_kernel(
@@ -130,16 +130,16 @@ CHECKED = (
     (9, 4099, mx.float32),
 )
 """Rows, vocabulary and type of the draws of the self-check. MLX compiles a kernel anew for each type, and for an input of fewer
-than eight elements, which lies in constant memory: the positions of fewer than eight rows, the parts of a row in few splits. Each
-combination that an answer may use is among them, so none is first compiled inside an answer."""
+than eight elements, which lies in constant memory: the positions of fewer than eight rows, the parts of a row in few splits. The
+list covers each combination that an answer may use, so none is first compiled during an answer."""
 
 
 @cache
 def _agrees() -> bool:
-    """Compares small draws of every compiled variant with the reference, once per process.
+    """Returns whether small draws of every compiled variant equal the reference; checked once per process.
 
-    A GPU or driver on which the kernel does not compile, or draws anything else, must cost speed and not the answer: the draws
-    then fall back to MLX operations, which are the same noise.
+    If the kernel does not compile on a GPU or driver, or draws anything else, that may cost speed but must not change the answer:
+    draws then fall back to MLX operations, which give the same noise.
     """
     try:
         agrees = all(_draws_as_reference(*checked) for checked in CHECKED)
@@ -152,7 +152,8 @@ def _agrees() -> bool:
 
 
 def _draws_as_reference(rows: int, vocab_size: int, dtype: mx.Dtype) -> bool:
-    """Compares the tokens and margins of one draw. In float32 its last row is tied unless product and sum are contracted."""
+    """Returns whether tokens and margins of one draw equal the reference. In float32 its last row detects a fused
+    multiply-add."""
     seed, scale, the_round = 2**33 + 5, 1.25, 7
     random = np.random.default_rng(seed).normal(size=(rows, vocab_size)).astype(np.float32)
     noise = np.stack([reference.gumbel(seed, row, vocab_size, "draft", the_round) for row in range(rows)])
@@ -168,11 +169,11 @@ def _draws_as_reference(rows: int, vocab_size: int, dtype: mx.Dtype) -> bool:
 
 
 def _tied_unless_contracted(inverse_temperature: float, noise: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """A row of logits that shows whether product and sum are rounded separately: (vocab,) float32 for (vocab,) noise.
+    """Returns a row of logits that shows whether product and sum are rounded separately: (vocab,) float32 for (vocab,) noise.
 
-    Every score that is not masked is then exactly 1/2, so the lowest id wins. Contracted into one operation (fused multiply-add),
-    what the product's rounding took away comes back, and whichever token it lifts most wins. Random rows cannot tell: their two
-    best scores would have to lie within a last bit of each other.
+    If they are, every score that is not masked is exactly 1/2, so the lowest id wins. If they are contracted into one operation
+    (fused multiply-add), the product is not rounded, and the token whose score that raises most wins. Random rows cannot detect
+    this: their two best scores would have to lie within a last bit of each other.
     """
     score, scale = np.float32(0.5), np.float32(inverse_temperature)
     logits = (score - noise) / scale

@@ -1,8 +1,8 @@
-"""The noise of DESIGN section 3 in numpy alone: what the MLX operations and the Metal kernel are compared with, bit for bit.
+"""The noise of DESIGN section 3 in numpy alone: the reference that MLX operations and Metal kernel must match bit for bit.
 
-It also serves whole rows at run time where there is no GPU: numpy's integer loops are vectorised and MLX's CPU operations are
-not. A row of 49,152 tokens takes 0.34 ms of one core here, 1.9 ms in MLX operations, 1.1 ms in MLX's own hash without the table,
-and what `mx.compile` makes of it needs a C++ compiler and five seconds first (`tests/benchmarks/noise.py`, side by side).
+It also makes whole rows at run time if there is no GPU: numpy's integer loops are vectorised and MLX's CPU operations are not. A
+row of 49,152 tokens takes 0.34 ms of one core in numpy, 1.9 ms in MLX operations, 1.1 ms in MLX's own hash without the table.
+With `mx.compile` it first needs a C++ compiler and five seconds (`tests/benchmarks/noise.py`, side by side).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Units = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 
 DOMAINS = {"shared": 0, "draft": 1, "coin": 2, "residual": 3}
-"""What a draw is for. Equal keys in two domains give unrelated noise."""
+"""Purposes of a draw. Equal keys in two domains give unrelated noise."""
 
 SEED_LIMIT = 2**64
 POSITION_LIMIT = 2**32
@@ -43,11 +43,12 @@ _MASK = 0xFFFFFFFF
 _PARITY = 0x1BD11BDA
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _SHIFTS = [[(np.array(by, np.uint32), np.array(32 - by, np.uint32)) for by in rotations] for rotations in _ROTATIONS]
-"""To the left and to the right. Numbers that are no arrays are made arrays for each operation, which takes half as long as it."""
+"""Shifts to the left and to the right, as arrays: numpy would convert Python integers in every operation, which takes half as
+long as the operation."""
 _PAIRS_AT_ONCE = 65536
-"""As many as keep what they take in the processor's second cache."""
+"""Number of pairs whose arrays fit in the processor's second-level cache."""
 _FEW_PAIRS = 8
-"""Up to so many, one after another takes less than the 120 operations on arrays that any number takes together."""
+"""Up to this many pairs, hashing one after another is faster than the 120 array operations for any number of pairs."""
 _LINE = 16
 """Words in a line of the processor's cache."""
 _HIGH_WORD = 1 if sys.byteorder == "little" else 0
@@ -62,13 +63,13 @@ def check_stream(seed: int, domain: str) -> None:
 
 
 def threefry(key: tuple[int, int], first: int, second: int) -> tuple[int, int]:
-    """Threefry2x32-20 of one counter (Salmon et al., SC 2011)."""
+    """Returns Threefry2x32-20 of one counter (Salmon et al., SC 2011)."""
     low, high = key
     mixed = low ^ high ^ _PARITY
     first, second = first + low & _MASK, second + high & _MASK
     for group, (left, right) in enumerate(((high, mixed), (mixed, low), (low, high), (high, mixed), (mixed, low)), 1):
         by_1, by_2, by_3, by_4 = _ROTATIONS[1 - group % 2]
-        first = first + second & _MASK  # written out: a loop takes two thirds more
+        first = first + second & _MASK  # unrolled: a loop takes two thirds longer
         second = (second << by_1 & _MASK | second >> 32 - by_1) ^ first
         first = first + second & _MASK
         second = (second << by_2 & _MASK | second >> 32 - by_2) ^ first
@@ -82,11 +83,11 @@ def threefry(key: tuple[int, int], first: int, second: int) -> tuple[int, int]:
 
 
 def _hash(key: tuple[int, int], pairs: Words, halves: Words) -> None:
-    """Fills in the words of the first and of the second tokens of some pairs, by Threefry2x32-20 of (pair, pair + PAIR_OFFSET).
+    """Computes the words of the first and of the second token of each pair, by Threefry2x32-20 of (pair, pair + PAIR_OFFSET).
 
     Args:
         pairs: (pairs,).
-        halves: (2, pairs), overwritten.
+        halves: (2, pairs), the output.
     """
     low, high = key
     schedule = (low, high, low ^ high ^ _PARITY)
@@ -107,7 +108,7 @@ def _hash(key: tuple[int, int], pairs: Words, halves: Words) -> None:
 
 
 def _aligned(*shape: int) -> Words:
-    """An array that begins where a line of the cache does: whole vectors that cross one cost up to a tenth of the hash."""
+    """Returns an array that begins at a cache line: vectors that cross one cost up to a tenth of the hash."""
     size = math.prod(shape)
     held = np.empty(size + _LINE, np.uint32)
     begin = -(held.__array_interface__["data"][0] // held.itemsize) % _LINE
@@ -115,12 +116,12 @@ def _aligned(*shape: int) -> Words:
 
 
 def stream_key(seed: int, position: int, domain: str = "shared", round_position: int | None = None) -> tuple[int, int]:
-    """The key under which the words of one position are drawn.
+    """Returns the key of the words of one position.
 
     Args:
         seed: 0 to 2^64 - 1.
         position: absolute index of the token, prompt included.
-        domain: a name in DOMAINS. `shared` is keyed by position alone, the others by the round too.
+        domain: a name in DOMAINS. `shared` is keyed by position alone, the others also by the round.
         round_position: first position of the round; None means `position`.
     """
     check_stream(seed, domain)
@@ -133,7 +134,7 @@ def stream_key(seed: int, position: int, domain: str = "shared", round_position:
 
 
 def words(key: tuple[int, int], vocab_size: int) -> Words:
-    """The random words of tokens 0 to vocab_size - 1: (vocab_size,) uint32."""
+    """Returns the random words of tokens 0 to vocab_size - 1: (vocab_size,) uint32."""
     pairs = (vocab_size + 1) // 2
     if pairs <= _FEW_PAIRS:
         halves = np.array([threefry(key, pair, pair + PAIR_OFFSET) for pair in range(pairs)], np.uint32).T
@@ -147,10 +148,10 @@ def words(key: tuple[int, int], vocab_size: int) -> Words:
 
 @cache
 def load_table() -> Units:
-    """The shipped table (its layout is told in shaders/make_gumbel_table.py): (16384,) int32.
+    """Returns the shipped table (shaders/make_gumbel_table.py describes its layout): (16384,) int32.
 
     Raises:
-        DraftlightError: the file is missing or is not the one that this version draws its noise from.
+        DraftlightError: the file is missing or is not the one of this version.
     """
     try:
         data = TABLE_FILE.read_bytes()
@@ -165,10 +166,10 @@ def load_table() -> Units:
 
 @cache
 def half_tables() -> tuple[Units, Units]:
-    """The table as (values, steps), each (16384,) int32, indexed by node + 8192 * (word is in the upper half).
+    """Returns the table as (values, steps), each (16384,) int32, indexed by node + 8192 * (word is in the upper half).
 
-    A step leads from the value at a node to the value at the next one towards the middle. Both tables save the
-    CPU paths the mirrored index. Nodes that no distance reaches repeat the end.
+    A step is the value at the next node towards the middle minus the value at this node. The two tables spare the CPU paths the
+    mirrored index. Nodes that no distance reaches repeat the end.
     """
     table = load_table()
     node = np.maximum(np.arange(MIDDLE), FIRST_NODE)
@@ -179,26 +180,27 @@ def half_tables() -> tuple[Units, Units]:
 
 @cache
 def _turned_tables() -> tuple[Units, Units]:
-    """`half_tables` indexed by the low 14 bits of a float64's exponent and 8 mantissa bits, plus 8192 for the upper half."""
+    """Returns `half_tables` indexed by the low 14 bits of a float64's exponent and 8 mantissa bits, plus 8192 for the upper
+    half."""
     values, steps = half_tables()
     turn = (1022 << 8) % TABLE_SIZE
     return np.roll(values, turn), np.roll(steps, turn)
 
 
 def gumbel_units(drawn: Words) -> Units:
-    """The Gumbel values of words of any shape as integer multiples of 2^-19."""
+    """Returns the Gumbel values of words of any shape as integer multiples of 2^-19."""
     values, steps = _turned_tables()
     signed = np.ascontiguousarray(drawn).view(np.int32)
     upper = signed >> 31
     distance = (signed ^ upper).astype(np.float64)
-    # Changes a distance of 0 alone, which has no leading bit: 2^-65 stands one turn of the table below the unused node 0.
+    # Only changes a distance of 0, which has no leading bit: 2^-65 lies one turn of the table below the unused node 0.
     distance += 2.0**-65
     index = distance.view(np.int64) >> 44
     upper &= MIDDLE
     index += upper
     index &= TABLE_SIZE - 1
     units = steps.take(index, mode="clip")
-    # The high word of a float64 ends with exactly the 8 + 12 mantissa bits that are wanted.
+    # The high word of a float64 ends with exactly the 8 + 12 mantissa bits needed here.
     units *= distance.view(np.int32)[..., _HIGH_WORD::2] & 4095
     units += 2048
     units >>= 12
@@ -211,7 +213,7 @@ def _in_float32(units: Units) -> Floats:
 
 
 def gumbel(seed: int, position: int, vocab_size: int, domain: str = "shared", round_position: int | None = None) -> Floats:
-    """Gumbel noise of one position: (vocab_size,) float32, from -3.13 to 22.87, each value an exact multiple of 2^-19."""
+    """Returns Gumbel noise of one position: (vocab_size,) float32, from -3.13 to 22.87, each value an exact multiple of 2^-19."""
     if not 1 <= vocab_size <= VOCABULARY_LIMIT:
         raise ValueError(f"vocab_size must be from 1 to 2^31, not {vocab_size!r}")
     units = gumbel_units(words(stream_key(seed, position, domain, round_position), vocab_size))
@@ -226,7 +228,7 @@ def gumbel_argmax(
     domain: str = "shared",
     round_position: int | None = None,
 ) -> npt.NDArray[np.int32]:
-    """The tokens drawn from softmax(logits / temperature), one per row, ties to the lowest id.
+    """Returns the tokens drawn from softmax(logits / temperature), one per row, ties to the lowest id.
 
     Args:
         logits: (rows, vocab) float32 or float16; -inf is masked, NaN counts as -inf.
@@ -249,23 +251,24 @@ def gumbel_argmax(
 
 
 NO_TOKEN = -1
-"""The id drawn from a row whose best score is not finite. As an index it is harmless (the last row), so it may travel through a
-lazy graph until the ids are read; `engine.noise.check_drawn` then turns it into an error."""
+"""Id that is drawn from a row whose best score is not finite. As an index it is harmless (the last row), so it may stay in a lazy
+graph until the ids are read; `engine.noise.check_drawn` then turns it into an error."""
 
 
 RARE_NOISE = 5.0
 RARE_WORD = int(2.0**32 * np.exp(-RARE_NOISE))
-"""One token in 148 has a word of at most this, and noise of about RARE_NOISE or more."""
+"""Largest rare word: one token in 148 has a word of at most this, and noise of about RARE_NOISE or more."""
 
 
 def draw(logits: Floats, inverse_temperature: float, drawn: Words) -> tuple[int, np.float32]:
-    """The token drawn of (vocab,) float32 logits, ties to the lowest id, and the margin of its score over the second best.
+    """Returns the token drawn from (vocab,) float32 logits, ties to the lowest id, and the margin of its score over the second
+    best.
 
-    The id is NO_TOKEN where the best score is not finite; the margin is inf where there is no second token.
+    The id is NO_TOKEN if the best score is not finite; the margin is inf if there is no second token.
 
-    To make the noise of every word would take most of what the hash takes. Tokens with a rare word get theirs first. Noise falls
-    as the word grows, so any other token that exceeds the second best of their scores has a logit near it. As those with a rare
-    word are a random sample, that is a few hundred tokens, however the logits lie.
+    Computing the noise of every word would take almost as long as the hash. So tokens with a rare word get theirs first. Noise
+    falls as the word grows, so any other token that exceeds the second best of their scores has a logit near it. Since tokens
+    with a rare word are a random sample, that is a few hundred tokens, whatever the logits are.
 
     Args:
         drawn: (vocab,), the words of the position.
@@ -288,10 +291,10 @@ def draw(logits: Floats, inverse_temperature: float, drawn: Words) -> tuple[int,
 
 
 def _least(reached: float) -> float:
-    """What a score must exceed if its sum with noise of no rare word is to exceed `reached`; a little less, since sums round."""
+    """Returns the score above which a token without a rare word may exceed `reached`; slightly lower, to allow for rounding."""
     return reached - RARE_NOISE - 1e-3 - 1e-5 * abs(reached)
 
 
 def coin(seed: int, position: int, round_position: int | None = None) -> float:
-    """A uniform number in [0, 1), a multiple of 2^-24: accept when it is below the ratio."""
+    """Returns a uniform number in [0, 1), a multiple of 2^-24: accept if it is below the ratio."""
     return (threefry(stream_key(seed, position, "coin", round_position), 0, PAIR_OFFSET)[0] >> 8) * COIN_UNIT

@@ -1,10 +1,10 @@
-"""All randomness of decoding: one stream of noise per seed, position and purpose, the same on every device (DESIGN section 3).
+"""Draws noise for decoding: one stream per seed, position and purpose, the same on every device (DESIGN section 3).
 
-Nothing here holds a generator: every draw is a function of its key, so a position's noise can be drawn again, in any order and
-by any implementation. There are three, equal bit for bit: numpy (`engine.noise.reference`) draws on the CPU and makes rows where
-positions are known there, the MLX operations below serve positions that exist only inside a lazy graph and GPUs without a kernel,
-such as NVIDIA's, and the Metal kernel (`engine.noise.kernel`) draws tokens on Apple's without ever writing the noise down. Of MLX
-nothing is evaluated here; what comes back is lazy.
+There is no generator state: every draw is a function of its key, so a position's noise can be drawn again, in any order and by
+any implementation. There are three, equal bit for bit. numpy (`engine.noise.reference`) draws on the CPU and makes rows for
+positions that are known on the host. The MLX operations below serve positions that exist only inside a lazy graph, and GPUs
+without a kernel, such as NVIDIA's. The Metal kernel (`engine.noise.kernel`) draws tokens on Apple's GPUs without ever storing the
+noise. No MLX array is evaluated here; results are lazy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROWS_BY_NUMPY = 160
 
 
 def check_drawn(ids: Sequence[int]) -> None:
-    """Raises DraftlightError when a draw found no finite score; call it once the ids have been evaluated."""
+    """Raises DraftlightError if a draw found no finite score; call it once the ids have been evaluated."""
     if NO_TOKEN in ids:
         raise DraftlightError(
             "The model's output has no finite value to choose a token from. Its weights are probably damaged: "
@@ -42,7 +42,7 @@ def check_drawn(ids: Sequence[int]) -> None:
 def gumbel(
     seed: int, position: Position, vocab_size: int, domain: str = "shared", round_position: Position | None = None
 ) -> mx.array:
-    """Gumbel noise of one position: (vocab_size,) float32, each value an exact multiple of 2^-19 from -3.13 to 22.87.
+    """Returns Gumbel noise of one position: (vocab_size,) float32, each value an exact multiple of 2^-19 from -3.13 to 22.87.
 
     Args:
         seed: 0 to 2^64 - 1.
@@ -73,22 +73,22 @@ def gumbel_argmax(
         positions: one per row: integers, or (rows,) uint32 inside a graph.
 
     Returns:
-        argmax(float32(logit) * float32(1 / T) + noise), ties to the lowest id. A row whose best score is not finite,
-        as one without a finite logit, gives NO_TOKEN: see `check_drawn`.
+        argmax(float32(logit) * float32(1 / T) + noise), ties to the lowest id. A row whose best score is not finite, such as one
+            without a finite logit, gives NO_TOKEN: see `check_drawn`.
     """
     return NoiseSource(seed, logits.shape[-1]).argmax(logits, inverse_temperature, positions, domain, round_position)
 
 
 def coin(seed: int, position: int, round_position: int | None = None) -> float:
-    """A uniform number in [0, 1), a multiple of 2^-24: accept when it is below the ratio."""
+    """Returns a uniform number in [0, 1), a multiple of 2^-24: accept if it is below the ratio."""
     return reference.coin(seed, position, round_position)
 
 
 class NoiseSource:
-    """The noise of one run, and the memory that hashes each shared row once where numpy draws.
+    """Noise of one run, with a cache of shared rows, so that numpy hashes each only once.
 
-    The draft's and the target's side of a round read the same shared rows, and so does the next round for positions that were not
-    committed. Rows of the other domains are fresh in every round and drawn from once.
+    Drafter and target read the same shared rows in a round, and so does the next round for positions that were not committed.
+    Rows of the other domains differ in every round, and are drawn from once.
     """
 
     def __init__(self, seed: int, vocab_size: int) -> None:
@@ -101,13 +101,13 @@ class NoiseSource:
         self._shared: dict[int, reference.Words] = {}
 
     def rows(self, positions: Positions, domain: str = "shared", round_position: Position | None = None) -> mx.array:
-        """Gumbel noise: (rows, vocab) float32, one row per position."""
+        """Returns Gumbel noise: (rows, vocab) float32, one row per position."""
         return _rows(self.seed, positions, self.vocab_size, domain, round_position)
 
     def draw(
         self, logits: reference.Floats, inverse_temperature: float, position: int, domain: str, round_position: int | None
     ) -> tuple[int, np.float32]:
-        """As `argmax_and_margin` of one row by numpy, of (vocab,) float32 logits."""
+        """As `argmax_and_margin`, for one row of (vocab,) float32 logits, by numpy."""
         words = self._shared.get(position) if domain == "shared" else None
         if words is None:
             words = reference.words(reference.stream_key(self.seed, position, domain, round_position), self.vocab_size)
@@ -116,11 +116,11 @@ class NoiseSource:
         return reference.draw(logits, inverse_temperature, words)
 
     def kept(self) -> Mapping[int, reference.Words]:
-        """The words of the shared rows that are known by now, by position; later ones do not come in."""
+        """Returns the words of the shared rows that are cached now, by position: a copy."""
         return dict(self._shared)
 
     def forget_before(self, position: int) -> None:
-        """Drops kept rows below `position`: call it with the next position to be emitted."""
+        """Drops cached rows below `position`: call it with the next position to be emitted."""
         self._shared = {kept: words for kept, words in self._shared.items() if kept >= position}
 
     def argmax(
@@ -142,9 +142,9 @@ class NoiseSource:
         domain: str = "shared",
         round_position: Position | None = None,
     ) -> tuple[mx.array, mx.array]:
-        """The drawn ids, (rows,) int32, and how far each winner's score is above the second best, (rows,) float32.
+        """Returns the drawn ids, (rows,) int32, and the distance of each winner's score from the second best, (rows,) float32.
 
-        The margin is inf where only one token is not masked. What is not read of a lazy pair costs nothing on the CPU.
+        The margin is inf if only one token is not masked. On the CPU, an array of the lazy pair that is not read costs nothing.
         """
         if logits.ndim != 2 or logits.shape[1] != self.vocab_size:
             raise ValueError(f"logits must be (rows, {self.vocab_size}), not {tuple(logits.shape)}")
@@ -156,7 +156,7 @@ class NoiseSource:
         return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:
-        """Uniform numbers in [0, 1), multiples of 2^-24: (rows,) float32, one per position."""
+        """Returns uniform numbers in [0, 1), multiples of 2^-24: (rows,) float32, one per position."""
         if isinstance(positions, mx.array) or isinstance(round_position, mx.array) or len(positions) > ROWS_BY_NUMPY:
             keys = _stream_keys(self.seed, positions, "coin", round_position)
             return (_words(keys, 1)[:, 0] >> 8).astype(mx.float32) * reference.COIN_UNIT
@@ -164,9 +164,9 @@ class NoiseSource:
 
 
 def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tuple[mx.array, mx.array]:
-    """Ids and margins of (rows, vocab) logits under (rows, vocab) noise.
+    """Returns ids and margins of (rows, vocab) logits under (rows, vocab) noise.
 
-    The product and the sum are two operations and never compiled into one, so that both are rounded.
+    Product and sum are two operations and never compiled into one, so that both are rounded.
     """
     scores = logits.astype(mx.float32) * mx.array(inverse_temperature, mx.float32) + noise
     scores = mx.where(mx.isnan(scores), -mx.inf, scores)
@@ -178,7 +178,8 @@ def _draw(logits: mx.array, inverse_temperature: float, noise: mx.array) -> tupl
 
 
 def _made_by_numpy(count: int) -> bool:
-    """Returns whether numpy makes the rows of that many known positions. A GPU would wait for it, and for rows to be copied."""
+    """Returns whether numpy makes the rows of that many known positions. A GPU would have to wait for it, and for copying the
+    rows."""
     return count <= ROWS_BY_NUMPY and host.computes_on_host()
 
 
@@ -196,7 +197,7 @@ def _position_array(positions: Positions) -> mx.array:
 
 
 def _stream(seed: int, domain: str, round_position: Position | None) -> mx.array:
-    """What a key is made of besides the position: (5,) uint32: seed, domain, whether the round counts, round."""
+    """Returns the parts of a key besides the position, (5,) uint32: seed (high, low), domain, whether the round counts, round."""
     reference.check_stream(seed, domain)
     follows_round = domain != "shared" and round_position is not None
     fixed = [seed >> 32, seed & 0xFFFFFFFF, DOMAINS[domain], int(follows_round)]
@@ -223,7 +224,7 @@ def _threefry(key: tuple[mx.array, mx.array], first: mx.array, second: mx.array)
 
 
 def _stream_keys(seed: int, positions: Positions, domain: str, round_position: Position | None) -> mx.array:
-    """Keys of positions that may be known only when the graph runs: (rows, 2) uint32."""
+    """Returns the keys of positions that may be known only when the graph runs: (rows, 2) uint32."""
     where = _position_array(positions)
     seed_key = (mx.array(seed >> 32, mx.uint32), mx.array(seed & 0xFFFFFFFF, mx.uint32))
     key = _threefry(seed_key, where, mx.full(where.shape, DOMAINS[domain], mx.uint32))
@@ -249,13 +250,13 @@ def _half_tables() -> tuple[mx.array, mx.array]:
 
 
 def _gumbel_units(words: mx.array) -> mx.array:
-    """Gumbel values in units of 2^-19, int32, as `reference.gumbel_units`."""
+    """Returns Gumbel values in units of 2^-19, int32, as `reference.gumbel_units`."""
     values, steps = _half_tables()
     upper = words >> 31
     distance = words ^ (0 - upper)
-    # Dropping the bit below the 24 that float32 keeps (and some lower ones) makes the conversion cut instead of round.
+    # Clearing the bit below the 24 that float32 keeps (and some lower ones) makes the conversion truncate instead of round.
     exact = distance ^ (distance & (distance >> 24))
-    # A distance of 0 has no leading bit and is read as 511/512, the node below that of distance 1.
+    # A distance of 0 has no leading bit and is treated as 511/512, the node below that of distance 1.
     bits = mx.maximum(exact.astype(mx.float32), mx.array(511 / 512)).view(mx.uint32)
     index = (bits >> 15) - mx.array(126 << 8, mx.uint32) + (upper << 13)
     fraction = (bits >> 3 & 4095).astype(mx.int32)
