@@ -1,4 +1,4 @@
-"""What Draftlight runs on: MLX's device, import and BLAS, NVIDIA's driver, macOS, versions and hardware.
+"""The machine: MLX's device, import and BLAS, NVIDIA's driver, macOS, versions and hardware.
 
-Does not live here: models and files on the machine (`engine.files`), and what rounds cost on it (`engine.decode.policy`).
+Not here: models and files on the machine (`engine.files`), and the cost of rounds on it (`engine.decode.policy`).
 """

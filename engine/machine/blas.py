@@ -1,8 +1,8 @@
 """A fast matrix product for MLX on Linux, chosen before MLX is imported.
 
 The Linux CPU build of MLX links a bundled reference BLAS that computes about 4.5 GFLOP/s whatever the shape. Its symbols are
-looked up in the global scope first, so a library loaded there beforehand takes their place: OpenBLAS raises float32
-products to more than 100 GFLOP/s, and makes the verification of eight rows cost 1.6 times one row instead of seven times.
+looked up in the global scope first, so a library that is loaded there beforehand replaces it. OpenBLAS raises float32 products to
+more than 100 GFLOP/s, so that verifying eight rows takes 1.6 times as long as one row instead of seven times.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _PLAIN_RUNTIME = b"libgfortran.so.5"
 
 @functools.cache
 def prefer_fast_blas() -> str | None:
-    """Load OpenBLAS where MLX will find it. Call before the first `import mlx.core`; further calls change nothing.
+    """Loads OpenBLAS globally, so that MLX uses it. Call before the first `import mlx.core`; further calls change nothing.
 
-    A library that was built for another processor is passed over: it would end the process with an illegal instruction.
+    A library that was built for another processor is skipped: it would end the process with an illegal instruction.
 
     Returns:
-        The path or name of the library in force. None where there is nothing to prefer (on macOS and CUDA) or
-        none is usable: no OpenBLAS installed, it does not load, it needs instructions this processor lacks, or MLX was imported
-        before. MLX then runs with its own BLAS, several times slower on Linux and otherwise alike.
+        The path or name of the library in force. None if nothing needs to be loaded (on macOS and CUDA) or no library is usable:
+            OpenBLAS is not installed, does not load or needs instructions that this processor lacks, or MLX was imported before.
+            MLX then uses its own BLAS, which on Linux is several times slower and otherwise equivalent.
     """
     if sys.platform != "linux" or "mlx.core" in sys.modules or device_kind() == "cuda":
         return None
@@ -41,7 +41,7 @@ def prefer_fast_blas() -> str | None:
         if library is None and name in candidates and _load_fortran_runtime(site / "mlx_cpu.libs"):
             library = _opened(name)
         if library is not None and runs_here(*_built_for(library), _processor_features()):
-            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)  # the same library again, now for MLX to find
+            ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)  # the same library again, now with global symbols
             _leave_a_core(library)
             return name
     return None
@@ -56,16 +56,16 @@ _NEEDED = {
     "NEOVERSEV1": {"sve", "bf16"},
     "NEOVERSEN2": {"sve2", "bf16"},
 }
-"""By the name of the processor that OpenBLAS was built for: the features, as Linux lists them, that its code relies on."""
+"""For each processor that OpenBLAS is built for: the features that its code needs, as Linux lists them."""
 
 
 def runs_here(core: str, config: str, features: Set[str]) -> bool:
-    """Whether an OpenBLAS built like this runs on a processor with these features.
+    """Returns whether an OpenBLAS built like this runs on a processor with these features.
 
     Args:
-        core: what `openblas_get_corename` says.
-        config: what `openblas_get_config` says; DYNAMIC_ARCH in it means that the library picks what fits.
-        features: the processor's, in the words of /proc/cpuinfo.
+        core: the result of `openblas_get_corename`.
+        config: the result of `openblas_get_config`; DYNAMIC_ARCH in it means that the library chooses suitable code itself.
+        features: the processor's features, as named in /proc/cpuinfo.
     """
     if "DYNAMIC_ARCH" in config.split():
         return True
@@ -81,7 +81,8 @@ def _opened(name: str, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL | None:
 
 
 def _built_for(library: ctypes.CDLL) -> tuple[str, str]:
-    """Name of the processor and build options. Neither call computes, so both are safe on any processor."""
+    """Returns the name of the processor and the build options. Both calls only return strings, so they are safe on any
+    processor."""
     for question in (library.openblas_get_corename, library.openblas_get_config):
         question.restype = ctypes.c_char_p
     core, config = library.openblas_get_corename() or b"", library.openblas_get_config() or b""
@@ -89,7 +90,8 @@ def _built_for(library: ctypes.CDLL) -> tuple[str, str]:
 
 
 def _processor_features() -> Set[str]:
-    """What /proc/cpuinfo lists for the first processor ("flags" on x86, "Features" on Arm); empty where it cannot be read."""
+    """Returns the features of the first processor in /proc/cpuinfo ("flags" on x86, "Features" on Arm); empty if it cannot be
+    read."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -99,22 +101,22 @@ def _processor_features() -> Set[str]:
 
 
 def _leave_a_core(library: ctypes.CDLL) -> None:
-    """Use all cores but one, unless OPENBLAS_NUM_THREADS says otherwise.
+    """Makes OpenBLAS use all cores but one, unless OPENBLAS_NUM_THREADS is set.
 
-    OpenBLAS's threads wait for each other busily, so a product stands still whenever the window, or another program, takes
-    the core of one of them: with as many threads as cores, a busy machine decodes five to ten times slower than with one
-    thread, and an idle one with two cores hardly faster.
+    OpenBLAS's threads spin while they wait for each other, so a product stalls whenever the window, or another program, takes the
+    core of one of them. With as many threads as cores, a busy machine decodes five to ten times slower than with one thread, and
+    an idle one with two cores hardly faster.
     """
-    if sys.platform == "linux" and "OPENBLAS_NUM_THREADS" not in os.environ:  # the type checker reads this for macOS, too
+    if sys.platform == "linux" and "OPENBLAS_NUM_THREADS" not in os.environ:  # the type checker also reads this for macOS
         library.openblas_set_num_threads(max(1, len(os.sched_getaffinity(0)) - 1))
 
 
 def _load_fortran_runtime(libraries: Path) -> bool:
-    """Load the Fortran runtime that MLX's wheel bundles under the name that OpenBLAS asks for.
+    """Loads the Fortran runtime from MLX's wheel under the name that OpenBLAS needs. Returns whether that worked.
 
-    OpenBLAS needs `libgfortran.so.5`, which a fresh system lacks. The wheel's copy is the same library, but its recorded
-    name (SONAME) carries a hash so that wheels do not meet. The dynamic linker compares recorded names only, so a copy
-    in memory whose recorded name is the plain one satisfies it; the file on disk stays as installed.
+    OpenBLAS needs `libgfortran.so.5`, which a fresh system lacks. The wheel's copy is the same library, but its recorded name
+    (SONAME) contains a hash so that wheels do not conflict. The dynamic linker compares only recorded names, so a copy in memory
+    with the plain recorded name satisfies it; the file on disk is not changed.
     """
     if sys.platform != "linux":
         return False

@@ -1,7 +1,7 @@
-"""The device that MLX computes on, as MLX itself says: what memory, types, weights and defaults follow.
+"""The device that MLX computes on, as MLX reports it; memory, types, weights and defaults depend on it.
 
-Where MLX is not imported, as in the window, `engine.machine.mlx_import.device_kind` tells by the installed packages what it will
-be.
+In processes that do not import MLX, such as the window's, `engine.machine.mlx_import.device_kind` derives it from the installed
+packages.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Device(NamedTuple):
 
     Attributes:
         name: as MLX reports it.
-        memory: bytes that MLX may hold on a GPU: what Metal recommends, or what other programs leave on NVIDIA's. None on the
-            CPU, where the system decides.
+        memory: bytes that MLX may use on a GPU: Metal's recommendation, or the memory that other programs leave free on NVIDIA's.
+            None on the CPU, where the system decides.
     """
 
     kind: Kind
@@ -28,14 +28,14 @@ class Device(NamedTuple):
 
 
 def kind() -> Kind:
-    """Returns what MLX computes on."""
+    """Returns the kind of device that MLX computes on."""
     if mx.default_device() == mx.Device(mx.cpu):
         return "cpu"
     return "metal" if mx.metal.is_available() else "cuda"
 
 
 def device() -> Device:
-    """Returns the device that MLX computes on, with the memory of this moment."""
+    """Returns the device that MLX computes on, with its memory at this moment."""
     found, information = kind(), mx.device_info()
     memory = information.get({"cpu": "", "metal": "max_recommended_working_set_size", "cuda": "free_memory"}[found])
     if memory is not None:

@@ -1,4 +1,5 @@
-"""Who collects garbage, and when: holding it off while very many objects are made that all stay, and collecting where one may."""
+"""Control of garbage collection: suspending it while a great many long-lived objects are made, and collecting where it is
+safe."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ _holding = 0
 
 @contextmanager
 def without_collecting(settle: bool = False) -> Iterator[None]:
-    """No collection meanwhile. Reading a long trace makes a million objects; walking over all of them again and again would take
+    """Suspends garbage collection in the context. Reading a long trace makes a million objects; repeated collections would take
     as long as the reading itself.
 
     Args:
-        settle: leave out whatever is alive at the end from later collections, too. `gc.unfreeze` takes it in again; until then
-            reference cycles among it stay.
+        settle: also exclude all objects that are alive at the end from later collections (`gc.freeze`), until `gc.unfreeze` is
+            called; reference cycles among them stay until then.
     """
     global _holding
     was = gc.isenabled()
@@ -37,12 +38,12 @@ def without_collecting(settle: bool = False) -> Iterator[None]:
 
 
 def held_off() -> bool:
-    """Whether somebody is `without_collecting`."""
+    """Returns whether any thread is inside `without_collecting`."""
     return _holding > 0
 
 
 def collect() -> None:
-    """Collects all garbage, unless automatic collection is off: then the window decides when, for objects of Qt may die in its
-    own thread only."""
+    """Collects all garbage, unless automatic collection is off: then the window decides when, because Qt objects must be
+    destroyed in its thread."""
     if gc.isenabled():
         gc.collect()

@@ -1,6 +1,6 @@
-"""Requests that only macOS understands: to run undisturbed in the background, and the program's name in the menu bar.
+"""Requests to macOS: running undisturbed in the background, and the program's name in the menu bar.
 
-Through ctypes rather than PyObjC: for these few calls PyObjC would add two compiled packages to every lock file.
+Uses ctypes rather than PyObjC, which would add two compiled packages to every lock file for these few calls.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 _IDLE_SYSTEM_SLEEP_DISABLED = 1 << 20
 _USER_INITIATED = 0x00FFFFFF
-"""Values of NSActivityOptions (NSProcessInfo.h): the second, which has the first among its bits, also keeps App Nap away."""
+"""Values of NSActivityOptions (NSProcessInfo.h). The second includes the first among its bits, and also prevents App Nap."""
 _UTF8 = 0x08000100
 """kCFStringEncodingUTF8 (CFString.h)."""
 _FRAMEWORKS = "/System/Library/Frameworks"
@@ -23,13 +23,13 @@ _log = logging.getLogger(__name__)
 
 
 class Activity:
-    """Keeps macOS from slowing this process down while something runs (App Nap); does nothing elsewhere.
+    """Keeps macOS from throttling this process while something runs (App Nap); does nothing on other systems.
 
-    May be used on any thread, one at a time. If macOS refuses, what runs goes on without.
+    May be used on any thread, one at a time. If macOS refuses, nothing changes.
 
     Args:
         reason: shown by `pmset -g assertions` and Activity Monitor.
-        lets_sleep: whether the machine may fall asleep meanwhile when nobody uses it.
+        lets_sleep: whether the machine may still fall asleep when idle.
     """
 
     def __init__(self, reason: str, *, lets_sleep: bool) -> None:
@@ -39,7 +39,7 @@ class Activity:
         self._token: int | None = None
 
     def set_running(self, running: bool) -> None:
-        """Begins the activity or ends it, unless that was done already."""
+        """Begins or ends the activity; does nothing if it is already in that state."""
         if running == self._running or not _is_mac():
             return
         self._running = running
@@ -54,7 +54,7 @@ class Activity:
 
 @contextmanager
 def activity(reason: str, *, lets_sleep: bool) -> Iterator[None]:
-    """Holds an `Activity` for as long as it is entered; several may be at once."""
+    """Holds an `Activity` while the context is open; several may be held at once."""
     held = Activity(reason, lets_sleep=lets_sleep)
     held.set_running(True)
     try:
@@ -64,9 +64,9 @@ def activity(reason: str, *, lets_sleep: bool) -> Iterator[None]:
 
 
 def name_program(name: str) -> None:
-    """Gives the application's menu this name, where Python runs the program and would give its own.
+    """Sets the name of the application's menu, where macOS would show that of Python.
 
-    Before there is a QApplication: Cocoa and Qt read it once, as CFBundleName of the main bundle.
+    Call it before the QApplication exists: Cocoa and Qt read the name once, from CFBundleName of the main bundle.
     """
     if not _is_mac():
         return
@@ -87,7 +87,7 @@ def _is_mac() -> bool:
 
 
 def _call(function: Any, *arguments: Any) -> int | None:
-    """Calls a C function that takes pointers, or what is given as another ctypes value, and returns a pointer."""
+    """Calls a C function with pointers, or with other ctypes values as given, and returns a pointer."""
     values = [each if isinstance(each, ctypes._SimpleCData) else ctypes.c_void_p(each) for each in arguments]
     kind = ctypes.CFUNCTYPE(ctypes.c_void_p, *map(type, values))  # objc_msgSend needs the types of each message
     result: int | None = ctypes.cast(function, kind)(*values)
@@ -102,11 +102,11 @@ class _Runtime:
         self._objc = CDLL("/usr/lib/libobjc.A.dylib")
 
     def begin(self, options: int, reason: str) -> int | None:
-        """Returns the token of an activity that has begun, None if macOS gives none."""
+        """Begins an activity and returns its token, None if macOS gives none."""
         pool = _call(self._objc.objc_autoreleasePoolPush)
         words = self._send(self._class("NSString"), "stringWithUTF8String:", ctypes.c_char_p(reason.encode()))
         token = self._send(self._process(), "beginActivityWithOptions:reason:", ctypes.c_uint64(options), words)
-        self._send(token, "retain")  # it has to outlive the pool
+        self._send(token, "retain")  # it must outlive the pool
         _call(self._objc.objc_autoreleasePoolPop, pool)
         return token
 

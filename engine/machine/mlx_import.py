@@ -1,7 +1,7 @@
-"""The device that MLX computes on here, and whether MLX can be imported. This is asked before the import, which ends the process
-instead of raising an error, or fails for a reason that names no remedy.
+"""Checks, without importing MLX, what device it would compute on and whether the import would work. A failing import may end the
+process instead of raising an error, or give no hint at a remedy.
 
-On Linux it has a library for each back-end, mlx/lib/libmlx.so, in a package of its own. An environment has room for one.
+On Linux each back-end of MLX has its own library, mlx/lib/libmlx.so, in its own package. An environment has room for only one.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ from engine.machine import nvidia
 from engine.values.errors import DraftlightError
 
 Kind = Literal["cpu", "metal", "cuda"]
-"""Kinds of devices that MLX computes on."""
+"""Kinds of devices that MLX can compute on."""
 
 _METAL = "/System/Library/Frameworks/Metal.framework/Metal"
 _CORE_FOUNDATION = "/System/Library/Frameworks/CoreFoundation.framework/CoreFoundation"
 
 
 def device_kind() -> Kind:
-    """Returns what MLX will compute on, by the packages that are installed. Once it is imported, `engine.machine.device`
-    knows."""
+    """Returns the kind of device that MLX will compute on, from the installed packages. Once MLX is imported, use
+    `engine.machine.device`."""
     if sys.platform == "darwin":
         return "metal"
     return "cuda" if any(package in nvidia.NEEDS for package in backends()) else "cpu"
 
 
 def device_name() -> str:
-    """Returns the same in words, with the name of NVIDIA's GPU where its driver says it: "the CPU"."""
+    """Returns the device in words, such as "the CPU", with the name of NVIDIA's GPU if its driver gives it."""
     gpu = nvidia.gpu() if device_kind() == "cuda" else None
     return {"cpu": "the CPU", "metal": "Apple's GPU", "cuda": f"{gpu[0] if gpu else 'a GPU'} (CUDA)"}[device_kind()]
 
 
 @functools.cache
 def backends() -> tuple[str, ...]:
-    """Returns the installed packages that bring libmlx.so, as "mlx-cpu"."""
+    """Returns the installed packages that contain libmlx.so, such as "mlx-cpu"."""
     known = {"mlx_cpu", *(package.replace("-", "_") for package in nvidia.NEEDS)}
     found = {described.name.partition("-")[0] for site in _sites() for described in site.glob("mlx_*.dist-info")}
     return tuple(sorted(name.replace("_", "-") for name in found & known))
 
 
 def _sites() -> list[Path]:
-    """Returns the folders that hold parts of MLX beside the packages' descriptions."""
+    """Returns the folders that contain parts of MLX and the descriptions of its packages."""
     return [Path(place) for place in sys.path if Path(place, "mlx").is_dir()]
 
 
 def require_device() -> None:
-    """Does nothing where MLX has a device to run on.
+    """Checks that MLX has a device to run on.
 
     Raises:
-        DraftlightError: on a Mac that offers no GPU to this session, as over some remote connections or in a virtual
-            machine. MLX would end the process with an NSRangeException while it is imported (ml-explore/mlx#3148).
-            On Linux where the installed back-ends are several or the one cannot be loaded.
+        DraftlightError: on a Mac, if this session has no GPU, as over some remote connections or in a virtual machine; MLX would
+            end the process with an NSRangeException during import (ml-explore/mlx#3148). On Linux, if several back-ends are
+            installed or the installed one cannot be loaded.
     """
     if sys.platform == "darwin":
         if not metal_devices():
@@ -69,7 +69,7 @@ def require_device() -> None:
 
 
 def _problem(found: tuple[str, ...]) -> str:
-    """Returns why MLX cannot be imported with these back-ends, the beginning of a sentence; "" if nothing seems wrong."""
+    """Returns why MLX cannot be imported with these back-ends, as the beginning of a sentence; "" if no problem is found."""
     if len(found) > 1:
         return f"{' and '.join(found)} are installed together, and each overwrites the library of the other"
     (package,) = found
@@ -81,14 +81,14 @@ def _problem(found: tuple[str, ...]) -> str:
     problem = nvidia.problem(package)
     if not problem:
         try:
-            ctypes.CDLL(library.as_posix())  # as the import does, which then finds it loaded
+            ctypes.CDLL(library.as_posix())  # like the import, which then finds it loaded
         except OSError as error:
             problem = f"a library is missing or does not fit ({error})"
     return problem and f"MLX is installed for CUDA ({package}), but {problem}"
 
 
 def _to_the_cpu(found: tuple[str, ...]) -> str:
-    """Returns the command that puts the CPU's back-end in the place of these."""
+    """Returns the command that replaces these back-ends with that of the CPU."""
     if Path(sys.prefix, ".complete").is_file() and found != ("mlx-cpu",):  # made by packaging/setup.sh
         return f"make -C {shlex.quote(Path(sys.prefix).parent.as_posix())} setup BACKEND=cpu"
     pip = f"{shlex.quote(sys.executable)} -m pip"
@@ -96,7 +96,7 @@ def _to_the_cpu(found: tuple[str, ...]) -> str:
 
 
 def metal_devices() -> int:
-    """Returns the number of GPUs that Metal lists for this process, in the way that MLX asks for them."""
+    """Returns the number of GPUs that Metal lists for this process, queried in the same way as by MLX."""
     try:
         metal, foundation = ctypes.CDLL(_METAL), ctypes.CDLL(_CORE_FOUNDATION)
     except OSError:

@@ -1,6 +1,6 @@
-"""NVIDIA's driver and GPU, asked without MLX, whose CUDA build cannot even be imported where there is no driver.
+"""Queries NVIDIA's driver and GPU without MLX, because its CUDA build cannot even be imported without a driver.
 
-MLX computes on the first GPU that the driver lists, so only that one is looked at.
+MLX computes on the first GPU that the driver lists, so only that one is queried.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import ctypes
 import platform
 
 NEEDS = {"mlx-cuda-13": (13_000, "580"), "mlx-cuda-12": (12_040, "550.54")}
-"""By package, the best first: the version of CUDA that the driver must know, as `cuDriverGetVersion` counts, and the first driver
-that does."""
+"""For each package, the best first: the CUDA version that the driver must support, as `cuDriverGetVersion` counts, and the first
+driver that does."""
 CAPABILITY = (7, 5)
 GLIBC = (2, 35)
 _MAJOR, _MINOR = 75, 76
@@ -32,7 +32,7 @@ def fitting() -> str:
 
 
 def problem(package: str) -> str:
-    """Returns what keeps a package of `NEEDS` from computing here, as the end of a sentence; "" where the driver allows it."""
+    """Returns why a package of `NEEDS` cannot compute here, as the end of a sentence; "" if it can."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -54,7 +54,7 @@ def problem(package: str) -> str:
 
 
 def gpu() -> tuple[str, int] | None:
-    """Returns the GPU's name and the bytes of its memory that no program uses; None where the driver does not tell."""
+    """Returns the GPU's name and the bytes of its memory that no program uses; None if the driver does not report them."""
     name, memory, device = ctypes.create_string_buffer(96), _Memory(), ctypes.c_void_p()
     try:
         library = ctypes.CDLL("libnvidia-ml.so.1")

@@ -1,4 +1,4 @@
-"""Under what an answer was made: versions and hardware, for the header of its trace. Nothing here imports MLX."""
+"""Versions and hardware of this machine, for the header of a trace. Nothing here imports MLX."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PACKAGES = ("mlx", "mlx-lm", "tokenizers", "numpy")
 
 
 def version() -> str:
-    """Draftlight's version, or "unknown" where it is run without being installed."""
+    """Returns Draftlight's version, or "unknown" if it is run without being installed."""
     return _package_version("draftlight") or "unknown"
 
 
 @functools.cache
 def versions() -> dict[str, str | None]:
-    """Versions by name; None for a package that is not installed."""
+    """Returns versions by name; None for a package that is not installed."""
     return {
         "draftlight": version(),
         "python": platform.python_version(),
@@ -32,7 +32,7 @@ def versions() -> dict[str, str | None]:
 
 @functools.cache
 def hardware() -> dict[str, str | int | None]:
-    """Machine type, processor name, number of cores and bytes of memory, as far as the system tells."""
+    """Returns machine type, processor name, number of cores and bytes of memory, as far as the system reports them."""
     return {
         "machine": platform.machine(),
         "processor": _processor(),
@@ -63,13 +63,13 @@ def _processor() -> str | None:
 
 
 def peak_memory() -> int:
-    """The most bytes of memory that this process has had in RAM since it was started."""
+    """Returns the peak resident memory of this process since its start, in bytes."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most * (1 if sys.platform == "darwin" else 1024)  # the one counts in bytes, others in kibibytes
+    return most * (1 if sys.platform == "darwin" else 1024)  # macOS counts in bytes, others in kibibytes
 
 
 def physical_memory() -> int | None:
-    """Bytes of memory that the machine has; None where the system does not say."""
+    """Returns the machine's memory in bytes; None if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
