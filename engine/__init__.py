@@ -1,11 +1,11 @@
 """Decoding: models, drafters, acceptance rules, noise, traces and the thread that owns them.
 
-Lives here: everything that computes. Does not live here: anything that paints; no module of this package imports Qt or `app`.
-Values, mathematics, traces, metrics and exports do not import MLX either; a contract in `pyproject.toml` lists them. A further
-rule is a function in `engine.acceptance`; the folders say in their `__init__` how each is added to.
+This package has everything that computes, and nothing that paints; none of its modules imports Qt or `app`. Values, mathematics,
+traces, metrics and exports do not import MLX either; a contract in `pyproject.toml` lists them. A new acceptance rule is a
+function in `engine.acceptance`; the `__init__` of each subpackage says how to extend it.
 
-Importing any module of this package chooses MLX's BLAS first (`engine.machine.blas`; it takes some 17 ms and does not import
-MLX), so no module has to mind the order of its imports.
+Importing any module of this package first chooses MLX's BLAS (`engine.machine.blas`; it takes about 17 ms and does not import
+MLX), so modules can be imported in any order.
 """
 
 from engine.machine.blas import prefer_fast_blas

@@ -1,8 +1,8 @@
-"""The rules: how a round's proposals are judged against the target.
+"""The acceptance rules: how a round's proposals are judged against the target.
 
-Every rule is a function of (p, q, proposals, noise) that takes arrays and returns arrays, so that one lazy graph holds
-drafting, verifying and judging. What takes a pass over the vocabulary is a method of `Distribution`, which numpy has as well.
-Whatever the rule, the emitted text follows the target's distribution exactly.
+Every rule is a function of (p, q, proposals, noise) that takes arrays and returns arrays, so that one lazy graph holds drafting,
+verifying and judging. Each operation that takes a pass over the vocabulary is a method of `Distribution`, which also has a numpy
+implementation. Under every rule, the emitted text follows the target's distribution exactly.
 
 Sources: `match` is mlx-lm's `speculative_generate_step`; `rejection` is Leviathan et al. 2023 (arXiv 2211.17192) and
 Chen et al. 2023 (arXiv 2302.01318); `gumbel` is the coupling of Daliri, Musco and Suresh (arXiv 2408.07978); `block` is
@@ -25,7 +25,7 @@ Draft = Distribution | OneHot
 
 
 class RoundNoise:
-    """The randomness of one round: a noise source bound to the position of the round's first token."""
+    """Randomness of one round: a noise source bound to the position of the round's first token."""
 
     def __init__(self, source: NoiseSource, position: int) -> None:
         self.source = source
@@ -33,25 +33,26 @@ class RoundNoise:
         self._tossed: mx.array | None = None
 
     def shared(self, rows: Distribution, first: int = 0) -> mx.array:
-        """(rows,) ids drawn with the `shared` noise of consecutive positions, from the round's `first`-th one on."""
+        """Returns (rows,) ids drawn with the `shared` noise of consecutive positions, from the round's `first`-th one on."""
         return self.shared_and_margins(rows, first)[0]
 
     def shared_and_margins(self, rows: Distribution, first: int = 0) -> tuple[mx.array, mx.array]:
-        """Returns the tokens of `shared`, and how far the best score of each draw is above the second best, (rows,) float32."""
+        """Returns the ids of `shared`, and the distance of each draw's best score from the second best, (rows,) float32."""
         return rows.drawn(self.source, self._positions(first, rows.rows), "shared", self.position)
 
     def draft(self, rows: Distribution, first: int = 0) -> mx.array:
-        """(rows,) ids drawn with the `draft` noise of this round, from its `first`-th position on."""
+        """Returns (rows,) ids drawn with the `draft` noise of this round, from its `first`-th position on."""
         return rows.drawn(self.source, self._positions(first, rows.rows), "draft", self.position)[0]
 
     def coins(self, count: int) -> mx.array:
-        """(count,) float32, uniform on multiples of 2^-24 in [0, 1)."""
+        """Returns (count,) float32, uniform on multiples of 2^-24 in [0, 1)."""
         if self._tossed is None or self._tossed.shape[0] != count:
             self._tossed = self.source.coins(self._positions(0, count), self.position)
         return self._tossed
 
     def residual(self, row: Distribution, index: mx.array) -> mx.array:
-        """(1,) id drawn with the `residual` noise of the round's `index`-th position, an index in the lazy graph."""
+        """Returns a (1,) id drawn with the `residual` noise of the round's `index`-th position; the index is in the lazy
+        graph."""
         position = (index.astype(mx.uint32) + self.position).reshape(1)
         return row.drawn(self.source, position, "residual", self.position)[0]
 
@@ -61,18 +62,18 @@ class RoundNoise:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of a round's proposals.
+    """Verdict on a round's proposals.
 
     Attributes:
-        accepted: () int32, how many of the first proposals are kept.
-        token: () int32, the token emitted after them: the correction, or the bonus when all were kept. An id outside the
-            vocabulary says that a row had no finite logit.
-        chances: `acceptance`, or a function that makes at least the first so many of it: that may take sums over the vocabulary
-            which the verdict itself does not need.
-        coins: (gamma,) float32 that were compared under rejection and block, else None.
-        draws: int32, the target's own draws under match, gumbel and greedy, else None: (gamma + 1,), or where numpy draws only
-            those that were compared, (accepted + 1,).
-        margins: float32, of each of these the margin of its score over the second best; None where it is not known.
+        accepted: () int32, number of accepted proposals.
+        token: () int32, the token emitted after them: the correction, or the bonus if all were accepted. An id outside the
+            vocabulary means that a row had no finite logit.
+        chances: `acceptance`, or a function that returns at least its first `count` entries. Those may need sums over the
+            vocabulary that the verdict does not need.
+        coins: (gamma,) float32, the coins that were compared under rejection and block, else None.
+        draws: int32, the target's own draws under match, gumbel and greedy, else None: (gamma + 1,), or with numpy only those
+            that were compared, (accepted + 1,).
+        margins: float32, the margin of each draw's score over the second best; None if unknown.
     """
 
     accepted: mx.array
@@ -89,12 +90,12 @@ class Judgement:
         return self.first_chances(self.coins.shape[0] if self.coins is not None else MAX_GAMMA)
 
     def first_chances(self, count: int) -> mx.array:
-        """At least the first so many of `acceptance`."""
+        """Returns at least the first `count` entries of `acceptance`."""
         return self.chances if isinstance(self.chances, mx.array) else self.chances(count)
 
 
 def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
-    """Target and drafter draw independently; a proposal stands if both drew the same token.
+    """Target and drafter draw independently; a proposal is accepted if both drew the same token.
 
     Args:
         p: (gamma + 1, vocab) the target's distributions, each given the proposals before it.
@@ -107,13 +108,13 @@ def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
 
 
 def gumbel(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
-    """As `match`, for proposals drawn with the same `shared` noise as the target's draws. Arguments as there."""
+    """As `match`, but the proposals were drawn with the same `shared` noise as the target's draws. Arguments as in `match`."""
     p, q, proposals = _as_rows(p, q, proposals)
     return _drawn(p, proposals, noise, lambda _: _coupled_probability(p.first(q.rows), q, proposals))
 
 
 def greedy(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
-    """Temperature 0, whatever the rule: a proposal stands if it is the target's arg-max. Arguments as in `match`."""
+    """Temperature 0, under any rule: a proposal is accepted if it is the target's arg-max. Arguments as in `match`."""
     p, q, proposals = _as_rows(p, q, proposals)
     draws = likeliest(p)
     return _compared(draws, None, proposals, lambda _: (draws[:-1] == proposals).astype(mx.float32))
@@ -122,9 +123,9 @@ def greedy(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array 
 def rejection(
     p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise
 ) -> Judgement:
-    """A proposal x stands with probability min(1, p(x) / q(x)); the first that falls is replaced by a draw from the
-    normalised (p - q)+, or from p where that is empty. Arguments as in `match`; the proposals must not have been drawn
-    with noise that this round's coins or residual draw use."""
+    """A proposal x is accepted with probability min(1, p(x) / q(x)); the first rejected one is replaced by a draw from the
+    normalised (p - q)+, or from p if that is empty. Arguments as in `match`; the proposals must not have been drawn with noise
+    that this round's coins or residual draw use."""
     p, q, proposals = _as_rows(p, q, proposals)
     gamma = q.rows
     coins = noise.coins(gamma)
@@ -135,8 +136,8 @@ def rejection(
 
 
 def block(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
-    """Judges the block jointly: the longest prefix whose own coin passes is kept, so a later success can save earlier
-    tokens. Never accepts fewer in expectation than `rejection`. Arguments and conditions as there."""
+    """Judges the block jointly: the longest prefix whose own coin passes is accepted, so a later success can save earlier tokens.
+    Never accepts fewer in expectation than `rejection`. Arguments and conditions as in `rejection`."""
     p, q, proposals = _as_rows(p, q, proposals)
     gamma = q.rows
     coins = noise.coins(gamma)
@@ -147,7 +148,7 @@ def block(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
     weight = mx.stack(weights)
     passing = weight[gamma:]
     if gamma > 1:
-        # After i < gamma proposals, what p still has over q at the next position decides.
+        # After i < gamma proposals, the threshold depends on the excess of p over q at the next position.
         inner = weight[1:gamma]
         following = p.part(1, gamma)
         mass = _rows_after(q, 1).residual_mass(following, inner)
@@ -167,7 +168,7 @@ JUDGES: dict[Rule, Judge] = {"match": match, "rejection": rejection, "gumbel": g
 def _as_rows(
     p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int]
 ) -> tuple[Distribution, Draft, mx.array]:
-    """Plain probability arrays are welcome: they become distributions."""
+    """Returns p, q and proposals as distributions and ids; plain probability arrays are converted."""
     p_rows = p if isinstance(p, Distribution) else Distribution.from_probabilities(p)
     q_rows = q if isinstance(q, (Distribution, OneHot)) else Distribution.from_probabilities(q)
     ids = proposals.astype(mx.int32) if isinstance(proposals, mx.array) else mx.array(list(proposals), dtype=mx.int32)
@@ -179,13 +180,13 @@ def _as_rows(
 
 
 def likeliest(p: Distribution) -> mx.array:
-    """(rows,) int32: the arg-max of each row, ties to the lowest id; NO_TOKEN where no logit is finite."""
+    """Returns (rows,) int32: the arg-max of each row, ties to the lowest id; NO_TOKEN if no logit is finite."""
     finite = mx.max(p.logits, axis=-1) > -mx.inf
     return mx.where(finite, mx.argmax(p.logits, axis=-1).astype(mx.int32), NO_TOKEN)
 
 
 def _leading(kept: mx.array) -> mx.array:
-    """() int32: how many entries hold before the first that does not."""
+    """Returns () int32: number of leading True entries."""
     return mx.cumprod(kept.astype(mx.int32)).sum().astype(mx.int32)
 
 
@@ -200,7 +201,7 @@ def _compared(draws: mx.array, margins: mx.array | None, proposals: mx.array, ac
 
 
 def _coupled_probability(p: Distribution, q: Draft, proposals: mx.array) -> mx.array:
-    """(gamma,): P(the target draws x | the drafter drew x) under shared noise: p(x) / sum_j max(p_j q(x), q_j p(x))."""
+    """Returns (gamma,): P(the target draws x | the drafter drew x) under shared noise: p(x) / sum_j max(p_j q(x), q_j p(x))."""
     p_x = p.probability_of(proposals)
     if isinstance(q, OneHot):
         return p_x
@@ -210,15 +211,15 @@ def _coupled_probability(p: Distribution, q: Draft, proposals: mx.array) -> mx.a
 
 
 def _residual_or_bonus(p: Distribution, q: Draft, accepted: mx.array, scale: mx.array, noise: RoundNoise) -> mx.array:
-    """() int32: a draw from the normalised (scale * p - q)+ after a rejection, from p after a whole block."""
+    """Returns () int32: a draw from the normalised (scale * p - q)+ after a rejection, from p if the whole block was accepted."""
     gamma = q.rows
 
     def bonus() -> mx.array:
-        """From the row behind the block."""
+        """Draws the bonus token from the row after the block."""
         return noise.shared(p.row(gamma), first=gamma).astype(mx.int32)
 
     def correction() -> mx.array:
-        """In place of the first rejected proposal."""
+        """Draws the token that replaces the first rejected proposal."""
         rejected = mx.minimum(accepted, gamma - 1)
         return noise.residual(p.residual(q, rejected, scale), rejected).astype(mx.int32)
 

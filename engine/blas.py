@@ -1,4 +1,4 @@
-"""The public path of the choice of MLX's BLAS, which is in `engine.machine.blas`."""
+"""Public import path of the choice of MLX's BLAS, which is in `engine.machine.blas`."""
 
 from engine.machine.blas import prefer_fast_blas
 

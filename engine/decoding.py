@@ -1,4 +1,4 @@
-"""The public path of `decode`, which is in `engine.decode.decoding`."""
+"""Public import path of `decode`, which is in `engine.decode.decoding`."""
 
 from engine.decode.decoding import Control, DecodingOptions, decode
 

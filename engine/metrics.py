@@ -1,4 +1,4 @@
-"""The public path of an answer's figures, which are in `engine.rounds.metrics`."""
+"""Public import path of an answer's metrics, which are in `engine.rounds.metrics`."""
 
 from engine.rounds.metrics import Summary, summarise
 

@@ -1,4 +1,4 @@
-"""The public path of the closed forms, which are in `engine.rounds.theory`."""
+"""Public import path of the closed-form acceptance probabilities, which are in `engine.rounds.theory`."""
 
 from engine.rounds.theory import gumbel_probability, match_probability, rejection_probability
 

@@ -1,4 +1,4 @@
-"""The public path of traces, which are read and written in `engine.rounds.trace`."""
+"""Public import path of reading and writing traces, which is in `engine.rounds.trace`."""
 
 from engine.rounds.trace import Trace, Writer, read
 

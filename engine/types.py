@@ -1,7 +1,7 @@
-"""Every value that crosses a boundary, under one name: values, events, and what is asked of the engine besides answers.
+"""All values that cross a boundary, in one namespace: options, rounds, requests and events.
 
-Defined in `engine.values.answers`, `engine.values.events` and `engine.values.requests`; what those import, they import from each
-other.
+Defined in `engine.values.answers`, `engine.values.events` and `engine.values.requests`. Those modules, and what they import,
+import each other directly rather than through this one.
 """
 
 from engine.values.answers import (

@@ -1,4 +1,4 @@
-"""The public path of the engine's thread, which is `engine.runtime.worker`."""
+"""Public import path of the engine's thread, which is in `engine.runtime.worker`."""
 
 from engine.runtime.worker import Engine
 
