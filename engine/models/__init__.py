@@ -1,9 +1,9 @@
-"""Models: files and folders read, tokenizers, and which models can draft for which.
+"""Models: loading from files and folders, tokenizers, and which models can draft for which.
 
-Lives here: everything between a name or path and a `LoadedModel`. Does not live here: what a model's cache and layers allow
-(`engine.target`), and how files are fetched, hashed and checked (`engine.files`). The drafter that runs a `head_model` is
-`engine.drafters.feature_head`. A further kind of model file is a reader beside `gguf_model`, reached from `loading`; it refuses
-what it cannot read rightly.
+Contains everything between a name or path and a `LoadedModel`. Does not contain what a model's cache and layers allow
+(`engine.target`), nor how files are fetched, hashed and checked (`engine.files`). The drafter that runs a `head_model` is
+`engine.drafters.feature_head`. Another kind of model file gets a reader beside `gguf_model`, called from `loading`; a reader
+refuses files that it cannot read correctly.
 """
 
 from engine.models.loaded import LoadedModel

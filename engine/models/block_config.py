@@ -1,18 +1,18 @@
-"""What the config.json of a block drafter says, in whichever of its packagings, as one set of values.
+"""Configuration of a block drafter: reads the config.json of every supported packaging into one `BlockConfig`.
 
 - DFlash (z-lab): `dflash_config`, or the architecture DFlashDraftModel. Slots 1 to B - 1 predict, each its own position. In old
-  files some keys stand at the top level.
-- DFlash 2: the architecture DFlash2DraftModel. The same, with convolutions around sub-layers and a selector of candidates.
+  files some keys are at the top level.
+- DFlash 2: the architecture DFlash2DraftModel. Like DFlash, with convolutions around sub-layers and a candidate selector.
 - DeepSpec: the architectures ...DSparkModel, ...DSparkDraftModel and Qwen3DFlashModel. All B slots predict, each the position
   after its own. Markov head, confidence head.
-- speculators (vLLM): `speculators_model_type` dflash or dspark. Which slots predict is told by `speculative_tokens` or
-  `sample_from_anchor`; shapes stand in `transformer_layer_config`; a vocabulary of its own.
-- SpecForge: `projector_type` dspark (all B slots predict) or domino (as `shift_label` says).
-- Draftlight: the model type draftlight_block. The layout of DFlash with a Markov head and some of the target's output rows; all B
-  slots predict. With `paired`, that of a draft head that fills a block (P-EAGLE).
+- speculators (vLLM): `speculators_model_type` dflash or dspark. `speculative_tokens` or `sample_from_anchor` states which slots
+  predict; shapes are in `transformer_layer_config`; the drafter has its own vocabulary.
+- SpecForge: `projector_type` dspark (all B slots predict) or domino (`shift_label` states which slots predict).
+- Draftlight: the model type draftlight_block. The layout of DFlash with a Markov head and a subset of the target's output rows;
+  all B slots predict. With `paired`, the layout of a draft head that fills a block (P-EAGLE).
 
-Every field is looked for inside first and at the top level then. Sources: Chen et al., DFlash (arXiv 2602.06036), and the
-descriptions of the projects named.
+Every field is looked up in the nested object first, then at the top level. Sources: Chen et al., DFlash (arXiv 2602.06036), and
+the descriptions of the projects named.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Packaging = Literal["DFlash", "DFlash 2", "DeepSpec", "speculators", "SpecForge"
 
 MOST = 1 << 31
 MOST_LAYERS, MOST_SLOTS = 256, 1024
-"""What a file may state at most: far more than any has, and little enough to be tried."""
+"""Maximum values that a file may state: far above those of any model, and low enough to try building one."""
 
 SLIDING, FULL = "sliding_attention", "full_attention"
 _PLAIN_ROPE = (None, "default", "mrope")
@@ -42,17 +42,17 @@ _ACTIVATIONS = {
     "relu": "relu",
     "relu2": "relu2",
 }
-"""Activations by the names of transformers (`ACT2FN`); the approximations with tanh are one function up to rounding."""
+"""Activations by their names in transformers (`ACT2FN`). The tanh approximations are the same function up to rounding."""
 _MARKOV_KINDS = {"vanilla": "plain", "plain": "plain", "gated": "gated", "rnn": "rnn"}
 _NEUTRAL = {
     **dict.fromkeys(("attn_logit_softcapping", "clip_qkv", "mlp_bias"), 0.0),
     **dict.fromkeys(("embedding_multiplier", "residual_multiplier"), 1.0),
     **dict.fromkeys(("logit_scale", "logits_scaling", "partial_rotary_factor"), 1.0),
 }
-"""Settings of other architectures that change what layers compute, and the values with which they do not: no others are computed
-here."""
+"""Settings of other architectures that change what layers compute, with the value at which they have no effect. Any other value
+is refused, because it is not computed here."""
 CONFIDENCE_THRESHOLD = 0.5
-"""Where a checkpoint has a confidence head and states none."""
+"""Default threshold of a checkpoint that has a confidence head but states no threshold."""
 
 
 @dataclass(frozen=True)
@@ -65,22 +65,24 @@ class BlockConfig:
         block_size: slots that it was trained with, the anchor's own included.
         anchor_predicts: whether slot i predicts the position after its own; otherwise slot 0 predicts nothing.
         whole_blocks: whether it always runs all its slots; otherwise only as many as are drafted.
-        causal: of each layer, whether a slot sees the slots before it only.
-        windows: of each layer, None if it sees the whole context.
-        window_follows_slot: whether slot i sees window - 1 positions before its own; otherwise all slots see window positions
-            before the anchor.
-        rope_scaling: as mlx-lm's `initialize_rope` takes it. rope_interleaved: whether pairs lie side by side.
-        logit_cap: limit of a tanh over the logits, 0 for none. logit_scale: they are multiplied with it before.
-        paired: whether every layer reads features and a token side by side: at a place of the context those there and the token
-            after them, in a slot what was learned for it. Then layer 0 goes on from the newest features and gives the first slot,
-            the other layers go on from that in all other slots; queries and keys have no norm, the first slot no Markov head.
-        conv_kernel_size, conv_group_size: of DFlash 2's convolutions, 0 without. selector_top_k: candidates of its selector.
-        confidence_threshold: a slot whose confidence is below ends the draft, if there is a confidence head.
-        target_sha256: digest of the weights of the target it was trained for; empty if the file does not say.
-        activation: of the feed-forward layers, as one of the values of `_ACTIVATIONS`.
-        has_confidence_head: whether the file must have one. markov_rank: of the Markov head that the file must have; 0 if it need
-            not have one. markov_kind: what that is, "plain", "gated" or "rnn"; empty if the arrays tell.
-        draft_vocab_size: tokens that it drafts, of those of the target; 0 if the file does not say.
+        causal: by layer, whether a slot attends only to itself and the slots before it.
+        windows: by layer, size of the sliding window in tokens; None for full attention.
+        window_follows_slot: whether slot i attends to the window - 1 positions before its own; otherwise all slots attend to
+            the window positions before the anchor.
+        rope_scaling: as mlx-lm's `initialize_rope` takes it. rope_interleaved: whether the two elements of a pair are adjacent.
+        logit_cap: limit of the tanh applied to the logits, 0 for none. logit_scale: factor applied to the logits before that.
+        paired: whether every layer reads a feature and a token embedding side by side: at a context position the feature and
+            the token after it, in later slots learned ones. Layer 0 then continues from the newest feature
+            and fills the first slot. The other layers continue from its output and fill all other slots. Queries and keys have
+            no norm, and the Markov head does not apply to the first slot.
+        conv_kernel_size, conv_group_size: of DFlash 2's convolutions, 0 if there are none. selector_top_k: number of candidates
+            of its selector.
+        confidence_threshold: a slot with a lower confidence ends the draft, if there is a confidence head.
+        target_sha256: digest of the weights of the target it was trained for; empty if the file does not state it.
+        activation: of the feed-forward layers, one of the values of `_ACTIVATIONS`.
+        has_confidence_head: whether the file must contain one. markov_rank: rank of the Markov head that the file must contain;
+            0 if none is required. markov_kind: "plain", "gated" or "rnn"; empty if the arrays determine it.
+        draft_vocab_size: number of target tokens that it can draft; 0 if the file does not state it.
     """
 
     packaging: Packaging
@@ -122,15 +124,15 @@ class BlockConfig:
 
     @property
     def most_drafted(self) -> int:
-        """Tokens that one block proposes at most."""
+        """Maximum number of tokens that one block proposes."""
         return self.block_size if self.anchor_predicts else self.block_size - 1
 
 
 def read_block_config(config: Mapping[str, Any], where: object) -> BlockConfig:
-    """Settings from a config.json. `where` is named in messages.
+    """Returns the settings from a config.json. `where` names the file in messages.
 
     Raises:
-        DraftlightError: a field is missing or cannot be, or what it asks for is not known here.
+        DraftlightError: a field is missing or invalid, or asks for something that is not supported.
     """
     try:
         return _Reader(config, _packaging_of(config, where), where).read()
@@ -167,7 +169,7 @@ class _Reader:
         self.places = [*(place for place in inside if isinstance(place, Mapping)), config]
 
     def find(self, *names: str) -> Any:
-        """The first of these fields that is stated, inside before outside; None if none is."""
+        """Returns the first of these fields that is stated, nested objects before the top level; None if none is."""
         for name in names:
             for place in self.places:
                 if place.get(name) is not None:
@@ -175,21 +177,21 @@ class _Reader:
         return None
 
     def need(self, *names: str) -> Any:
-        """As `find`. Raises DraftlightError if there is none."""
+        """Returns the same as `find`. Raises DraftlightError if none of the fields is stated."""
         found = self.find(*names)
         if found is None:
             raise DraftlightError(f"{self.where} is not a usable block drafter: its config.json has no {names[0]}.")
         return found
 
     def whole(self, *names: str, least: int = 1, most: int = MOST) -> int:
-        """A whole number that must be stated."""
+        """Returns a required integer field. Raises DraftlightError if it is missing or outside `least` to `most`."""
         number = self.need(*names)
         if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
             raise DraftlightError(f"{self.where} is not a usable block drafter: {names[0]} is {number!r} in its config.json.")
         return number
 
     def read(self) -> BlockConfig:
-        """All of it."""
+        """Returns the whole configuration."""
         heads, hidden, layers = (
             self.whole("num_attention_heads"),
             self.whole("hidden_size"),
@@ -241,7 +243,7 @@ class _Reader:
         return made
 
     def rope(self, windows: tuple[int | None, ...]) -> tuple[float, Mapping[str, Any] | None, bool]:
-        """Base, scaling and whether pairs lie side by side."""
+        """Returns the base, the scaling, and whether the two elements of a pair are adjacent."""
         scaling = self.find("rope_scaling") or {}
         parameters = self.of_one_type(self.find("rope_parameters") or {}, windows)
         joined = {**parameters, **scaling}
@@ -258,7 +260,7 @@ class _Reader:
         return float(theta), None if kind in _PLAIN_ROPE else joined, bool(interleaved)
 
     def of_one_type(self, parameters: Mapping[str, Any], windows: tuple[int | None, ...]) -> Mapping[str, Any]:
-        """`rope_parameters`, which transformers 5 also states for each type of layer, for the types that there are."""
+        """Returns `rope_parameters` as one object; transformers 5 may state one per layer type. Refuses types that differ."""
         types = [parameters[kind] for kind in (SLIDING, FULL) if isinstance(parameters.get(kind), Mapping)]
         if not types:
             return parameters
@@ -268,14 +270,14 @@ class _Reader:
         return cast(Mapping[str, Any], used[0])
 
     def activation(self) -> str:
-        """Of the feed-forward layers."""
+        """Returns the activation of the feed-forward layers."""
         name = self.find("hidden_act", "hidden_activation", "activation_function") or "silu"
         if name not in _ACTIVATIONS:
             raise self.unknown("hidden_act", name)
         return _ACTIVATIONS[name]
 
     def heads(self) -> dict[str, Any]:
-        """Which heads beside the output rows the file must have, as far as it says so."""
+        """Returns which optional heads the file must contain, as far as the configuration states it."""
         rank, kind = self.find("markov_rank"), self.find("markov_head_type")
         is_domino = self.find("projector_type") == "domino"
         return {
@@ -285,20 +287,20 @@ class _Reader:
         }
 
     def require_neutral(self) -> None:
-        """Raises DraftlightError where a setting is stated that would change what the layers compute, and does not here."""
+        """Raises DraftlightError if a setting that is not supported here would change what the layers compute."""
         for name, neutral in _NEUTRAL.items():
             value = self.find(name)
             if value is not None and value != neutral:
                 raise self.unknown(name, value)
 
     def unknown(self, name: str, value: object) -> DraftlightError:
-        """That a setting is not known here."""
+        """Returns the error for an unsupported setting."""
         return DraftlightError(
             f"{self.where} is not a block drafter that Draftlight can run: its config.json states {name} {value!r}."
         )
 
     def taps(self, layers: int) -> tuple[int, ...]:
-        """As stated; an auxiliary layer of speculators is one that the output comes before, so one less."""
+        """Returns the tapped layers. speculators numbers a hidden state by the layer it enters, which is one more."""
         if self.packaging == "speculators":
             auxiliary = self.find("aux_hidden_state_layer_ids")
             if auxiliary is not None:
@@ -310,7 +312,7 @@ class _Reader:
         return (depth // 2,) if layers == 1 else tuple(round(1 + index * (depth - 4) / (layers - 1)) for index in range(layers))
 
     def anchor_predicts(self) -> bool:
-        """Whether the anchor's slot predicts the token after it."""
+        """Returns whether the anchor's slot predicts the token after it."""
         if self.packaging in ("DeepSpec", "Draftlight"):
             return True
         if self.packaging == "SpecForge":
@@ -329,14 +331,14 @@ class _Reader:
         return False
 
     def speculative_tokens(self) -> int | None:
-        """What speculators says that a block gives, at the top or in the first proposal method."""
+        """Returns the number of tokens per block that speculators states, at the top level or in the first proposal method."""
         stated = self.find("speculative_tokens")
         for method in (self.find("speculators_config") or {}).get("proposal_methods") or ():
             stated = stated if stated is not None else method.get("speculative_tokens")
         return stated
 
     def windows(self, layers: int) -> tuple[int | None, ...]:
-        """Of each layer."""
+        """Returns the window of each layer; None for full attention."""
         types = self.find("layer_types")
         if types is None:
             is_used = self.find("use_sliding_window") and self.find("sliding_window")
@@ -351,14 +353,15 @@ class _Reader:
         return tuple(size if kind == SLIDING else None for kind in types)
 
     def causal(self, windows: tuple[int | None, ...]) -> tuple[bool, ...]:
-        """As stated; else layers with a window are causal inside the block and the others are not."""
+        """Returns for each layer whether it is causal inside the block. Default: layers with a window are, the others are
+        not."""
         stated = self.find("is_causal", "dflash_query_causal", "causal")
         if stated is not None:
             return (bool(stated),) * len(windows)
         return tuple(window is not None and not self.find("sliding_window_non_causal") for window in windows)
 
     def second_version(self) -> dict[str, Any]:
-        """What DFlash 2 has more."""
+        """Returns the additional settings of DFlash 2."""
         if self.packaging != "DFlash 2":
             return {}
         names = ("conv_kernel_size", "conv_group_size", "selector_top_k")

@@ -1,18 +1,18 @@
 """A block drafter: a few transformer layers that fill a whole block of masked slots in one pass.
 
-The idea is DFlash's (Chen et al., arXiv 2602.06036). The outputs of some layers of the target, at all positions before the newest
-token, are fused into one row each. Every draft layer projects these rows to keys and values of its own, beside those of the
-block, so they are injected into each layer and are never input of one. The block is [newest token, mask, mask, ...]; its slots
-stand at the positions from the newest token's (the anchor's) on.
+The idea is DFlash's (Chen et al., arXiv 2602.06036). At all positions before the newest token, the outputs of some target
+layers are fused into one row each. Every draft layer projects these rows to its own keys and values, next to those of the
+block. The rows are thus injected into each layer and are never the input of one. The block is [newest token, mask, mask, ...];
+its slots are at consecutive positions, starting with that of the newest token (the anchor).
 
-What comes on top of it in some files: a Markov head, which adds to the logits of a slot what the token before says of the next
-(DeepSpec); a confidence head; DFlash 2's convolutions over the slots and its selector, which scores the likeliest candidates of
-a slot by the token before.
+Some files add parts: a Markov head, which adds to a slot's logits a bias that depends on the token before (DeepSpec); a
+confidence head; DFlash 2's convolutions over the slots and its selector, which rescores the most likely candidates of a slot by
+the token before.
 
-A paired one (`BlockConfig.paired`) begins as a draft head, as in `engine.models.head_model`: the head's first step is its first
-slot, and all others are filled from what that gives, in one pass as well (as P-EAGLE does).
+A paired drafter (`BlockConfig.paired`) starts like a draft head (`engine.models.head_model`): the head's first step fills the
+first slot. All other slots are filled from its output in one pass, as in P-EAGLE.
 
-Embedding and output rows are the target's unless the file has its own. `engine.models.block_config` says what files there are.
+Embedding and output rows are the target's unless the file has its own. `engine.models.block_config` lists the file formats.
 """
 
 from __future__ import annotations
@@ -44,17 +44,18 @@ if TYPE_CHECKING:
     from engine.models.loaded import LoadedModel
 
 Attend = Callable[[mx.array, mx.array, mx.array], mx.array]
-"""From queries (blocks, heads, slots, head size), and keys and values (blocks, kv heads, slots, head size) of the block, what
-attention gives (blocks, heads, slots, head size), the context included."""
+"""Attention of one layer, context included. Takes the block's queries (blocks, heads, slots, head size), and its keys and
+values (blocks, kv heads, slots, head size); returns (blocks, heads, slots, head size)."""
 
 BUILTIN_BLOCK = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-block"
-"""The block drafter trained for the built-in target, behind its head."""
+"""Folder of the block drafter trained for the built-in target; it continues from the built-in head."""
 
 _NAMED_AT_MOST = 8
 
 
 def _rows(layer: nn.Module, x: mx.array) -> mx.array:
-    """The layer's output for (blocks, slots, width), in one product: MLX's CPU back-end makes one for each block otherwise."""
+    """Returns the layer's output for (blocks, slots, width) with one matrix product: MLX's CPU back-end would make one per
+    block."""
     made: mx.array = layer(x.reshape(-1, x.shape[-1]))
     return made.reshape(*x.shape[:-1], -1)
 
@@ -83,7 +84,8 @@ class _Attention(nn.Module):
         return array.reshape(*array.shape[:2], -1, self._size).swapaxes(1, 2)
 
     def keys_and_values(self, rows: mx.array, start: Any) -> tuple[mx.array, mx.array]:
-        """Of rows (blocks, rows, width) from position `start` on, an int or (blocks,): (blocks, kv heads, rows, head size)."""
+        """Returns (blocks, kv heads, rows, head size) each, for rows (blocks, rows, width) from position `start` (int or
+        (blocks,))."""
         keys = self._rope(self.k_norm(self._split(_rows(self.k_proj, rows))), offset=start)
         return keys, self._split(_rows(self.v_proj, rows))
 
@@ -101,7 +103,7 @@ _ACTIVATIONS: dict[str, Callable[[mx.array], mx.array]] = {
     "relu": nn.relu,
     "relu2": nn.relu2,
 }
-"""By `BlockConfig.activation`."""
+"""Functions by `BlockConfig.activation`."""
 
 
 class _FeedForward(nn.Module):
@@ -117,7 +119,7 @@ class _FeedForward(nn.Module):
 
 
 class _Convolution(nn.Module):
-    """DFlash 2: causal and depth-wise over the slots, with taps that depend on the slot, before and after a sub-layer."""
+    """Causal depth-wise convolution over the slots (DFlash 2), before and after a sub-layer, with slot-dependent kernels."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -127,7 +129,7 @@ class _Convolution(nn.Module):
         self.kernel_projection = nn.Linear(hidden, 2 * self._kernel * self._groups, bias=False)
 
     def around(self, x: mx.array, sub_layer: Callable[[mx.array], mx.array]) -> mx.array:
-        """The sub-layer's output for normed inputs (blocks, slots, hidden), convolved before and after."""
+        """Returns the sub-layer's output for normalised inputs (blocks, slots, hidden), convolved before and after."""
         dynamic = self.kernel_projection(x).reshape(*x.shape[:2], 2, self._kernel, self._groups)
         return self._convolved(sub_layer(self._convolved(x, dynamic, 0)), dynamic, 1)
 
@@ -155,7 +157,7 @@ class _Layer(nn.Module):
 
     def __call__(self, x: mx.array, beside: mx.array | None, start: Any, attend: Attend) -> mx.array:
         def attention(normed: mx.array) -> mx.array:
-            """The attention sub-layer of normed inputs."""
+            """Returns the attention sub-layer's output for normalised inputs."""
             joined = normed if beside is None else mx.concatenate([normed, beside], axis=-1)
             return self.self_attn(joined, start, attend)
 
@@ -166,7 +168,7 @@ class _Layer(nn.Module):
 
 
 class _MarkovHead(nn.Module):
-    """DeepSpec: what the token before says of the next, from `kind` plain, gated or rnn."""
+    """Logit bias that depends on the token before (DeepSpec); `kind` is plain, gated or rnn."""
 
     def __init__(self, hidden: int, rank: int, vocabulary: int, columns: int, kind: str) -> None:
         super().__init__()
@@ -179,12 +181,13 @@ class _MarkovHead(nn.Module):
             self.joint_proj = nn.Linear(2 * rank + hidden, 3 * rank)
 
     def __call__(self, hidden: mx.array, before: mx.array, state: mx.array | None) -> tuple[mx.array, mx.array | None]:
-        """What is added to logits (rows, columns), and the next state, from `hidden` (rows, hidden) and tokens before (rows,)."""
+        """Returns the logit bias (rows, columns) and the next state, from `hidden` (rows, hidden) and the tokens before
+        (rows,)."""
         read, state = self.read(hidden, before, state)
         return self.markov_w2(read), state
 
     def read(self, hidden: mx.array, before: mx.array, state: mx.array | None) -> tuple[mx.array, mx.array | None]:
-        """As above, (rows, rank) before it is projected to columns."""
+        """Returns the same (rows, rank) before the projection to columns, and the next state."""
         embedded = self.markov_w1(before)
         if self._kind == "gated":
             embedded = mx.sigmoid(self.gate_proj(mx.concatenate([hidden, embedded], axis=-1))) * embedded
@@ -206,7 +209,7 @@ class _ConfidenceHead(nn.Module):
 
 
 class _Selector(nn.Module):
-    """DFlash 2: scores the likeliest candidates of a slot by the token before."""
+    """Candidate selector of DFlash 2: rescores the most likely candidates of a slot by the token before."""
 
     def __init__(self, hidden: int, rank: int, vocabulary: int) -> None:
         super().__init__()
@@ -215,13 +218,13 @@ class _Selector(nn.Module):
         self.hidden_projection = nn.Linear(hidden, rank, bias=False)
 
     def scores(self, logits: mx.array, candidates: mx.array, hidden: mx.array, before: mx.array) -> mx.array:
-        """(candidates,) from their logits, `hidden` (hidden,) and the token before (1,)."""
+        """Returns scores (candidates,) from their logits, `hidden` (hidden,) and the token before (1,)."""
         weighed = self.predecessor_codebook[before[0]] * self.hidden_projection(hidden)
         return logits + (self.successor_codebook[candidates] * weighed).sum(axis=-1)
 
 
 class _About:
-    """What is no weight, out of the sight of optimisers."""
+    """Attributes that are not weights, kept in an object that optimisers do not traverse."""
 
     target_ids: mx.array | None = None
     files: tuple[Path, ...] = ()
@@ -231,10 +234,10 @@ class _About:
 
 
 class BlockModel(nn.Module):
-    """The weights, and the arithmetic of everything but attention. Arrays are (blocks, slots, hidden) unless said.
+    """Weights of a block drafter, and all of its arithmetic except attention. Arrays are (blocks, slots, hidden) unless stated.
 
     Args:
-        shapes: of the file's arrays by name; they say which of the optional parts there are. None for the plain ones alone.
+        shapes: shapes of the file's arrays by name; they determine the optional parts. None for a model without optional parts.
     """
 
     def __init__(self, config: BlockConfig, shapes: Mapping[str, tuple[int, ...]] | None = None) -> None:
@@ -267,31 +270,32 @@ class BlockModel(nn.Module):
             rank = _rank(shapes, "candidate_selector.predecessor_codebook")
             self.candidate_selector = _Selector(hidden, rank, config.vocab_size)
 
-    # What it is
+    # Properties
 
     @property
     def target_ids(self) -> mx.array | None:
-        """(columns,) int32: column j of the logits means this token of the target; None where the ids are the same."""
+        """(columns,) int32: the target token of each column of the logits; None if columns are token ids."""
         return self.about.target_ids
 
     @cached_property
     def sha256(self) -> str | None:
-        """Digest of the weights' files; None of a drafter that was not loaded from any."""
+        """Digest of the weight files; None if the drafter was not loaded from files."""
         return files_sha256(self.about.files) if self.about.files else None
 
     @property
     def confidence_widths(self) -> tuple[int, ...]:
-        """What a confidence head may read: a slot's output, and with it what the Markov head makes of the token before."""
+        """Input widths that a confidence head may have: a slot's output, alone or with the Markov embedding of the token
+        before."""
         hidden = self.config.hidden_size
         return (hidden, hidden + self.markov_head.rank) if "markov_head" in self else (hidden,)
 
     @property
     def markov_from(self) -> int:
-        """The first slot that a Markov head has a say in: the first of a paired block has read the token before it already."""
+        """First slot that the Markov head applies to. In a paired block the first slot has already read the token before it."""
         return int(self.config.paired)
 
     def column_of(self, token: int) -> int | None:
-        """The column of a token of the target; None if there is none."""
+        """Returns the column of a target token; None if it has none."""
         if self.target_ids is None:
             return token if token < self.config.vocab_size else None
         return self._columns.get(token)
@@ -303,13 +307,13 @@ class BlockModel(nn.Module):
 
     @property
     def output_rows(self) -> mx.array:
-        """(columns, hidden), its own or, where they are not all of the target's, those that `bind` took."""
+        """(columns, hidden): the drafter's own rows, or the subset of the target's rows that `bind` copied."""
         rows = self.lm_head.weight if "lm_head" in self else self.about.matrix
         assert rows is not None, "the block drafter is bound to its target"
         return rows
 
     def require_target(self, target: LoadedModel) -> None:
-        """Raises DraftlightError unless it may draft for this target."""
+        """Raises DraftlightError if the drafter may not draft for this target."""
         if reason := block_reason(self.config, target):
             raise DraftlightError(reason)
 
@@ -317,7 +321,7 @@ class BlockModel(nn.Module):
         """Takes the target's embedding and output rows where the file has none of its own.
 
         Raises:
-            DraftlightError: an mlx-lm model where they are not to be found, or of another width.
+            DraftlightError: they cannot be found in the target, or have another width.
         """
         self.about.embedding = self.embed_tokens if "embed_tokens" in self else embedding_of(target)
         rows = int(self.about.embedding.weight.shape[0])
@@ -338,7 +342,8 @@ class BlockModel(nn.Module):
             self.about.rows = self.lm_head
         elif self.target_ids is None:
             rows, narrow = output_rows_of(target), type_of(output_module_of(target))
-            # Of two types MLX multiplies in a wider one, and casts the whole matrix in every pass. Normed outputs fit either.
+            # For operands of two types MLX uses the wider one and casts the whole matrix in every pass. Normalised outputs fit
+            # either type.
             self.about.rows = lambda hidden: rows(hidden.astype(narrow))
         else:
             head = dense(output_module_of(target), self.target_ids)
@@ -348,7 +353,7 @@ class BlockModel(nn.Module):
             self.about.rows = lambda hidden: hidden @ head.T
 
     def _require_columns(self, target: Any) -> None:
-        """Raises DraftlightError unless its columns are tokens of the target, and as many as its own parts have."""
+        """Raises DraftlightError unless the columns are tokens of the target and match the width of the drafter's own parts."""
         tokens = int(output_module_of(target).weight.shape[0])
         last = tokens if self.target_ids is None else cast(int, self.target_ids.max().item()) + 1
         own = self.markov_head.columns if "markov_head" in self and "lm_head" not in self and self.target_ids is None else tokens
@@ -359,10 +364,10 @@ class BlockModel(nn.Module):
                 "the drafter that was trained for it, or ngram."
             )
 
-    # What it computes
+    # Computation
 
     def fuse(self, features: mx.array) -> mx.array:
-        """(rows, hidden), what is kept of tapped outputs (rows, taps x hidden)."""
+        """Returns the rows (rows, hidden) that are cached, fused from the tapped outputs (rows, taps x hidden)."""
         fused: mx.array = self.fc(features.astype(self.hidden_norm.weight.dtype))
         return fused if self.config.paired else self._normed(fused)
 
@@ -370,7 +375,7 @@ class BlockModel(nn.Module):
         return self.hidden_norm(fused)
 
     def context(self, fused: mx.array, after: mx.array) -> mx.array:
-        """(rows, width), what the layers make keys and values of, from `fuse` and the tokens after each row (rows,)."""
+        """Returns the rows (rows, width) that keys and values are made of, from `fuse` and the token after each row (rows,)."""
         return mx.concatenate([self._normed(fused), self._embedded(after)], axis=-1) if self.config.paired else fused
 
     def _embedded(self, tokens: mx.array) -> mx.array:
@@ -380,11 +385,11 @@ class BlockModel(nn.Module):
         return self.embedding_norm(embedded) if self.config.paired else embedded
 
     def filled(self, tokens: mx.array, newest: mx.array, slots: int, start: Any, attend: Callable[[int], Attend]) -> mx.array:
-        """The layers' output, normed.
+        """Returns the normalised output of the last layer for every slot.
 
         Args:
-            tokens: (blocks,) the anchors. newest: (blocks, hidden) what `fuse` gave for the row before each.
-            start: the anchors' position, an int or (blocks,). attend: by layer.
+            tokens: (blocks,) the anchors. newest: (blocks, hidden) output of `fuse` for the row before each anchor.
+            start: position of the anchors, an int or (blocks,). attend: attention by layer index.
         """
         if self.config.paired:
             return self._filled_from_head(self._embedded(tokens)[:, None], newest[:, None], slots, start, attend)
@@ -395,8 +400,8 @@ class BlockModel(nn.Module):
         return self.norm(x)
 
     def stretch(self, layer: int, anchor: Any, slots: int) -> tuple[Any, int]:
-        """Where the slots that a layer fills stand: position of the first, which is also how many rows of context they see, and
-        how many they are. `anchor`: its position, a number or an array."""
+        """Returns the slots that a layer fills: the position of the first, which equals the number of context rows they attend
+        to, and their number. `anchor`: position of the anchor, a number or an array."""
         if not self.config.paired:
             return anchor, slots
         return (anchor, slots - 1) if layer else (anchor - 1, 1)
@@ -415,7 +420,7 @@ class BlockModel(nn.Module):
         return mx.concatenate([normed, self.mask_norm(x)], axis=1)
 
     def logits(self, hidden: mx.array) -> mx.array:
-        """(..., columns) of normed outputs (..., hidden), before Markov head or selector."""
+        """Returns (..., columns) for normalised outputs (..., hidden), before Markov head and selector."""
         logits: mx.array = self.about.rows(hidden)
         config = self.config
         if config.logit_scale != 1:
@@ -425,15 +430,15 @@ class BlockModel(nn.Module):
     def walk(
         self, slot: int, logits: mx.array, hidden: mx.array, before: mx.array, state: mx.array | None
     ) -> tuple[mx.array, mx.array | None, mx.array | None]:
-        """One slot, left to right.
+        """Returns the final logits of one slot. Slots are walked from left to right.
 
         Args:
-            slot: which. logits: (columns,) and hidden: (hidden,), what `logits` and `filled` give for it.
-            before: (1,) the token before what it predicts.
-            state: as returned for the slot before, None for the first.
+            slot: index of the slot. logits: (columns,) and hidden: (hidden,), from `logits` and `filled`.
+            before: (1,) the token before the predicted one.
+            state: the state returned for the previous slot; None for the first.
 
         Returns:
-            Logits (columns,), the target ids of the columns, None where they are the same, and the state for the next slot.
+            Logits (columns,), the target ids of the columns (None if columns are token ids), and the state for the next slot.
         """
         columns = self.target_ids
         if "markov_head" in self and slot >= self.markov_from:
@@ -447,7 +452,7 @@ class BlockModel(nn.Module):
         return logits, columns, state
 
     def is_confident(self, hidden: mx.array, before: mx.array) -> bool:
-        """Whether the confidence head, if there is one, would have this slot (arguments as `walk`) drawn."""
+        """Returns whether the confidence head accepts this slot (arguments as for `walk`); True if there is no such head."""
         if "confidence_head" not in self:
             return True
         proj = self.confidence_head.proj
@@ -457,13 +462,13 @@ class BlockModel(nn.Module):
 
 
 def _rank(shapes: Mapping[str, tuple[int, ...]], name: str) -> int:
-    """Width of a matrix; of a quantised one, what its scales say."""
+    """Returns the width of a matrix."""
     shape = shapes.get(name) or shapes.get(f"{name}.weight") or (0, 0)
     return shape[-1]
 
 
 def block_reason(config: BlockConfig, target: LoadedModel) -> str | None:
-    """Why a block drafter cannot draft for a target; None if it may."""
+    """Returns why a block drafter cannot draft for a target, as sentences; None if it can."""
     if config.target_sha256 and config.target_sha256 != target.sha256:
         return (
             f"This block drafter was not trained for {target.name}. It reads its target's features, so it works with that target "
@@ -480,7 +485,8 @@ def block_reason(config: BlockConfig, target: LoadedModel) -> str | None:
 
 
 def save_block(model: BlockModel, folder: Path, config: Mapping[str, Any], card: str) -> None:
-    """Write a drafter of our own packaging and its card, weights as float16. Raises DraftlightError as `write_drafter`."""
+    """Writes a drafter in Draftlight's own packaging, with its card and float16 weights. Raises DraftlightError as
+    `write_drafter`."""
     arrays = {name: array.astype(mx.float16) for name, array in dict(tree_flatten(model.parameters())).items()}
     if model.target_ids is not None:
         arrays["target_ids"] = model.target_ids.astype(mx.int32)
@@ -488,11 +494,11 @@ def save_block(model: BlockModel, folder: Path, config: Mapping[str, Any], card:
 
 
 def load_block(folder: Path, half: mx.Dtype = mx.bfloat16) -> BlockModel:
-    """A block drafter of any packaging that `engine.models.block_config` knows, in float32; on a GPU as stored where it is
-    quantised, else in `half`.
+    """Returns a block drafter of any packaging that `engine.models.block_config` supports. On the CPU its weights are float32.
+    On a GPU quantised weights stay as stored, and others become `half`.
 
     Raises:
-        DraftlightError: a file is missing or damaged, or its arrays are not exactly those that its configuration asks for.
+        DraftlightError: a file is missing or damaged, or its arrays differ from those that its configuration requires.
     """
     described = read_json(folder / "config.json")
     config = read_block_config(described, folder)
@@ -558,7 +564,7 @@ def _assembled(
 
 
 def _shapes(arrays: Mapping[str, mx.array], quantised: Any) -> dict[str, tuple[int, ...]]:
-    """The shapes that the arrays have or, quantised, had before."""
+    """Returns the shapes of the arrays; for quantised ones, the shapes before quantisation."""
     shapes = {name: tuple(array.shape) for name, array in arrays.items()}
     for name in list(shapes):
         scales = shapes.get(name.removesuffix("weight") + "scales") if name.endswith(".weight") else None
@@ -582,7 +588,7 @@ def _named(names: list[str]) -> str:
 
 
 def _require_vocabulary(model: BlockModel, known: mx.array | None, folder: Path) -> None:
-    """The draft vocabulary names tokens of the target, each once, as many as there are columns."""
+    """Raises DraftlightError unless the draft vocabulary names one distinct target token for each column."""
     ids = cast(list[int], cast(mx.array, model.target_ids).tolist())
     columns = next((rows.weight.shape[0] for name, rows in model.items() if name == "lm_head"), len(ids))
     fits = len(set(ids)) == len(ids) == columns and min(ids) >= 0 and max(ids) < model.config.vocab_size
@@ -593,7 +599,7 @@ def _require_vocabulary(model: BlockModel, known: mx.array | None, folder: Path)
 
 
 def config_to_write(config: BlockConfig) -> dict[str, Any]:
-    """The config.json of our own packaging: the fields of DFlash's, and what `BlockConfig` has beside them."""
+    """Returns the config.json of Draftlight's own packaging: the fields of DFlash, and those that only `BlockConfig` has."""
     inside = {
         "mask_token_id": config.mask_token_id,
         "target_layer_ids": list(config.taps),

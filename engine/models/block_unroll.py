@@ -1,9 +1,10 @@
-"""Blocks after many anchors of a known text in one pass, as training and the probe of `engine.drafters.alignment` want them.
+"""Runs the blocks after many anchors of a known text in one pass, for training and for the probe of
+`engine.drafters.alignment`.
 
-At run time a block sees the target's features before its anchor, and itself. Here blocks are laid over a text at many anchors at
-once. Keys and values of the features are made once for the whole text; a mask lets each block see those before its anchor only,
-never a feature at or after it, nor another block (a test changes those and sees nothing change). What a slot puts out is what
-`engine.drafters.block` has there (a test holds the two together).
+At run time a block attends to the target's features before its anchor, and to itself. Here blocks start at many anchors of one
+text at once. Keys and values of the features are computed once for the whole text. A mask limits each block to the features
+before its anchor: it never sees a feature at or after it, nor another block (a test changes those and requires equal outputs).
+The output of a slot equals that of `engine.drafters.block` (a test compares both).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ _NEVER = -1e9
 
 
 def unroll_blocks(model: BlockModel, features: mx.array, anchors: mx.array, text: mx.array, slots: int) -> mx.array:
-    """The normed outputs of the blocks of one text.
+    """Returns the normalised outputs of the blocks of one text.
 
     Args:
-        features: (rows, taps x hidden) of the target at positions 0 to rows - 1; all that are before the last anchor.
-        anchors: (blocks,) int32 positions, at least 1. text: its tokens, up to the last anchor at least. slots: of each block.
+        features: (rows, taps x hidden) of the target at positions 0 to rows - 1; all positions before the last anchor.
+        anchors: (blocks,) int32 positions, at least 1. text: its tokens, at least up to the last anchor. slots: number per
+            block.
 
     Returns:
         (blocks, slots, hidden).
@@ -33,13 +35,13 @@ def unroll_blocks(model: BlockModel, features: mx.array, anchors: mx.array, text
     positions = mx.arange(features.shape[0])[None, None]
 
     def attend(index: int) -> Attend:
-        """Attention of one layer."""
+        """Returns the attention function of one layer."""
         keys, values = (part[0] for part in context[index])
         start, count = model.stretch(index, anchors, slots)
         masks = _masks(config, index, positions, start[:, None, None], count)
 
         def attended(queries: mx.array, block_keys: mx.array, block_values: mx.array) -> mx.array:
-            """As `Attend`, of all blocks."""
+            """Returns the attention of all blocks (see `Attend`)."""
             return _attended(queries * config.head_dim**-0.5, keys, values, block_keys, block_values, masks)
 
         return attended
@@ -48,8 +50,8 @@ def unroll_blocks(model: BlockModel, features: mx.array, anchors: mx.array, text
 
 
 def _masks(config: BlockConfig, index: int, positions: mx.array, first: mx.array, slots: int) -> tuple[mx.array, mx.array]:
-    """What is added to the scores of context (blocks, slots, rows) and block (blocks, slots, slots), of one layer whose slots
-    stand at `first` (blocks, 1, 1) and after."""
+    """Returns the additive masks of context (blocks, slots, rows) and block (blocks, slots, slots) for one layer whose first
+    slot is at position `first` (blocks, 1, 1)."""
     own = first + mx.arange(slots)[None, :, None]
     window = config.windows[index]
     inside = own.swapaxes(1, 2)
@@ -70,8 +72,8 @@ def _attended(
     block_values: mx.array,
     masks: tuple[mx.array, mx.array],
 ) -> mx.array:
-    """(blocks, heads, slots, size) from queries like that, keys and values (kv heads, rows, size) of the context and (blocks,
-    kv heads, slots, size) of the blocks. All blocks meet the context in one product for each key-value head."""
+    """Returns (blocks, heads, slots, size), from queries of that shape, keys and values (kv heads, rows, size) of the context
+    and (blocks, kv heads, slots, size) of the blocks. One product per key-value head multiplies all blocks with the context."""
     blocks, heads, slots, size = queries.shape
     kv_heads, rows, _ = keys.shape
     shared = heads // kv_heads

@@ -1,8 +1,9 @@
-"""Chat templates: programs that come with a model. They see the conversation and nothing else, and end in time.
+"""Chat templates: programs that come with a model. They see only the conversation, and their run time is limited.
 
-They run in Jinja's sandbox with the tags and functions that transformers gives them. Each has a budget of CPU time and of
-characters and elements that it may make, which every round of a loop, call, filter and operator draws on; what could make much at
-once is measured first. So a template that loops or grows is stopped wherever it runs.
+They run in Jinja's sandbox with the tags and functions that transformers provides. Each has a budget of CPU time, and of
+characters and elements that it may produce. Every loop iteration, call, filter and operator draws on the budget; the size of
+potentially large results is computed before they are made. A template that loops or grows is therefore stopped wherever it
+runs.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from jinja2.visitor import NodeTransformer
 from engine.values.errors import DraftlightError
 
 MOST_SECONDS = 0.5
-"""CPU time of one prompt; those of models in use take milliseconds."""
+"""CPU time per prompt, in seconds; templates in use take milliseconds."""
 _MOST_MADE, _MADE_PER_CHARACTER = 200_000, 100
-"""Characters and elements that may be made, and how many more for each character of the conversation."""
+"""Characters and elements that a template may produce: a base amount, and an addition per character of the conversation."""
 _LONGEST_TEMPLATE = 100_000
 _WIDEST = 1000
-"""Columns and levels that text may be padded or indented to, and bits of a whole number."""
+"""Maximum columns and levels of padding or indentation, and maximum bits of an integer."""
 _METHODS = frozenset(
     {
         *(
@@ -79,7 +80,7 @@ _METHODS = frozenset(
         *("expandtabs", "items", "keys", "values", "get", "copy", "is_integer", "bit_length"),
     }
 )
-"""Methods of Python's own types that templates may call."""
+"""Methods of Python's built-in types that templates may call."""
 _PADDING = ("center", "ljust", "rjust", "zfill", "expandtabs", "indent", "truncate", "round")
 _STRUCTURAL = frozenset(
     {
@@ -101,25 +102,25 @@ _STRUCTURAL = frozenset(
         *("reverse", "attr", "min", "max"),
     }
 )
-"""Filters that make no text of what they are given."""
+"""Filters that do not convert their input to text."""
 _LEFT_OUT = ("batch", "slice", "wordwrap", "urlize", "xmlattr", "pprint", "filesizeformat", "random", "center")
 _WIDE = re.compile(r"\d{4,}|\*|:[^{}]*\{")
-"""A width in a format that is large or given elsewhere."""
+"""Matches a format width that is large or given as an argument."""
 
 
 class _Stopped(DraftlightError):
-    """A template went beyond its budget."""
+    """Raised when a template exceeds its budget."""
 
 
 class _Budget:
-    """What is left to a template."""
+    """Remaining budget of a template: produced characters and elements, and the CPU time at which it is stopped."""
 
     def __init__(self, characters: int) -> None:
         self.left = _MOST_MADE + _MADE_PER_CHARACTER * characters
         self.until = time.thread_time() + MOST_SECONDS
 
     def take(self, amount: int) -> None:
-        """Raises _Stopped where that is too much, or too late."""
+        """Deducts `amount`. Raises _Stopped if the budget or the time is exceeded."""
         self.left -= amount
         if self.left < 0:
             raise _Stopped("The model's chat template was stopped because its text grows without end. Choose another model.")
@@ -136,13 +137,13 @@ def _take(amount: int) -> None:
 
 
 class ChatTemplate:
-    """A template, compiled when it is first rendered."""
+    """A chat template, compiled when it is first rendered."""
 
     def __init__(self, source: str) -> None:
         self.source = source
 
     def render(self, variables: Mapping[str, Any]) -> str:
-        """The text. Raises DraftlightError where the template refuses, fails, or is stopped."""
+        """Returns the text. Raises DraftlightError if the template refuses the variables, fails, or is stopped."""
         token = _budget.set(_Budget(_measured(variables.get("messages"))))
         try:
             if len(self.source) > _LONGEST_TEMPLATE:
@@ -150,18 +151,18 @@ class ChatTemplate:
             return self._template.render(**variables)
         except _Stopped:
             raise
-        except Exception as error:  # a template is a program, and raises whatever Python raises
+        except Exception as error:  # a template is a program and can raise any exception
             reason = str(error)[:_WIDEST].encode("utf-8", "replace").decode()
             raise DraftlightError(f"The model's chat template does not accept this conversation: {reason}") from error
         finally:
             _budget.reset(token)
 
     def names(self) -> set[str]:
-        """The variables that it asks for; none of a template that cannot be read, which is said where it is used."""
+        """Returns the names of the variables that it reads; an empty set if it cannot be parsed (rendering reports that)."""
         return {node.name for node in self._nodes if isinstance(node, jinja2.nodes.Name)}
 
     def keys(self) -> set[str]:
-        """The attributes that it asks objects for, and every text in it that may be the name of one."""
+        """Returns the attributes that it reads, and every string constant in it, since that may be the name of one."""
         attributes = {node.attr for node in self._nodes if isinstance(node, jinja2.nodes.Getattr)}
         return attributes | {
             node.value for node in self._nodes if isinstance(node, jinja2.nodes.Const) and isinstance(node.value, str)
@@ -174,7 +175,7 @@ class ChatTemplate:
         try:
             kinds = (jinja2.nodes.Name, jinja2.nodes.Getattr, jinja2.nodes.Const)
             return list(_environment().parse(self.source).find_all(kinds))
-        except Exception:  # Jinja's own, and Python's for what is nested too deeply
+        except Exception:  # Jinja's own errors, and Python's for deep nesting
             return []
 
     @functools.cached_property
@@ -183,7 +184,7 @@ class ChatTemplate:
 
 
 class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, in which everything that takes time or makes something draws on the budget."""
+    """Jinja's sandbox, in which every operation that takes time or produces something draws on the budget."""
 
     intercepted_binops = frozenset(("+", "*", "**", "%"))
 
@@ -192,7 +193,7 @@ class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=[_GenerationBlocks, _Meter, jinja2.ext.loopcontrols],
-            optimized=False,  # nothing is computed before there is a budget
+            optimized=False,  # no constant folding: it would run outside of a budget
             finalize=_written,
         )
         self.filters["tojson"] = _to_json
@@ -208,7 +209,7 @@ class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
         return tree
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """The operator's value, where it is not too large."""
+        """Returns the operator's value. Raises an error if it would be too large."""
         if operator == "%" and isinstance(left, str):
             _check_format(left, right, left.count("%"))
         elif operator == "**" and not (isinstance(left, float) or isinstance(right, float)):
@@ -223,7 +224,7 @@ class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Any, called: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """The result of a call; methods of Python's own types only as far as they are known to be harmless."""
+        """Returns the result of a call. Of Python's built-in types only the methods in `_METHODS` may be called."""
         method = getattr(called, "__wrapped__", called)
         owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
         if isinstance(owner, _Meter):
@@ -244,13 +245,13 @@ def _environment() -> _Environment:
 
 
 class _Metering(NodeTransformer):
-    """Has loops, functions, joined texts and slices draw on the budget."""
+    """Rewrites a template's syntax tree so that loops, macros, concatenations and slices draw on the budget."""
 
     def __init__(self, environment: jinja2.Environment) -> None:
         self._meter = environment.extensions[_Meter.identifier]
 
     def visit_For(self, node: jinja2.nodes.For) -> jinja2.nodes.For:
-        """A loop, whose every round counts what it writes."""
+        """Makes every iteration of a loop draw the length of its literal text."""
         return self._ticking(node)
 
     visit_Macro = visit_CallBlock = visit_For
@@ -263,12 +264,12 @@ class _Metering(NodeTransformer):
         return node
 
     def visit_Concat(self, node: jinja2.nodes.Concat) -> jinja2.nodes.Node:
-        """Texts that are joined by `~`."""
+        """Makes a concatenation (`~`) draw on the budget."""
         self.generic_visit(node)
         return self._call(node, "_joined", node.nodes)
 
     def visit_Getitem(self, node: jinja2.nodes.Getitem) -> jinja2.nodes.Node:
-        """A slice, which is a copy."""
+        """Makes a slice, which is a copy, draw on the budget."""
         self.generic_visit(node)
         return self._call(node, "_copied", [node]) if isinstance(node.arg, jinja2.nodes.Slice) else node
 
@@ -277,7 +278,7 @@ class _Metering(NodeTransformer):
 
 
 class _Meter(jinja2.ext.Extension):
-    """What `_Metering` puts into templates."""
+    """Functions whose calls `_Metering` inserts into templates."""
 
     def _tick(self, amount: int) -> str:
         _take(amount)
@@ -293,17 +294,17 @@ class _Meter(jinja2.ext.Extension):
 
 
 def _written(value: Any) -> Any:
-    """What `{{ value }}` writes."""
+    """Returns the value that `{{ value }}` writes, after drawing its length."""
     _take(_measured(value))
     return value
 
 
 def _metered(name: str, made: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, which draws on the budget for what it is given as text and for what it gives."""
+    """Returns the filter wrapped so that it draws on the budget for its text input and for its result."""
 
     @functools.wraps(made)
     def metered(*args: Any, **kwargs: Any) -> Any:
-        """The filter's value."""
+        """Returns the filter's value."""
         given = args[1:] if hasattr(made, "jinja_pass_arg") else args
         more = (*given[1:], *kwargs.values())
         if name in _PADDING or name == "tojson":
@@ -369,7 +370,7 @@ def _length(value: Any) -> int:
 
 
 def _measured(value: Any) -> int:
-    """Characters that it would be as text, about; counted no further than the budget goes."""
+    """Returns the approximate length of the value as text; stops counting where the budget ends."""
     if isinstance(value, str):
         return len(value)
     budget = _budget.get()
@@ -393,15 +394,16 @@ def _measured(value: Any) -> int:
 
 
 class _GenerationBlocks(jinja2.ext.Extension):
-    """`{% generation %}`, which marks the model's own words for training in transformers. Here the content is rendered.
+    """The tag `{% generation %}`, which in transformers marks the model's own text for training. Here it only renders its
+    content.
 
-    As there, the block is a scope: what is set inside is unknown behind it.
+    The block is a scope, as in transformers: variables set inside are undefined after it.
     """
 
     tags = {"generation"}
 
     def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
-        """Takes one `{% generation %}` block from the stream: a call block whose content `_render` gives back unchanged."""
+        """Parses one `{% generation %}` block into a call block whose content `_render` returns unchanged."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         return jinja2.nodes.CallBlock(self.call_method("_render"), [], [], body).set_lineno(line)
@@ -411,7 +413,8 @@ class _GenerationBlocks(jinja2.ext.Extension):
 
 
 class _Namespace(jinja2.utils.Namespace):
-    """A template's variables. As in transformers none begins with an underscore: Jinja would take it for a part of the object."""
+    """A template's namespace object. Names with a leading underscore are refused, as in transformers: Jinja treats them as
+    internal."""
 
     def __init__(self, /, *args: Any, **kwargs: Any) -> None:
         names = dict(*args, **kwargs)
@@ -424,7 +427,7 @@ class _Namespace(jinja2.utils.Namespace):
         jinja2.utils.Namespace.__setitem__(self, name, value)
 
     def values(self) -> list[Any]:
-        """What it holds."""
+        """Returns the values of its variables."""
         return list(object.__getattribute__(self, "_Namespace__attrs").values())
 
 
@@ -440,7 +443,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Unlike Jinja's filter of the name, this one escapes no HTML."""
+    """Filter `tojson` as in transformers: unlike Jinja's, it does not escape HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

@@ -1,10 +1,10 @@
-"""A model's config.json in the form that mlx-lm's classes read, whichever version of transformers wrote it.
+"""Converts a model's config.json to the form that mlx-lm's classes read, whichever version of transformers wrote it.
 
-transformers 5 writes `rope_parameters`, one object or one for each type of layer, where version 4 wrote `rope_theta`,
-`rope_scaling`, `partial_rotary_factor` and others; some settings have other names or are stated for each layer. mlx-lm takes a
-setting that it does not find for the default of its own class, without a word. So every setting that mlx-lm's class has is
-looked up in the configuration of transformers, which knows the old names and the new ones, and the defaults that a file leaves
-out. A setting that changes what the model computes and that mlx-lm has no field for is refused.
+transformers 5 writes `rope_parameters`, as one object or one per layer type; version 4 wrote `rope_theta`, `rope_scaling`,
+`partial_rotary_factor` and others. Some settings were renamed or are now stated per layer. mlx-lm silently uses the default of
+its own class for a setting that it does not find. Therefore every setting of mlx-lm's class is looked up in the configuration
+class of transformers, which knows old names, new names and the defaults that a file omits. A setting that changes what the
+model computes but has no field in mlx-lm is refused.
 
     {"model_type": "qwen2", "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e6}, ...}
     {"model_type": "qwen2", "rope_theta": 1e6, "rope_scaling": {"type": "yarn", "factor": 4.0, ...}, ...}
@@ -38,18 +38,18 @@ _FULL, _SLIDING = "full_attention", "sliding_attention"
 _THETA = ("rope_theta", "rotary_emb_base")
 _LOCAL_THETA = ("rope_local_base_freq", "swa_rope_theta", "rope_local_theta")
 _PARTIAL = ("partial_rotary_factor", "rotary_pct")
-"""Names that mlx-lm's classes have for the base, the base of layers with a window, and the rotated part of a head."""
+"""Names in mlx-lm's classes for the rotary base, the base of sliding-window layers, and the rotated fraction of a head."""
 _EQUAL = {"block_dim": "hidden_size", "n_ctx": "n_positions"}
-"""Fields of mlx-lm's classes that transformers has under another name."""
+"""Fields of mlx-lm's classes that have another name in transformers."""
 _MOVED = dict.fromkeys(_THETA, "rope_theta") | dict.fromkeys(_PARTIAL, "partial_rotary_factor")
-"""What transformers 5 keeps inside of `rope_parameters`, by its names outside."""
+"""Top-level names of the settings that transformers 5 stores in `rope_parameters`, with their names there."""
 _OLD_LAYER_TYPES = {"linear_attention": "mamba", _FULL: "attention"}
-"""Names of transformers 4 that mlx-lm's `granitemoehybrid` compares with, by those of transformers 5."""
+"""Layer types of transformers 5, with their names of version 4 that mlx-lm's `granitemoehybrid` compares with."""
 _OF_LAYER_TYPES = ("sliding_window_pattern", "full_attention_interval", "hybrid_layer_pattern")
 _OF_MLP_TYPES = ("first_k_dense_replace", "moe_layer_freq", "is_moe_layer", "moe_layers_enum")
-"""Fields of mlx-lm's classes that say the same as `layer_types` and `mlp_layer_types`."""
+"""Fields of mlx-lm's classes that are equivalent to `layer_types` and `mlp_layer_types`."""
 _OF_FULL_LAYERS = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
-"""Fields of mlx-lm's `gemma4_text` for layers without a window, by what `per_layer_config` states of such a layer."""
+"""Fields that `per_layer_config` states for a full-attention layer, with their names in mlx-lm's `gemma4_text`."""
 _ACTIVATIONS = ("hidden_act", "hidden_activation", "activation_function")
 _DECISIVE = (
     *_ACTIVATIONS,
@@ -79,9 +79,9 @@ _DECISIVE = (
 """Settings that change what a model computes, but neither the names nor the shapes of its weights."""
 _OF_NO_INTEREST = ("quantization", "quantization_config", "auto_map", "num_labels", "id2label", "label2id")
 _MOST_LAYERS = 10_000
-"""Far more layers than any model has. Making those of a damaged file would take all memory."""
+"""Far more layers than any model has. Building those that a damaged file states would exhaust the memory."""
 _PLAIN_ROPE = (None, "default", "mrope", "axial")
-"""Types of rotary embedding that rotate a text as no scaling does."""
+"""Types of rotary embedding that are the same as no scaling for text."""
 _SCALED_ROPE = {
     "yarn": "Yarn",
     "llama3": "Llama3",
@@ -90,23 +90,23 @@ _SCALED_ROPE = {
     "dynamic": "Dynamic",
     "proportional": "Proportional",
 }
-"""By the type of a scaling, what the names of mlx-lm's layers that compute it contain."""
+"""Types of scaling, with a part of the name of the mlx-lm layers that compute them."""
 
 
 def read_configuration(folder: Path, rows: Collection[int] = ()) -> dict[str, Any]:
-    """Returns a folder's config.json as mlx-lm reads it. `rows`: as for `for_mlx_lm`.
+    """Returns a folder's config.json as mlx-lm reads it. `rows`: see `for_mlx_lm`.
 
     Raises:
-        DraftlightError: mlx-lm cannot load it, and why.
+        DraftlightError: mlx-lm cannot load it; says why.
     """
     with explained(folder):
         return for_mlx_lm(_stated(folder), folder, rows)
 
 
 def _stated(folder: Path) -> dict[str, Any]:
-    """What `mlx_lm.utils.load_config` reads, also where a program of Windows wrote a byte order mark, or where
-    generation_config.json is damaged, from which only the ends of a text are taken."""
-    stated = json.loads(content_of(folder / "config.json").decode("utf-8-sig"))  # infinities included
+    """Returns what `mlx_lm.utils.load_config` returns. Also reads a config.json with a byte order mark, as Windows programs
+    write it, and ignores a damaged generation_config.json, from which only EOS tokens are taken."""
+    stated = json.loads(content_of(folder / "config.json").decode("utf-8-sig"))  # also reads infinities
     config: dict[str, Any] = mlx_lm.utils._decode_tagged_floats(stated)
     ends = object_in(folder / "generation_config.json").get("eos_token_id")
     return config | ({"eos_token_id": ends} if ends else {})
@@ -114,10 +114,10 @@ def _stated(folder: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def explained(folder: Path, more: str = "") -> Iterator[None]:
-    """Turns what mlx-lm's classes raise, whatever a wrong configuration makes Python raise, into a DraftlightError.
+    """Turns every exception that mlx-lm's classes raise for a wrong configuration into a DraftlightError.
 
     Args:
-        more: a sentence that is appended then.
+        more: a sentence to append to the message.
     """
     try:
         yield
@@ -132,22 +132,22 @@ def explained(folder: Path, more: str = "") -> Iterator[None]:
 def _reason(error: BaseException) -> str:
     if isinstance(error, KeyError):
         return f"{error} is missing"
-    if isinstance(error, SystemExit):  # what mlx-lm's `olmo` does where a package is missing
+    if isinstance(error, SystemExit):  # raised by mlx-lm's `olmo` if a package is missing
         return "mlx-lm's code for it needs a package that is not installed."
     return reason_of(error)
 
 
 def for_mlx_lm(config: Mapping[str, Any], where: object, rows: Collection[int] = ()) -> dict[str, Any]:
-    """Returns a configuration with the fields of mlx-lm's classes, of a nested text model in its `text_config`.
+    """Returns the configuration with the fields of mlx-lm's classes; those of a nested text model are in its `text_config`.
 
     Args:
-        config: config.json. where: named in messages.
-        rows: numbers of rows that the embeddings in the model's files have. Some of mlx-lm's classes take the size of the
-            vocabulary from outside of the text model's part, where transformers 5 does not write it.
+        config: config.json. where: its name in messages.
+        rows: numbers of rows of the embeddings in the model's files. Some of mlx-lm's classes read the vocabulary size outside
+            of the text model's part, where transformers 5 does not write it.
 
     Raises:
         DraftlightError: a setting that changes what the model computes has no field in mlx-lm's class.
-        ValueError: mlx-lm has no class for it.
+        ValueError: mlx-lm has no class for the model.
     """
     model, arguments = mlx_lm.utils._get_classes(dict(config))
     names = set(inspect.signature(arguments).parameters)
@@ -180,9 +180,9 @@ def for_mlx_lm(config: Mapping[str, Any], where: object, rows: Collection[int] =
 
 
 def require_rotation(model: nn.Module, config: Mapping[str, Any], where: object) -> None:
-    """Raises DraftlightError where a configuration states a scaling of positions that no layer of the loaded model has.
+    """Raises DraftlightError if the configuration states a rotary scaling that no layer of the loaded model has.
 
-    Several of mlx-lm's classes have a field for it and do not use it, or leave out the types that they do not know.
+    Several of mlx-lm's classes have a field for it but do not use it, or ignore types that they do not know.
 
     Args:
         config: as `for_mlx_lm` returns it.
@@ -216,7 +216,7 @@ def require_rotation(model: nn.Module, config: Mapping[str, Any], where: object)
 
 
 def _scales(layer: nn.Module, kind: str) -> bool:
-    """Whether a layer's positions are scaled in the way of this type."""
+    """Returns whether a layer scales positions with this type of scaling."""
     if kind == "linear":
         return bool(getattr(layer, "scale", 1.0) != 1.0)
     name = next((name for sign, name in _SCALED_ROPE.items() if sign in kind), "")
@@ -224,7 +224,7 @@ def _scales(layer: nn.Module, kind: str) -> bool:
 
 
 def _length_of_rotated(layer: nn.Module) -> float:
-    """The factor with which a layer multiplies what it rotates."""
+    """Returns the factor by which a layer multiplies the rotated vectors."""
     return float(getattr(layer, "mscale", getattr(layer, "_scale", 1.0)))
 
 
@@ -233,7 +233,7 @@ def _head_size(part: Mapping[str, Any]) -> int:
 
 
 def _text_fields(model: type, part: Mapping[str, Any]) -> set[str]:
-    """Names of the settings that mlx-lm's class for a nested text model has."""
+    """Returns the names of the settings of mlx-lm's class for a nested text model."""
     sources = [sys.modules[base.__module__] for base in model.__mro__ if base.__module__.startswith("mlx_lm.models.")]
     found: dict[str, Any] = {}
     for source in sources:
@@ -250,7 +250,8 @@ def _text_fields(model: type, part: Mapping[str, Any]) -> set[str]:
 
 
 def _tied_outside(config: Mapping[str, Any], kind: type[PreTrainedConfig] | None) -> bool | None:
-    """Whether head and embedding of a nested text model are one, where its own part does not say so."""
+    """Returns whether a nested text model ties head and embedding, from the settings outside of its own part; None if
+    unknown."""
     stated: bool | None = config.get("tie_word_embeddings")
     model_type = config.get("model_type")
     if stated is None and not hasattr(kind, "tie_word_embeddings") and model_type in CONFIG_MAPPING:
@@ -259,7 +260,7 @@ def _tied_outside(config: Mapping[str, Any], kind: type[PreTrainedConfig] | None
 
 
 def _class_of(config: Mapping[str, Any], part: Mapping[str, Any]) -> type[PreTrainedConfig] | None:
-    """The class of transformers for the text model that a part of a configuration describes."""
+    """Returns the class of transformers for the text model that a part of a configuration describes; None if it has none."""
     for model_type in (part.get("model_type"), config.get("model_type")):
         found = CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
         if found is not None and (inner := found.sub_configs_defaults.get("text_config")) is not None:
@@ -271,7 +272,7 @@ def _class_of(config: Mapping[str, Any], part: Mapping[str, Any]) -> type[PreTra
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Keeps transformers' advice on configurations out of log and terminal: it is meant for those who write them."""
+    """Suppresses transformers' warnings about configurations: they address the authors of a model."""
     logger = logging.getLogger("transformers")
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -284,7 +285,7 @@ def _silent() -> Iterator[None]:
 
 
 class _Described:
-    """A configuration as transformers understands it, or as far as it states things itself where transformers does not."""
+    """A configuration as transformers reads it; if transformers cannot, the settings that it states itself."""
 
     def __init__(self, kind: type[PreTrainedConfig] | None, part: Mapping[str, Any]) -> None:
         self._kind, self._part = kind, part
@@ -299,43 +300,43 @@ class _Described:
         try:
             with _silent():
                 return self._kind(**copy.deepcopy(given))
-        except Exception:  # its validators raise whatever a configuration for another version makes them raise
+        except Exception:  # its validators can raise any exception for a configuration of another version
             return None
 
     def get(self, name: str) -> Any:
-        """The setting, by whichever of its names; None if there is none."""
+        """Returns the setting, under any of its names; None if there is none."""
         return self._value(self._made, name) if self._made is not None else self._part.get(name)
 
     def unstated(self, name: str, *others: str) -> Any:
-        """What the setting would be if the configuration stated neither it nor `others`; None where that is not known."""
+        """Returns the value of the setting if the configuration stated neither it nor `others`; None if that is unknown."""
         return self._value(self._make({key: value for key, value in self._part.items() if key not in (name, *others)}), name)
 
     @staticmethod
     def _value(made: PreTrainedConfig | None, name: str) -> Any:
-        """A setting of a configuration, None where it has none."""
-        if name in _MOVED:  # into `rope_parameters`
+        """Returns a setting of a configuration; None if it has none."""
+        if name in _MOVED:  # moved into `rope_parameters`
             rotation = table(getattr(made, "rope_parameters", None))
             found = (table(rotation.get(_FULL)) or rotation).get(_MOVED[name])
             return 1.0 if found is None and name in _PARTIAL else found
         try:
             value = getattr(made, name, None)
-        except Exception:  # a setting of single layers has no value for all
+        except Exception:  # a setting that differs between layers has no overall value
             return None
         return value.to_dict() if isinstance(value, PreTrainedConfig) else value
 
     def has(self, name: str) -> bool:
-        """Whether the class of transformers has such a setting: others in a file change nothing there."""
+        """Returns whether the class of transformers has the setting; other settings in a file have no effect there."""
         known = "rope_parameters" if name in _MOVED or name == "rope_scaling" else name
         return hasattr(self._kind, getattr(self._kind, "attribute_map", {}).get(known, known))
 
     @property
     def is_known(self) -> bool:
-        """Whether transformers understands it."""
+        """Whether transformers can read the configuration."""
         return self._made is not None
 
 
 def _part(part: Mapping[str, Any], names: set[str], kind: type[PreTrainedConfig] | None, where: object) -> dict[str, Any]:
-    """The settings of one model with mlx-lm's names, those that it does not read included."""
+    """Returns the settings of one model under mlx-lm's names, including those that mlx-lm does not read."""
     described = _Described(kind, part)
     made = {name: copy.deepcopy(value) for name, value in part.items()}
     if "rope_scaling" in names:
@@ -350,7 +351,7 @@ def _part(part: Mapping[str, Any], names: set[str], kind: type[PreTrainedConfig]
     if described.is_known and "head_dim" in names and made.get("head_dim") is None:
         made["head_dim"] = _head_size(made)
     if part.get("model_type") == "bailing_hybrid" and part.get("linear_head_dim"):
-        made["head_dim"] = part["linear_head_dim"]  # transformers states that of the other layers as `head_dim`
+        made["head_dim"] = part["linear_head_dim"]  # transformers states the head size of the other layers as `head_dim`
     types = made.get("layer_types")
     if part.get("model_type") == "granitemoehybrid" and isinstance(types, list):
         made["layer_types"] = [_OLD_LAYER_TYPES.get(str(kind), kind) for kind in types]
@@ -359,9 +360,9 @@ def _part(part: Mapping[str, Any], names: set[str], kind: type[PreTrainedConfig]
 
 
 def _rotate(made: dict[str, Any], names: set[str], described: _Described, where: object) -> set[str]:
-    """Sets what mlx-lm's class calls the rotary embedding; returns the settings that this takes care of.
+    """Sets mlx-lm's fields for the rotary embedding; returns the names of the settings that this covers.
 
-    `rope_parameters` goes before what older versions wrote, as in transformers.
+    `rope_parameters` takes precedence over the fields of older versions, as in transformers.
     """
     stated = table(made.get("rope_parameters"))
     is_old = not stated and any(made.get(name) for name in ("rope_scaling", *_THETA))
@@ -404,7 +405,7 @@ def _kind(spec: Mapping[str, Any]) -> Any:
 
 
 def _scaling(spec: Mapping[str, Any]) -> dict[str, Any] | None:
-    """`rope_scaling` as transformers 4 wrote it."""
+    """Returns `rope_scaling` as transformers 4 wrote it; None for no scaling."""
     rest = {
         name: value
         for name, value in spec.items()
@@ -415,7 +416,7 @@ def _scaling(spec: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _usual_rotation(described: _Described) -> dict[str, Any]:
-    """The rotary embedding of a configuration that states none, of layers without a window."""
+    """Returns the default rotary embedding of the model's full-attention layers."""
     usual = table(described.unstated("rope_parameters", "rope_scaling", *_THETA, *_LOCAL_THETA, *_PARTIAL))
     return table(usual.get(_FULL)) or usual
 
@@ -423,7 +424,8 @@ def _usual_rotation(described: _Described) -> dict[str, Any]:
 def _require_rotation_read(
     full: Mapping[str, Any], sliding: Mapping[str, Any], names: set[str], described: _Described, where: object
 ) -> None:
-    """Raises DraftlightError where `rope_parameters` states what mlx-lm's class has no field for and does not do anyway."""
+    """Raises DraftlightError if `rope_parameters` states a value that mlx-lm's class has no field for and does not use by
+    default."""
     if "rope_parameters" in names:
         return
     usual = _usual_rotation(described)
@@ -443,7 +445,7 @@ def _require_rotation_read(
 
 
 def _per_layer(made: dict[str, Any], names: set[str], described: _Described, where: object) -> set[str]:
-    """Sets what mlx-lm's class calls the kinds of the layers; returns the settings that this takes care of."""
+    """Sets mlx-lm's fields for the layer types; returns the names of the settings that this covers."""
     read = set()
     for setting, fields in (("layer_types", _OF_LAYER_TYPES), ("mlp_layer_types", _OF_MLP_TYPES)):
         stated, kinds = made.get(setting), described.get(setting)
@@ -472,7 +474,8 @@ def _per_layer(made: dict[str, Any], names: set[str], described: _Described, whe
 
 
 def _pattern(name: str, kinds: list[str], made: Mapping[str, Any]) -> Any:
-    """The kinds of all layers as mlx-lm's field of this name states them. ValueError where it cannot."""
+    """Returns the types of all layers in the form of mlx-lm's field `name`. Raises ValueError if that form cannot express
+    them."""
     match name:
         case "hybrid_layer_pattern":
             return [int(kind == _SLIDING) for kind in kinds]
@@ -496,7 +499,7 @@ def _pattern(name: str, kinds: list[str], made: Mapping[str, Any]) -> Any:
 
 
 def _require_read(part: Mapping[str, Any], read: set[str], described: _Described, where: object) -> None:
-    """Raises DraftlightError where a setting that changes the computation is neither read nor what the class does anyway."""
+    """Raises DraftlightError if a setting that changes the computation is neither read nor equal to the default."""
     for name in _DECISIVE:
         stated = part.get(name)
         if stated in (None, {}) or name in read or (name == "rope_scaling" and _kind(table(stated)) in _PLAIN_ROPE):
@@ -510,14 +513,14 @@ def _require_read(part: Mapping[str, Any], read: set[str], described: _Described
 
 
 def _same(name: str, value: Any, usual: Any) -> bool:
-    """Whether two values of a setting make the model compute the same."""
+    """Returns whether two values of a setting make the model compute the same."""
     if name in _ACTIVATIONS:
         return _activation(str(value)) == _activation(str(usual))
     return bool(value == usual)
 
 
 def _activation(name: str) -> str:
-    """The function, whichever of the names and approximations of gelu it has: mlx-lm's classes take one for all."""
+    """Returns a canonical name of the activation; mlx-lm's classes do not distinguish the approximations of gelu."""
     return "gelu" if name.startswith("gelu") else "silu" if name == "swish" else name
 
 

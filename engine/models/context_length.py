@@ -26,11 +26,11 @@ _UNSTATED = 2048
 def context_length(config: Mapping[str, Any], arguments: object = None) -> int:
     """Returns the maximum number of tokens, prompt included.
 
-    What the configuration states counts. It need not state what is the default of its class in transformers, which wrote it:
-    gemma 3 from 4B on leaves its 131,072 out. Then comes the default of mlx-lm's class, then a cautious 2048.
+    The stated value is used. A configuration may omit the default of its class in transformers, as gemma 3 from 4B on omits its
+    131,072; that default comes next. Then comes the default of mlx-lm's class, then a cautious 2048.
 
-    YaRN stretches the length, and its scaling states from where. Under other scalings the stated length is taken as it is: some
-    publishers state the stretched one there, some the one before.
+    YaRN stretches the length, and its scaling states the original length. Under other scalings the stated length is used
+    unchanged: some publishers state the stretched length there, others the original one.
 
     Args:
         config: config.json, in which the text model's part may be nested as `text_config`.

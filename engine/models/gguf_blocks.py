@@ -1,11 +1,11 @@
-"""The blocks of GGUF's quantisations as numbers, and in the form in which MLX multiplies them.
+"""Decodes the blocks of GGUF's quantisation types, into numbers or into the form that MLX multiplies.
 
-Layouts: `ggml-common.h` and `ggml-quants.c` of https://github.com/ggml-org/ggml. A block holds 32 or 256 weights of one row. Most
-types are affine in groups of 32, weight = scale · code + bias with whole codes, which is MLX's own form too: such a tensor stays
-quantised without loss, given scales of the precision that they need. In the others 16 weights share a scale, and MLX has no such
-groups, or the codes stand for the entries of a table, of which MLX has that of MXFP4.
+Layouts: `ggml-common.h` and `ggml-quants.c` of https://github.com/ggml-org/ggml. A block holds 32 or 256 weights of one row.
+Most types are affine in groups of 32: weight = scale · code + bias with integer codes. MLX has the same form, so such a tensor
+stays quantised without loss if its scales keep their precision. In other types 16 weights share a scale, and MLX has no groups
+of that size; or the codes are indices into a table, of which MLX supports only that of MXFP4.
 
-A further type is an entry in `AFFINE` or `OTHERS` here and one in `engine.files.gguf_header.BLOCKS`.
+A new type needs an entry in `AFFINE` or `OTHERS` here, and one in `engine.files.gguf_header.BLOCKS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import mlx.core as mx
 from engine.files.gguf_header import BLOCKS
 
 GROUP = 32
-"""Weights that share a scale and a bias, in every affine type."""
+"""Number of weights that share a scale and a bias, in every affine type."""
 
 _IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 _FP4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
@@ -26,7 +26,8 @@ _FP4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3
 
 @dataclass(frozen=True)
 class Affine:
-    """weight = scale · code + bias. `codes` (..., 32) uint8 of `bits` bits each; `scales` and `biases` (...) float32, exact."""
+    """Affine weights, scale · code + bias. `codes`: (..., 32) uint8 of `bits` bits; `scales` and `biases`: (...) float32,
+    exact."""
 
     codes: mx.array
     scales: mx.array
@@ -34,11 +35,11 @@ class Affine:
     bits: int
 
     def expanded(self) -> mx.array:
-        """The weights, (..., 32) float32. The product is exact, so that only the sum is rounded, as in ggml."""
+        """Returns the weights, (..., 32) float32. The product is exact and only the sum is rounded, as in ggml."""
         return self.codes.astype(mx.float32) * self.scales[..., None] + self.biases[..., None]
 
     def packed(self) -> mx.array:
-        """The codes as MLX stores them: one stream of bits, (..., bits) uint32 for 32 codes of `bits` bits."""
+        """Returns the codes as MLX stores them: a bit stream, (..., bits) uint32 for 32 codes of `bits` bits."""
         return _packed(self.codes, self.bits)
 
 
@@ -51,9 +52,9 @@ def _packed(codes: mx.array, bits: int) -> mx.array:
 
 
 def mxfp4(raw: mx.array) -> tuple[mx.array, mx.array]:
-    """Weights and scales in MLX's own form of the type, which is the same but for the order of the codes.
+    """Returns MXFP4 weights and scales in MLX's form, which differs only in the order of the codes.
 
-    `raw` is (rows, bytes) uint8; they come as (rows, groups, 4) uint32 and (rows, groups) uint8.
+    `raw` is (rows, bytes) uint8; the results are (rows, groups, 4) uint32 and (rows, groups) uint8.
     """
     block = _Blocks(raw.reshape(-1, _bytes("MXFP4")))
     scales, codes = block.take(1), block.nibbles(16)
@@ -61,14 +62,14 @@ def mxfp4(raw: mx.array) -> tuple[mx.array, mx.array]:
 
 
 def affine(kind: str, raw: mx.array) -> Affine:
-    """What `raw` holds, of a type in `AFFINE`. `raw`: (rows, bytes) uint8; codes come as (rows, groups, 32)."""
+    """Returns the decoded weights of a type in `AFFINE`. `raw`: (rows, bytes) uint8; the codes are (rows, groups, 32)."""
     found = AFFINE[kind](_Blocks(raw.reshape(-1, _bytes(kind))))
     shape = (raw.shape[0], -1)
     return Affine(found.codes.reshape(*shape, GROUP), found.scales.reshape(shape), found.biases.reshape(shape), found.bits)
 
 
 def expand(kind: str, raw: mx.array) -> mx.array:
-    """The weights of `raw`, (rows, bytes) uint8, as (rows, columns) float32."""
+    """Returns the weights of `raw`, (rows, bytes) uint8, as (rows, columns) float32."""
     if kind in AFFINE:
         weights = affine(kind, raw).expanded()
     elif kind in OTHERS:
@@ -83,38 +84,39 @@ def _bytes(kind: str) -> int:
 
 
 class _Blocks:
-    """Fields of blocks, (blocks, bytes) uint8, read one after another."""
+    """Reads the fields of blocks, (blocks, bytes) uint8, one after another."""
 
     def __init__(self, raw: mx.array) -> None:
         self._raw = raw
         self._at = 0
 
     def take(self, count: int) -> mx.array:
-        """The next bytes, (blocks, count)."""
+        """Returns the next `count` bytes, (blocks, count)."""
         self._at += count
         return mx.contiguous(self._raw[:, self._at - count : self._at])
 
     def half(self) -> mx.array:
-        """The next number of half precision, (blocks, 1) float32."""
+        """Returns the next half-precision number, (blocks, 1) float32."""
         return self.take(2).view(mx.float16).astype(mx.float32)
 
     def signed(self, count: int) -> mx.array:
-        """The next signed bytes, (blocks, count) float32."""
+        """Returns the next `count` signed bytes, (blocks, count) float32."""
         return self.take(count).view(mx.int8).astype(mx.float32)
 
     def nibbles(self, count: int) -> mx.array:
-        """The next `count` bytes as 2 · count codes of 4 bits: first the lower halves of all, then the upper ones."""
+        """Returns the next `count` bytes as 2 · count codes of 4 bits: first the low halves of all bytes, then the high
+        ones."""
         both = self.take(count)
         return mx.concatenate([both & 15, both >> 4], axis=-1)
 
 
 def _bits(packed: mx.array) -> mx.array:
-    """(blocks, 4) bytes as (blocks, 32) single bits, the lowest of the first byte first."""
+    """Returns (blocks, 4) bytes as (blocks, 32) single bits, the lowest bit of the first byte first."""
     return (packed[..., None] >> mx.arange(8, dtype=mx.uint8) & 1).reshape(packed.shape[0], -1)
 
 
 def _levels(packed: mx.array, width: int, shifts: tuple[int, ...]) -> mx.array:
-    """Fields of `width` bits at each of `shifts`, one shift after the other: (blocks, bytes) to (blocks, shifts, bytes)."""
+    """Returns the fields of `width` bits at each of `shifts`: (blocks, bytes) to (blocks, shifts, bytes)."""
     return mx.stack([packed >> shift & (2**width - 1) for shift in shifts], axis=1)
 
 
@@ -144,7 +146,8 @@ def _q8_0(block: _Blocks) -> Affine:
 
 
 def _k_scales(block: _Blocks) -> tuple[mx.array, mx.array]:
-    """Scales and biases of the eight groups of Q4_K and Q5_K: 6 bits each, the upper two of the last four kept elsewhere."""
+    """Returns scales and biases of the eight groups of Q4_K and Q5_K. Each has 6 bits; the top two of the last four are
+    apart."""
     scale, smallest, packed = block.half(), block.half(), block.take(12)
     first, second, third = packed[:, :4], packed[:, 4:8], packed[:, 8:]
     scales = mx.concatenate([first & 63, third & 15 | first >> 6 << 4], axis=-1).astype(mx.float32)
@@ -153,7 +156,8 @@ def _k_scales(block: _Blocks) -> tuple[mx.array, mx.array]:
 
 
 def _k_nibbles(block: _Blocks) -> mx.array:
-    """(blocks, 8, 32) codes of 4 bits: 32 bytes hold two groups, the lower halves and the upper ones."""
+    """Returns (blocks, 8, 32) codes of 4 bits: every 32 bytes hold two groups, one in the low halves and one in the high
+    halves."""
     both = block.take(128).reshape(-1, 4, 1, 32)
     return mx.concatenate([both & 15, both >> 4], axis=2).reshape(-1, 8, 32)
 
@@ -195,7 +199,7 @@ def _q3_k(block: _Blocks) -> mx.array:
 
 
 def _sixteens(codes: mx.array, offset: int) -> mx.array:
-    """Codes of 256 weights in order as (blocks, 16, 16) float32, less `offset`."""
+    """Returns the codes of 256 weights as (blocks, 16, 16) float32, minus `offset`."""
     return codes.reshape(-1, 16, 16).astype(mx.float32) - offset
 
 
@@ -227,7 +231,7 @@ AFFINE: dict[str, Callable[[_Blocks], Affine]] = {
     "Q4_K": _q4_k,
     "Q5_K": _q5_k,
 }
-"""Types that MLX keeps quantised without loss."""
+"""Types that stay quantised in MLX without loss."""
 
 OTHERS: dict[str, Callable[[_Blocks], mx.array]] = {
     "Q2_K": _q2_k,
@@ -237,4 +241,4 @@ OTHERS: dict[str, Callable[[_Blocks], mx.array]] = {
     "IQ4_XS": _iq4_xs,
     "MXFP4": _mxfp4,
 }
-"""Types whose weights are expanded."""
+"""Types that are expanded to numbers."""

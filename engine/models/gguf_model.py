@@ -1,9 +1,9 @@
-"""Models in GGUF files, as mlx-lm's own models.
+"""Loads models in GGUF files as mlx-lm models.
 
-Weights are read block by block (`engine.models.gguf_blocks`), tensor after tensor, so that only one at a time is in memory twice.
-On the CPU every weight becomes a 32-bit number. On a GPU, layers of the affine types and of MXFP4 stay quantised without loss.
-Affine scales keep 16 bits where that is exact, and 32 where it is not: those of Q4_K are products of two numbers. The other types
-are expanded to 16 bits.
+Weights are read block by block (`engine.models.gguf_blocks`), one tensor after another, so only one tensor at a time is in
+memory twice. On the CPU every weight becomes float32. On a GPU, layers of the affine types and of MXFP4 stay quantised without
+loss. Affine scales are stored in 16 bits where that is exact, else in 32: those of Q4_K are products of two numbers. The other
+types are expanded to 16 bits.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from engine.models import gguf_blocks
 from engine.values.errors import DraftlightError
 
 _APART = (ROPE_FACTORS, LONG_FACTORS, SHORT_FACTORS)
-"""Tensors that are settings and no weights."""
+"""Tensors that contain settings, not weights."""
 
 
 class FactoredRope(nn.Module):
-    """Rotary embedding whose periods are stretched by one factor each, as GGUF files of Llama 3.1 and later carry them."""
+    """Rotary embedding with one factor per frequency that stretches its period, as in GGUF files of Llama 3.1 and later."""
 
     def __init__(self, dims: int, base: float, factors: mx.array) -> None:
         super().__init__()
@@ -49,21 +49,21 @@ class FactoredRope(nn.Module):
 
 
 class _KeptLinear(nn.QuantizedLinear):
-    """As its base, but the result has the type of its input, however precise the scales are."""
+    """Quantised layer whose result has the type of its input, even if its scales are more precise."""
 
     def __call__(self, x: mx.array) -> mx.array:
         return super().__call__(x).astype(x.dtype)
 
 
 class _KeptSwitchLinear(QuantizedSwitchLinear):
-    """As its base, but the result has the type of its input, however precise the scales are."""
+    """Quantised expert layer whose result has the type of its input, even if its scales are more precise."""
 
     def __call__(self, x: mx.array, indices: mx.array, sorted_indices: bool = False) -> mx.array:
         return super().__call__(x, indices, sorted_indices=sorted_indices).astype(x.dtype)
 
 
 class _KeptEmbedding(nn.QuantizedEmbedding):
-    """As its base, but rows come in `_half`, and logits in the type of the input."""
+    """Quantised embedding whose rows have the type `_half`, and whose logits have the type of the input."""
 
     _half = mx.float16
 
@@ -71,7 +71,7 @@ class _KeptEmbedding(nn.QuantizedEmbedding):
         return super().__call__(x).astype(self._half)
 
     def as_linear(self, x: mx.array) -> mx.array:
-        """The embedding as output head: hidden states (..., width) to logits (..., tokens)."""
+        """Returns logits (..., tokens) of hidden states (..., width): the embedding used as output head."""
         return super().as_linear(x).astype(x.dtype)
 
 
@@ -84,21 +84,21 @@ _KEEPABLE = (nn.Linear, nn.Embedding, SwitchLinear)
 
 
 _MOST_FACTORS = 65_536
-"""Of positions, one for each pair of a head's dimensions."""
+"""Maximum number of rotary scaling factors, one for each pair of a head's dimensions."""
 
 
 def read_config(path: Path, header: GgufHeader) -> dict[str, Any]:
-    """mlx-lm's configuration of the file's model.
+    """Returns mlx-lm's configuration of the file's model.
 
     Raises:
-        DraftlightError: an architecture or a feature of it that is not supported, or contradictory numbers.
+        DraftlightError: the architecture or one of its features is not supported, or numbers contradict each other.
     """
     return _described(path, header)[1]
 
 
 def _described(path: Path, header: GgufHeader) -> tuple[Architecture, dict[str, Any]]:
     def values(name: str) -> list[float]:
-        """The numbers of a small tensor."""
+        """Returns the numbers of a small tensor."""
         tensor = header.tensors[name]
         if math.prod(tensor.shape) > _MOST_FACTORS:
             raise DraftlightError(f"{path.name} is damaged: {name} has the shape {tensor.shape}. Download it again.")
@@ -114,14 +114,14 @@ def _described(path: Path, header: GgufHeader) -> tuple[Architecture, dict[str, 
 
 
 def load_gguf(path: Path, header: GgufHeader, widen: bool) -> tuple[nn.Module, dict[str, Any], str]:
-    """The model, its configuration, and in words the form its weights are kept in.
+    """Returns the model, its configuration, and a text that describes how its weights are stored.
 
     Args:
         header: of the same file, from `read_header`.
         widen: whether to expand all weights to 32 bits.
 
     Raises:
-        DraftlightError: what is not supported, or the tensors do not fit the metadata.
+        DraftlightError: something is not supported, or the tensors do not fit the metadata.
     """
     architecture, config = _described(path, header)
     names = {name: architecture.renamed(name) for name in header.tensors if name not in _APART}
@@ -144,7 +144,7 @@ def load_gguf(path: Path, header: GgufHeader, widen: bool) -> tuple[nn.Module, d
             weights = _unshared(weights, config)
             _fill_missing(weights, model)
             model.load_weights(list(weights.items()))
-            model(mx.array([[0]]))  # builds the graph and computes nothing: a part that is missing shows now
+            model(mx.array([[0]]))  # builds the graph without computing it, which shows missing parts
             if ROPE_FACTORS in header.tensors and config["model_type"] != "gemma4_text":
                 factors = gguf_blocks.expand(
                     header.tensors[ROPE_FACTORS].kind, _raw(file, header.tensors[ROPE_FACTORS], path.name)
@@ -161,7 +161,7 @@ def load_gguf(path: Path, header: GgufHeader, widen: bool) -> tuple[nn.Module, d
 
 
 def load_embedding(path: Path, header: GgufHeader, dtype: mx.Dtype) -> nn.Module:
-    """The token embedding alone, expanded."""
+    """Returns the token embedding alone, expanded."""
     tensor = header.tensors["token_embd.weight"]
     embedding = nn.Embedding(*tensor.shape)
     with path.open("rb") as file:
@@ -170,7 +170,7 @@ def load_embedding(path: Path, header: GgufHeader, dtype: mx.Dtype) -> nn.Module
 
 
 def _raw(file: BinaryIO, tensor: TensorInfo, name: str) -> mx.array:
-    """The tensor's bytes by rows, (rows, bytes) uint8. DraftlightError where the file has become shorter."""
+    """Returns the tensor's bytes by row, (rows, bytes) uint8. Raises DraftlightError if the file has become shorter."""
     file.seek(tensor.start)
     stored = np.fromfile(file, dtype=np.uint8, count=tensor.size)
     if stored.size < tensor.size:
@@ -180,7 +180,7 @@ def _raw(file: BinaryIO, tensor: TensorInfo, name: str) -> mx.array:
 
 @dataclass
 class _Reader:
-    """Brings tensors into the form in which the model computes with them."""
+    """Reads tensors and converts them to the form in which the model computes."""
 
     file: BinaryIO
     name: str
@@ -198,14 +198,14 @@ class _Reader:
         self._expanded: set[str] = set()
 
     def _half_type(self) -> mx.Dtype:
-        """What the model computes in: 16 bits unless all its matrices have 32."""
+        """Returns the type that the model computes in: 16 bits unless all of its matrices have 32."""
         kinds = {tensor.kind for tensor in self.header.tensors.values() if len(tensor.shape) > 1}
         if kinds <= {"F32"}:
             return mx.float32
         return mx.bfloat16 if "BF16" in kinds or self.architecture.half == "bfloat16" else mx.float16
 
     def form(self) -> str:
-        """In words: what stays quantised, and what is expanded."""
+        """Returns a text that says which types stay quantised and which are expanded."""
         if self.widen:
             return f"{_listed(self._expanded)}, expanded to 32 bits" if self._expanded else "32 bits"
         bits = 32 if self._half == mx.float32 else 16
@@ -214,12 +214,12 @@ class _Reader:
         return ", ".join(kept + expanded) or f"{bits} bits"
 
     def read(self, name: str, renamed: tuple[str, ...]) -> dict[str, mx.array]:
-        """The tensor's parameters by mlx-lm's names, evaluated."""
+        """Returns the tensor's parameters by mlx-lm's names, evaluated."""
         tensor = self.header.tensors[name]
         raw = self._in_halves(name, _raw(self.file, tensor, self.name))
         parts = [raw]
         shape = tensor.shape
-        if len(renamed) == 2:  # the first half of the rows of every expert, then the second
+        if len(renamed) == 2:  # the first half of the rows of every expert, then the second half
             split = raw.reshape(shape[0], 2, shape[1] // 2, -1)
             shape = (shape[0], shape[1] // 2, shape[2])
             parts = [split[:, index].reshape(shape[0] * shape[1], -1) for index in (0, 1)]
@@ -246,11 +246,11 @@ class _Reader:
         if target.endswith("norm.weight"):
             weights = weights - self.architecture.norm_offset
         if part == "weight" and isinstance(module := self._modules.get(layer), nn.Linear) and weights.ndim < 2:
-            weights = weights.reshape(module.weight.shape)  # a single row, which llama.cpp stores without its dimension
+            weights = weights.reshape(module.weight.shape)  # llama.cpp drops the dimension of a single row
         return {target: weights.astype(self._half) if self._may_cast(target) else weights}
 
     def _keep(self, found: gguf_blocks.Affine, layer: str, shape: tuple[int, ...]) -> dict[str, mx.array]:
-        """Replaces the layer by a quantised one, and gives its parameters."""
+        """Replaces the layer by a quantised one, and returns its parameters."""
         exact = all(mx.array_equal(part.astype(self._half), part) for part in (found.scales, found.biases))
         self._quantise(layer, bits=found.bits, mode="affine")
         kind = self._half if exact else mx.float32
@@ -271,9 +271,9 @@ class _Reader:
         setattr(self._modules[parent] if parent else self.model, name, quantised)
 
     def _in_halves(self, name: str, raw: mx.array) -> mx.array:
-        """Undo llama.cpp's reordering of query and key rows (`LlamaModel.permute` in `convert_hf_to_gguf.py`).
+        """Undoes llama.cpp's reordering of query and key rows (`LlamaModel.permute` in `convert_hf_to_gguf.py`).
 
-        Rows of each head come as (pair, half) and leave as (half, pair).
+        In the file the rows of each head are ordered (pair, half); in the result they are ordered (half, pair).
         """
         heads = {"attn_q": self.config["num_attention_heads"], "attn_k": self.config["num_key_value_heads"]}.get(
             name.split(".")[-2] if self.architecture.interleaved else ""
@@ -287,7 +287,8 @@ class _Reader:
 
 
 def _unshared(weights: dict[str, mx.array], config: dict[str, Any]) -> dict[str, mx.array]:
-    """Without keys and values of layers that take them from another one, as mlx-lm's Gemma 4 has none there."""
+    """Returns the weights without keys and values of layers that share another layer's: mlx-lm's Gemma 4 has no field for
+    them."""
     shared = config.get("num_kv_shared_layers", 0)
     if not shared:
         return weights
@@ -301,10 +302,10 @@ def _unshared(weights: dict[str, mx.array], config: dict[str, Any]) -> dict[str,
 
 
 def _fill_missing(weights: dict[str, mx.array], model: nn.Module) -> None:
-    """Zeros for the bias of an output projection that has none, where mlx-lm's class gives one to all four or to none."""
+    """Adds a zero bias for an output projection without one: mlx-lm's class gives a bias to all four projections or to none."""
 
     def fill(path: str, parameter: mx.array) -> mx.array:
-        """Notes the bias, if it is one that is missing."""
+        """Adds the bias if it is missing."""
         if path.endswith("self_attn.o_proj.bias") and path not in weights:
             weights[path] = mx.zeros(parameter.shape)
         return parameter

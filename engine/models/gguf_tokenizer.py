@@ -1,4 +1,4 @@
-"""Tokenizers from the metadata of GGUF files: byte-level ones, and those of SentencePiece's kinds."""
+"""Tokenizers from the metadata of GGUF files: byte-level and SentencePiece-like ones."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ NAMED = {
     "cls_token": "cls",
     "mask_token": "mask",
 }
-"""Names of transformers, which templates use, and of GGUF metadata, whose spelling of the separator is ggml's own."""
+"""Token names of transformers, which templates use, by key; values are those of GGUF, with ggml's spelling of the separator."""
 
 _ENDS = ("eos", "eot", "eom")
 _KINDS = ("gpt2", "llama", "gemma4")
 _BY_PLACE = ("gemma", "gemma2", "gemma3")
-"""Architectures whose pieces merge in the order of their ids, whatever their scores say (transformers,
+"""Architectures whose pieces merge in the order of their ids, regardless of their scores (transformers,
 `gguf_tokenizer_mapping.py`)."""
 
 
 def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
-    """The tokenizer in a GGUF file's metadata.
+    """Returns the tokenizer in a GGUF file's metadata.
 
     Args:
-        metadata: as `engine.files.gguf_header.read_header` gives it.
-        width: rows of the model's embedding; ids from the last token up to it are unknown.
+        metadata: as `engine.files.gguf_header.read_header` returns it.
+        width: rows of the model's embedding; ids between the last token and it have no token.
 
     Raises:
-        DraftlightError: something is missing, contradictory, or of a kind that is not supported; names it.
+        DraftlightError: something is missing, contradictory or not supported; names it.
     """
     kind, tokens = metadata.get("tokenizer.ggml.model"), metadata.get("tokenizer.ggml.tokens")
     if kind is None or not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
@@ -53,7 +53,7 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
     if not isinstance(types, list):
         raise DraftlightError(f"The file's tokenizer is damaged: its token types are {types!r}. Download the file again.")
     if len(types) == len(tokens) and not any(kind in (NORMAL, BYTE) for kind in types[width:]):
-        tokens, types = tokens[:width], types[:width]  # no text needs the rest, and the model has no embeddings for it
+        tokens, types = tokens[:width], types[:width]  # text does not need these tokens, and the model has no embeddings for them
     different = len(set(tokens) - {""})
     if len(types) != len(tokens) or len(tokens) > width or 2 * different <= len(tokens):
         raise DraftlightError(
@@ -99,8 +99,8 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
 
 
 def _without_doubles(tokens: list[str], types: list[Any], named: Iterable[object]) -> list[Any]:
-    """The types, where empty entries and all but one of several with one text are unused. One that the file names stays, then a
-    control token, then the first; Google's own files of Gemma 4 have a few doubles."""
+    """Returns the types, with empty tokens and all but one of equal tokens marked unused. Kept is a token that the file names,
+    else a control token, else the first. Google's own files of Gemma 4 contain some duplicates."""
     names = set(map(repr, named))
     kept: dict[str, int] = {}
     for index in sorted(range(len(tokens)), key=lambda index: (repr(index) not in names, types[index] != CONTROL)):
@@ -119,7 +119,7 @@ def _word_split(pre: object) -> WordSplit:
 
 
 def _merges(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Pairs in the order in which they merge. A space may be part of a piece, but not its beginning."""
+    """Returns the merges in order. A space may occur in a piece, but not at its start."""
     merges = metadata.get("tokenizer.ggml.merges")
     if not isinstance(merges, list):
         raise DraftlightError("The file's tokenizer is damaged: it has no merges. Download the file again.")
@@ -135,7 +135,8 @@ def _merges(metadata: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _byte_level(
     tokens: list[str], types: list[Any], merges: list[tuple[str, str]], split: WordSplit, width: int
 ) -> tuple[Backend, Backend, list[Special], list[bytes | None]]:
-    """One that knows control tokens by secret names and one by their texts, the control tokens, and the bytes of every token."""
+    """Returns a backend with control tokens under secret names, one with their texts, the control tokens, and every token's
+    bytes."""
     ids = {token: index for index, token in enumerate(tokens) if types[index] != UNUSED}
     special = [Special(index, token) for token, index in ids.items() if types[index] == CONTROL]
     user_defined = [token for token, index in ids.items() if types[index] == USER_DEFINED]
@@ -152,7 +153,7 @@ def _byte_level(
 
 
 def _byte_level_backend(ids: dict[str, int], merges: list[tuple[str, str]], split: WordSplit) -> Backend:
-    with explained("The file's tokenizer is damaged", "Download the file again."):  # merges of unknown tokens, say
+    with explained("The file's tokenizer is damaged", "Download the file again."):  # such as merges of unknown tokens
         backend = Backend(models.BPE(vocab=ids, merges=merges, ignore_merges=split.whole_words_first))
     backend.pre_tokenizer = split.made()
     return backend

@@ -1,10 +1,10 @@
-"""A draft head: one transformer layer on the target's own features, fed with the next token and then with itself.
+"""A draft head: one transformer layer on the target's features, run autoregressively on its own output.
 
 The idea is EAGLE's (Li et al., 2024; its third version, 2025, for several tapped layers and training on own features). At
-position t the head sees the outputs of a few target layers there, fused into one vector, and the embedding of token t + 1; it
-predicts token t + 2 and gives a feature of its own that stands for position t + 1 in the next step.
+position t the head reads the outputs of a few target layers, fused into one vector, and the embedding of token t + 1. It
+predicts token t + 2, and outputs a feature that replaces that of position t + 1 in the next step.
 
-A folder holds
+A folder contains
 
 - `config.json`: {"model_type": "draftlight_head", "target_sha256": digest of the target's weights, "taps": [layer, ...] counted
   from 0, and hidden_size, intermediate_size, num_attention_heads, num_key_value_heads, rope_theta, rms_norm_eps, vocab_size
@@ -14,7 +14,7 @@ A folder holds
   `down` (hidden, intermediate), `head` (K, hidden), `target_ids` int32 (K,): column j of the logits means target_ids[j];
 - `MODEL_CARD.md`.
 
-The embedding is the target's.
+The embedding is not in the folder: the target's is used.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NOT_COMPUTED = (
     "final_logit_softcapping",
     "quantization",
 )
-"""Settings of other layers that a head's does not have: a head that states them was made for another program."""
+"""Settings that a head's layer does not support; a head that states one of them was made for another program."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class HeadConfig:
 
     Attributes:
         taps: target layers whose outputs are fused, counted from 0, in the order of `fc`'s columns.
-        target_sha256: digest of the weights of the target it was trained for; empty fits any.
+        target_sha256: digest of the weights of the target it was trained for; empty if it fits any target.
     """
 
     target_sha256: str
@@ -85,14 +85,15 @@ class HeadConfig:
 
 
 class _About:
-    """What is no weight, out of the sight of optimisers."""
+    """Attributes that are not weights, kept in an object that optimisers do not traverse."""
 
     target_ids: mx.array
     file: Path | None = None
 
 
 class HeadModel(nn.Module):
-    """The weights and one layer's arithmetic. Arrays are (batch, rows, hidden) unless said."""
+    """Weights of a draft head and the arithmetic of its layer, except attention. Arrays are (batch, rows, hidden) unless
+    stated."""
 
     def __init__(self, config: HeadConfig, columns: int) -> None:
         super().__init__()
@@ -112,21 +113,21 @@ class HeadModel(nn.Module):
 
     @property
     def target_ids(self) -> mx.array:
-        """(columns,) int32: column j of the logits means this token of the target."""
+        """(columns,) int32: the target token of each column of the logits."""
         return self.about.target_ids
 
     @cached_property
     def sha256(self) -> str | None:
-        """Digest of the weights' file; None of a head that was not loaded from one."""
+        """Digest of the weight file; None if the head was not loaded from one."""
         return None if self.about.file is None else files_sha256((self.about.file,))
 
     def require_target(self, target: LoadedModel) -> None:
-        """Raises DraftlightError unless this is the target the head was trained for."""
+        """Raises DraftlightError unless the head was trained for this target."""
         if reason := head_reason(self.config.target_sha256, target):
             raise DraftlightError(reason)
 
     def column_of(self, token: int) -> int | None:
-        """The column of a token of the target; None if the head has none."""
+        """Returns the column of a target token; None if the head has none."""
         return self._columns.get(token)
 
     @cached_property
@@ -134,12 +135,12 @@ class HeadModel(nn.Module):
         return {token: column for column, token in enumerate(cast(list[int], self.target_ids.tolist()))}
 
     def fuse(self, features: mx.array) -> mx.array:
-        """(rows, hidden) from the tapped outputs (rows, taps x hidden)."""
+        """Returns (rows, hidden), fused from the tapped outputs (rows, taps x hidden)."""
         return self.fc(features.astype(self.fc.weight.dtype))
 
     def project(self, feature: mx.array, embedding: mx.array, offset: int) -> tuple[mx.array, mx.array, mx.array]:
-        """Queries (batch, heads, rows, head size), keys and values (batch, kv heads, rows, head size); rotated as if the first
-        row stood at position `offset`."""
+        """Returns queries (batch, heads, rows, head size), keys and values (batch, kv heads, rows, head size), with rotary
+        embeddings for positions from `offset` on."""
         config = self.config
         joined = mx.concatenate([self.feature_norm(feature), self.embedding_norm(embedding)], axis=-1)
         batch, rows, _ = joined.shape
@@ -154,19 +155,20 @@ class HeadModel(nn.Module):
         )
 
     def leave(self, feature: mx.array, attended: mx.array) -> mx.array:
-        """The layer's output from the feature that went in and what attention gave (batch, heads, rows, head size)."""
+        """Returns the layer's output, from the feature that it read and the attention output (batch, heads, rows, head
+        size)."""
         batch, _, rows, _ = attended.shape
         feature = feature + self.output(attended.transpose(0, 2, 1, 3).reshape(batch, rows, -1))
         gate, up = mx.split(self.gate_up(self.mlp_norm(feature)), 2, axis=-1)
         return feature + self.down(nn.silu(gate) * up)
 
     def logits(self, feature: mx.array) -> mx.array:
-        """(..., columns) from the layer's output (..., hidden)."""
+        """Returns (..., columns) for the layer's output (..., hidden)."""
         return self.head(self.norm(feature))
 
 
 def _require_plain(config: Mapping[str, Any], folder: Path) -> None:
-    """Raises DraftlightError where a configuration states of the layer what it does not compute."""
+    """Raises DraftlightError if the configuration states a setting that the layer does not compute."""
     for name in _NOT_COMPUTED:
         if config.get(name):
             raise DraftlightError(
@@ -182,7 +184,7 @@ def _require_plain(config: Mapping[str, Any], folder: Path) -> None:
 
 
 def head_reason(sha256: str, target: LoadedModel) -> str | None:
-    """Why a head that was trained for the target with this digest cannot draft for a target; None if it can."""
+    """Returns why a head trained for the target of this digest cannot draft for `target`, as sentences; None if it can."""
     if not sha256 or target.sha256 == sha256:
         return None
     return (
@@ -192,7 +194,7 @@ def head_reason(sha256: str, target: LoadedModel) -> str | None:
 
 
 def save_head(head: HeadModel, folder: Path, card: str) -> None:
-    """Write a head and its model card, weights as float16. Raises DraftlightError as `write_drafter`."""
+    """Writes a head and its model card, with float16 weights. Raises DraftlightError as `write_drafter`."""
     weights = dict(tree_flatten(head.trainable_parameters()))
     arrays = {name.removesuffix(".weight"): array.astype(mx.float16) for name, array in weights.items()}
     arrays["target_ids"] = head.target_ids.astype(mx.int32)
@@ -200,7 +202,7 @@ def save_head(head: HeadModel, folder: Path, card: str) -> None:
 
 
 def load_head(folder: Path, half: mx.Dtype = mx.bfloat16) -> HeadModel:
-    """A head in float32; on a GPU in `half`. The range of bfloat16 holds every target's features.
+    """Returns a head: in float32 on the CPU, in `half` on a GPU. bfloat16 has the range for every target's features.
 
     Raises:
         DraftlightError: a file is missing or damaged, or the weights do not fit the configuration.

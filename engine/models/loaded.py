@@ -1,4 +1,4 @@
-"""A model ready to run, and what goes with it."""
+"""A loaded model with its tokenizer and metadata."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from engine.types import Sampling
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model ready to run, and what goes with it.
+    """A model that is ready to run, with its tokenizer and metadata.
 
     Attributes:
-        model: a callable of mlx-lm's kind, (tokens (batch, rows), cache=) -> logits (batch, rows, width).
+        model: a callable with mlx-lm's interface, (tokens (batch, rows), cache=) -> logits (batch, rows, width).
         eos_ids: tokens that end an answer.
         vocabulary: bytes of every token id, None for ids without a token; as long as the logits are wide (for a trimmed head:
-            as long as the target's are).
-        context_length: most tokens the model was made for, prompt included.
-        name: as shown to people. path: the file or folder.
-        sampling: what its publisher recommends, as far as its files state it.
-        form: in words, how the weights of a GGUF file are kept; empty for others.
+            as long as the target's vocabulary).
+        context_length: maximum number of tokens that the model was made for, prompt included.
+        name: shown to users. path: the file or folder.
+        sampling: the publisher's recommended sampling settings, as far as the files state them.
+        form: text that describes how the weights of a GGUF file are stored; empty for other files.
+        target_ids: (K,) int32 for a trimmed head: the target token of each column of the logits; else None.
         target_ids: (K,) int32 for a trimmed head, whose column j means target token target_ids[j]; else None.
     """
 
@@ -44,5 +45,5 @@ class LoadedModel:
 
     @cached_property
     def sha256(self) -> str:
-        """Digest of the weight files, see `engine.files.hashes`; computed at first use and recorded in the data folder."""
+        """Digest of the weight files (see `engine.files.hashes`), computed at first use and recorded in the data folder."""
         return files_sha256(self.weight_files)

@@ -1,9 +1,10 @@
-"""Loading a target or a draft model from wherever people have one. Whether two fit together is in `engine.models.pair_check`.
+"""Loads a target or a draft model from a name, file, folder or the Hub. `engine.models.pair_check` says whether two fit
+together.
 
-Known names are "builtin" (the built-in target) and "builtin-draft" (the small draft model trained for it). Everything else is
-a GGUF file, an mlx-lm folder, a folder of the format in `engine.models.trimmed_draft`, or an "organisation/model" id of the
-Hugging Face hub. What is here goes before the Hub, and what can only be a path never becomes a download. Code that comes with a
-model is never run.
+Known names are "builtin" (the built-in target) and "builtin-draft" (the small draft model trained for it). Everything else is a
+GGUF file, an mlx-lm folder, a folder of the format in `engine.models.trimmed_draft`, or an "organisation/model" id of the
+Hugging Face Hub. Local files take precedence over the Hub, and a name that can only be a path never starts a download. Code
+that comes with a model is never run.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ __all__ = [
 
 Progress = Callable[[str, float | None], None]
 Split = Callable[[nn.Module, str], None]
-"""Takes away from a model of this name what another process is to hold, before its weights are in memory."""
+"""Called with a model and its name: removes the parts that other processes hold, before the weights are read into memory."""
 
 _NARROW = (
     "Its weights are in 8-bit floating point, which mlx-lm does not expand in this architecture. Choose a version in 16-bit "
@@ -78,21 +79,22 @@ def load(
     make_room: MakeRoom | None = None,
     split: Split | None = None,
 ) -> LoadedModel:
-    """Load a model for the calling thread. What was loaded before stays usable if this fails.
+    """Loads a model for the calling thread. Models loaded before stay usable if this fails.
 
     On the CPU every weight is dequantised to float32 after loading: MLX's Linux backend multiplies quantised and half-precision
-    matrices in scalar loops, one pass per row, while float32 goes through BLAS and verifies eight rows for 1.6 times the
-    price of one. On a GPU the weights stay as stored.
+    matrices in scalar loops, one pass per row. In float32 they go through BLAS, which verifies eight rows in 1.6 times the time
+    of one. On a GPU the weights stay as stored.
 
     Args:
         name_or_path: see the module's docstring.
-        progress: called with the step in words and the fraction done, None where unknown.
-        target: an already loaded target whose embedding a draft model cut from it shares instead of loading it again.
-        make_room: called with what the model will need before any weight is read; raises to have it left alone.
-        split: called once the weights have the form they run in. A GGUF file has been read whole by then, a folder has not.
+        progress: called with the step as text and the fraction done (None if unknown).
+        target: a loaded target; a draft model cut from it shares its embedding instead of loading it again.
+        make_room: called with the model's memory need before any weight is read; it raises to prevent loading.
+        split: called once the weights have the form they run in. By then a GGUF file has been read completely, a folder has
+            not.
 
     Raises:
-        DraftlightError: what is wrong with the model, or with the name, and what to do.
+        DraftlightError: says what is wrong with the model or the name, and what to do.
     """
     report = progress or (lambda step, fraction: None)
     ask = make_room or (lambda need: None)
@@ -198,8 +200,8 @@ def _load_folder(
 
 @contextlib.contextmanager
 def _with_only(folder: Path, files: Collection[Path]) -> Iterator[Path]:
-    """Gives the folder, or one of links to the weight files that count, since mlx-lm reads all that it finds, and not every
-    config.json. The configuration is given to it besides."""
+    """Yields the folder, or one with links to its `files` if mlx-lm would read other weights too or cannot read its
+    config.json. The caller passes the configuration to mlx-lm itself."""
     if set(folder.glob(WEIGHTS)) == set(files) and _reads_config(folder):
         yield folder
         return
@@ -211,10 +213,11 @@ def _with_only(folder: Path, files: Collection[Path]) -> Iterator[Path]:
 
 
 def _reads_config(folder: Path) -> bool:
-    """Whether mlx-lm reads the folder's JSON files itself: not with a byte order mark, say."""
+    """Returns whether mlx-lm can read the folder's JSON files itself. It cannot read one with a byte order mark, for
+    example."""
     try:
         mlx_lm.utils.load_config(folder)
-    except Exception:  # whatever they make Python raise
+    except Exception:  # such files can raise any exception
         return False
     return True
 
@@ -224,7 +227,7 @@ def _is_narrow(tables: Iterable[Table]) -> bool:
 
 
 def _require_expanded(model: nn.Module, tables: Sequence[Table], folder: Path) -> None:
-    """Raises DraftlightError where mlx-lm would take the bytes of 8-bit floating-point weights for numbers."""
+    """Raises DraftlightError if mlx-lm would use the raw bytes of 8-bit floating-point weights as numbers."""
     if not _is_narrow(tables):
         return
     bare = [
@@ -233,14 +236,14 @@ def _require_expanded(model: nn.Module, tables: Sequence[Table], folder: Path) -
         for name, array in layer.items()
         if isinstance(array, mx.array) and array.dtype == mx.uint8 and "scales" not in layer
     ]
-    multiplies_bytes = isinstance(getattr(model, "language_model", model), ministral3.Model)  # with the scales, as they are
+    multiplies_bytes = isinstance(getattr(model, "language_model", model), ministral3.Model)  # as raw bytes, times the scales
     if bare or multiplies_bytes:
         names = f" ({listed(bare)})" if bare else ""
         raise DraftlightError(f"{folder} cannot be used{names}. {_NARROW}")
 
 
 def _base_folder(adapter: Path, base: str, report: Progress, make_room: MakeRoom) -> Path:
-    """The folder of an adapter's base model: beside it, elsewhere on this machine, or from the Hub."""
+    """Returns the folder of an adapter's base model: next to it, elsewhere on this machine, or from the Hub."""
     for path in places_of(adapter, base):
         if path.is_dir():
             return path
@@ -255,7 +258,7 @@ def _base_folder(adapter: Path, base: str, report: Progress, make_room: MakeRoom
 
 
 def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: LoadedModel | None) -> LoadedModel:
-    """A draft model that takes its embedding and tokenizer from the target it was cut from."""
+    """Loads a draft model that uses the embedding and tokenizer of the target it was cut from."""
     if config.get("target_sha256") != builtin.SHA256:
         raise DraftlightError(f"{folder} was made for a target other than the built-in one, so its embedding is not available.")
     if target is None or target.sha256 != builtin.SHA256:
@@ -282,9 +285,11 @@ def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: Loa
 
 
 def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> None:
-    """Bring the weights into the form they run in (see `load`), what of them stays if it is split, and into memory.
+    """Converts the weights to the form they run in (see `load`), removes the parts that others hold, and reads the rest into
+    memory.
 
-    One after the other: evaluated together, the intermediate results of all take up to a third of the model on top of it.
+    Weights are evaluated one by one: together, their intermediate results would take up to a third of the model's size on top
+    of it.
     """
     try:
         if computes_on_host():
@@ -300,29 +305,31 @@ def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> No
 
 
 def keep_resident() -> None:
-    """Has macOS (15 or newer) leave in memory what is loaded now, as far as Metal recommends; waits for what is queued first.
+    """Makes macOS (15 or newer) keep the loaded weights in memory, up to Metal's recommended limit. Waits for queued work
+    first.
 
-    By itself it may page out models that nearly fill the memory, and each pass then waits for them. What is made later, such as
-    keys and values, is left to it: so much more kept from it would take the memory of other programs.
+    By default macOS may page out models that nearly fill the memory, and each pass then waits for them. Later allocations, such
+    as keys and values, are not included: wiring them too would take memory from other programs.
     """
     kind, _, most = device.device()
     if kind == "metal" and most is not None:
         mx.synchronize()
-        mx.clear_cache()  # what was freed would have a share in it
+        mx.clear_cache()  # freed buffers would otherwise count towards the limit
         mx.set_wired_limit(min(most, mx.get_active_memory()))
 
 
 def to_float32(model: nn.Module) -> None:
-    """Dequantise and widen in place. Scales are widened first, so that no product is rounded to half precision."""
+    """Dequantises and widens the weights in place. Scales are widened first, so that no product is rounded to half
+    precision."""
     model.set_dtype(mx.float32)
     mlx_lm.utils.dequantize_model(model)
     model.set_dtype(mx.float32)
 
 
 def _to_one_float_type(model: nn.Module) -> None:
-    """Give norms the type of the quantised layers' scales, so that activations are not widened on the way.
+    """Casts norms to the type of the quantised layers' scales, so that activations are not widened.
 
-    What the model's class wants left alone when mlx-lm converts (`cast_predicate`: decays, biases of routers) is left alone.
+    Parameters that the model's class excludes from casting (`cast_predicate`: decays, biases of routers) keep their type.
     """
     scales = {module.scales.dtype for module in model.modules() if hasattr(module, "scales")} & {mx.float16, mx.bfloat16}
     if len(scales) != 1:
@@ -331,14 +338,14 @@ def _to_one_float_type(model: nn.Module) -> None:
     may_cast = getattr(model, "cast_predicate", lambda name: True)
 
     def cast(name: str, array: mx.array) -> mx.array:
-        """The parameter in the scales' type, if it is a float that may be narrowed; else the parameter itself."""
+        """Returns the parameter in the scales' type if it is a float that may be cast; else unchanged."""
         return array.astype(narrow) if may_cast(name) and mx.issubdtype(array.dtype, mx.floating) else array
 
     model.update(tree_map_with_path(cast, model.parameters()))
 
 
 def _eos_ids(folder: Path, width: int) -> frozenset[int]:
-    """What config.json states, for itself and for its text model, and what generation_config.json states: one id or several."""
+    """Returns the EOS tokens stated in config.json, in its part for the text model, and in generation_config.json."""
     config = object_in(folder / "config.json")
     found: set[int] = set()
     for part in (config, table(config.get("text_config")), object_in(folder / "generation_config.json")):
@@ -349,26 +356,26 @@ def _eos_ids(folder: Path, width: int) -> frozenset[int]:
 
 
 def fetch(name: str, report: Callable[[str, float | None], None], make_room: MakeRoom, widened: bool) -> Path:
-    """The folder of a model, downloaded unless it is there already, in Draftlight's own folder or in the Hub's cache.
+    """Returns the folder of a model, from Draftlight's own folder, from the Hub's cache, or downloaded.
 
     Args:
-        name: as "owner/model".
-        make_room: asked before a download; raises NotEnoughMemory to keep it from beginning.
+        name: "owner/model".
+        make_room: called before a download; raises NotEnoughMemory to prevent it.
         widened: whether the weights will be expanded to float32.
 
     Raises:
-        DraftlightError: it is not to be had, and why.
+        DraftlightError: the model is not available; says why.
     """
     if is_in_own_place(name):
         return own_place(name)
     if (cached := _cached(name)) is not None:
-        return cached  # the Hub is not even asked whether it has a newer one
+        return cached  # the Hub is not asked for a newer version
     step = f"downloading {name} from the Hugging Face Hub"
     report(step, None)
     try:
         found = [one for one in offers(name) if not one.file]
         if found and not found[0].problem:
-            # Not before the Hub has answered once: without a network this would try again and again for 23 s.
+            # Only after the Hub has answered: without a network this call would retry for 23 s.
             if (need := need_ahead(name, widened)) is not None:
                 make_room(need)
             return Download(found[0], lambda progress: report(step, progress.done / max(1, progress.total))).run()
@@ -390,9 +397,10 @@ def fetch(name: str, report: Callable[[str, float | None], None], make_room: Mak
 
 
 def need_ahead(name: str, widened: bool) -> MemoryNeed | None:
-    """What a model will need, from the headers of its files on the Hub, some 100 kB of each; None where they do not tell.
+    """Returns a model's memory need, from the headers of its files on the Hub (about 100 kB each); None if they do not state
+    it.
 
-    What is wrong with a model or the network is left to the download, which says so.
+    Errors of the model or the network are left to the download, which reports them.
     """
     with contextlib.suppress(Exception):
         config = read_json(Path(hf_hub_download(name, "config.json")))
@@ -403,9 +411,9 @@ def need_ahead(name: str, widened: bool) -> MemoryNeed | None:
 
 
 def _cached(name: str) -> Path | None:
-    """The folder of an earlier download that has all of the weights; None without one."""
+    """Returns the folder of an earlier download that has all weights; None if there is none."""
     folders: list[Path] = []
-    with contextlib.suppress(Exception):  # not cached, or only in part, or noted in a way that the library does not understand
+    with contextlib.suppress(Exception):  # not cached, incomplete, or recorded in a form that the library cannot read
         folders = [Path(snapshot_download(name, allow_patterns=list(FILES), local_files_only=True))]
     return next(filter(_is_whole, folders or snapshots(repository_folder(name))), None)
 

@@ -1,5 +1,5 @@
-"""A model's folder: what it holds if it is not a whole model for mlx-lm, in sentences that say what to do, and how one of a
-drafter that was trained here is written."""
+"""Model folders: explains what a folder contains if it is not a complete mlx-lm model, and writes the folder of a trained
+drafter."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from engine.values.errors import DraftlightError
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The files that make up the model.
+    """Returns the files that make up the model.
 
     Raises:
-        DraftlightError: there are none, and what there is instead; or nothing says which of them count.
+        DraftlightError: there are none (says what there is instead), or nothing says which of several sets to use.
     """
     files = tuple(sorted(folder.glob(WEIGHTS)))
     is_described = (folder / "config.json").is_file()
@@ -53,8 +53,8 @@ def _adapter(folder: Path) -> str:
 
 
 def write_drafter(folder: Path, arrays: Mapping[str, mx.array], config: Mapping[str, Any], card: str | None = None) -> None:
-    """Writes model.safetensors, config.json and, if there is one, MODEL_CARD.md. Nothing in the folder changes before all of it
-    is on the disk.
+    """Writes model.safetensors, config.json and, if given, MODEL_CARD.md. The folder changes only after all of them are on the
+    disk.
 
     Args:
         arrays: written in the types that they have.

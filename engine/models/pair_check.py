@@ -32,11 +32,11 @@ class PairReport:
 
 
 def check_pair(target: LoadedModel, drafter: LoadedModel) -> PairReport:
-    """Compare what speculation relies on: equal tokens for equal ids, and caches that can be rolled back.
+    """Compares what speculative decoding relies on: equal tokens for equal ids, and caches that can be rolled back.
 
-    Widths may differ, and either side may lack tokens: an absent token has probability 0 there. Tokens that both have must
-    be the same bytes, control tokens included. Only slots that are reserved for later may have other names: the rules are exact
-    whatever is proposed, so all that a name could cost is proposals, and none are made of a token that was never trained.
+    Widths may differ, and either side may lack tokens: an absent token has probability 0 there. Tokens that both have must have
+    the same bytes, control tokens included. Only reserved slots may have other names. That is safe because the rules are exact
+    whatever is proposed: a wrong name could only cost proposals, and a token that was never trained is not proposed.
     """
     reasons = [
         reason

@@ -1,8 +1,8 @@
-"""Tokenizers of SentencePiece's kinds from their pieces, wherever those come from: a GGUF file or a `tokenizer.model`.
+"""Builds SentencePiece-like tokenizers from their pieces, which come from a GGUF file or a `tokenizer.model`.
 
-A vocabulary of the kind BPE merges the pair whose piece has the highest score; one of the kind unigram takes the pieces that
-are the likeliest together (Kudo and Richardson 2018). What no piece covers is written in bytes, where the vocabulary has
-them. And where text is cut before the tokens of GGUF's kind gpt2 merge.
+A BPE vocabulary merges the pair whose piece has the highest score. A unigram vocabulary chooses the most likely sequence of
+pieces (Kudo and Richardson 2018). Text that no piece covers is written as bytes, if the vocabulary has byte tokens. This module
+also contains the pre-tokenizers of byte-level vocabularies (GGUF's type gpt2).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from engine.models.tokenizer import Special, explained, secret_name
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 SPACE = "\u2581"
-"""What stands for a space in SentencePiece's pieces."""
+"""Character that stands for a space in SentencePiece's pieces."""
 
 
 def _byte_characters() -> dict[str, int]:
-    """The byte behind each character of GPT-2's byte-level vocabularies (Radford et al. 2019, `encoder.py`)."""
+    """Returns the byte of each character in GPT-2's byte-level vocabularies (Radford et al. 2019, `encoder.py`)."""
     plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     shifted = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + index): byte for index, byte in enumerate(shifted)}
@@ -33,36 +33,36 @@ _CHARACTERS = {byte: character for character, byte in _BYTES.items()}
 
 
 def byte_level(token: str) -> bytes:
-    """Bytes of a byte-level token; one with other characters can only have been added as text."""
+    """Returns the bytes of a byte-level token. A token with other characters was added as text and is encoded as such."""
     return bytes(_BYTES[char] for char in token) if all(char in _BYTES for char in token) else token.encode()
 
 
 def in_characters(token: bytes) -> str:
-    """The byte-level token of these bytes."""
+    """Returns the byte-level token of these bytes."""
     return "".join(_CHARACTERS[byte] for byte in token)
 
 
 def byte_fallback(token: str) -> bytes:
-    """Bytes of a SentencePiece-like token: U+2581 is a space, `<0xNN>` a byte."""
+    """Returns the bytes of a SentencePiece-like token: U+2581 is a space, `<0xNN>` a byte."""
     single = _BYTE_TOKEN.fullmatch(token)
     return bytes([int(single[1], 16)]) if single else token.replace(SPACE, " ").encode()
 
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
-"""Kinds of pieces, numbered alike by SentencePiece and ggml."""
+"""Types of pieces, with the same numbers in SentencePiece and ggml."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """A vocabulary.
+    """A SentencePiece-like vocabulary.
 
     Attributes:
         pieces, scores, kinds: by token id.
-        unigram: whether the kind is unigram and not BPE.
-        space_first: whether a text gets a space in front.
-        one_space: whether runs of spaces count as one, and spaces at both ends as none.
-        charsmap: SentencePiece's table of characters that are replaced by others; empty for none.
-        merges: pairs in the order in which they merge, where they are known; else scores tell.
+        unigram: whether the vocabulary is unigram; otherwise it is BPE.
+        space_first: whether a space is put before a text.
+        one_space: whether runs of spaces become one, and spaces at both ends are removed.
+        charsmap: SentencePiece's table of replaced characters; empty for none.
+        merges: pairs in merge order; None if the scores determine the order.
     """
 
     pieces: Sequence[str]
@@ -75,17 +75,17 @@ class Pieces:
     merges: Sequence[tuple[str, str]] | None = None
 
     def within(self, width: int) -> Pieces:
-        """Without pieces that a model of this width does not have and that no text needs, if there are no others beyond it."""
+        """Returns the pieces without those beyond the model's width, if text needs none of these; else all pieces."""
         if any(kind in (NORMAL, BYTE) for kind in self.kinds[width:]):
             return self
         return replace(self, pieces=self.pieces[:width], scores=self.scores[:width], kinds=self.kinds[:width])
 
     def special(self) -> list[Special]:
-        """The control tokens."""
+        """Returns the control tokens."""
         return [Special(index, piece) for index, piece in enumerate(self.pieces) if self.kinds[index] == CONTROL]
 
     def vocabulary(self, width: int) -> list[bytes | None]:
-        """The bytes of every token of a model with `width` tokens."""
+        """Returns the bytes of every token of a model with `width` tokens."""
         found: list[bytes | None] = [None] * width
         for index, piece in enumerate(self.pieces):
             if self.kinds[index] in (CONTROL, USER_DEFINED):
@@ -95,7 +95,8 @@ class Pieces:
         return found
 
     def backends(self) -> tuple[Backend, Backend]:
-        """One that knows control tokens by secret names, and one by their texts. DraftlightError where they cannot be made."""
+        """Returns a backend with control tokens under secret names, and one with their texts. Raises DraftlightError if
+        damaged."""
         with explained("The tokenizer is damaged", "Download the model again."):
             plain, full = (self._backend([*map(secret_name, range(len(self.pieces)))]), self._backend(self.pieces))
         own = [piece for index, piece in enumerate(self.pieces) if self.kinds[index] == USER_DEFINED]
@@ -105,7 +106,7 @@ class Pieces:
         return plain, full
 
     def _backend(self, controls: Sequence[str]) -> Backend:
-        """`controls`: at the place of each control token, the text by which it is known."""
+        """Returns a backend. `controls`: by token id, the text of each control token; other entries are ignored."""
         unknown = next((index for index, kind in enumerate(self.kinds) if kind == UNKNOWN), None)
         has_bytes = BYTE in self.kinds
         if self.unigram:
@@ -141,7 +142,7 @@ class Pieces:
 
 
 def _merges(ids: dict[str, int], scores: Sequence[float]) -> list[tuple[str, str]]:
-    """Every way to make a piece of two others, the pieces with the highest score first."""
+    """Returns every pair of pieces that forms a piece, by the score of the result, highest first."""
     found = []
     for piece, index in ids.items():
         for cut in range(1, len(piece)):
@@ -153,13 +154,13 @@ def _merges(ids: dict[str, int], scores: Sequence[float]) -> list[tuple[str, str
 
 @dataclass(frozen=True)
 class WordSplit:
-    """One way of cutting text.
+    """A pre-tokenizer: one way to split text into words.
 
     Attributes:
-        patterns: each cuts what the ones before left whole; none for GPT-2's own.
-        digit_by_digit: whether every digit is a word of its own, before anything else.
-        whole_words_first: whether words are taken whole where the vocabulary has them, without merging.
-        bos_first: whether texts begin with the token of the beginning where the file does not say.
+        patterns: expressions applied in turn, each to the parts that the previous ones did not match; empty for GPT-2's own.
+        digit_by_digit: whether every digit becomes its own word first.
+        whole_words_first: whether a word that is in the vocabulary becomes one token without merging.
+        bos_first: whether texts begin with the BOS token if the file does not say so.
     """
 
     patterns: tuple[str, ...] = ()
@@ -168,7 +169,7 @@ class WordSplit:
     bos_first: bool = False
 
     def made(self) -> pre_tokenizers.PreTokenizer:
-        """The same for `tokenizers`, which then writes bytes as characters."""
+        """Returns the pre-tokenizer as `tokenizers` needs it, followed by the conversion of bytes to characters."""
         steps: list[pre_tokenizers.PreTokenizer] = []
         if self.digit_by_digit:
             steps.append(pre_tokenizers.Digits(individual_digits=True))
@@ -184,7 +185,7 @@ _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]
 
 
 def _cased(endings: str) -> str:
-    """Words that end where lower case gives way to upper case."""
+    """Returns an expression for words that end where lower case changes to upper case."""
     return rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{endings}|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{endings}"
 
 
@@ -226,7 +227,7 @@ WORD_SPLITS: dict[str, WordSplit] = {
     **dict.fromkeys(("bailingmoe", "bailingmoe2", "llada-moe"), WordSplit((_BAILING,))),
     "seed-coder": WordSplit((_SEED,)),
 }
-"""How byte-level vocabularies cut text into words before they merge, by the names in `tokenizer.ggml.pre`.
+"""Pre-tokenizers of byte-level vocabularies, by their names in `tokenizer.ggml.pre`.
 
 Names and groups: `llama-vocab.cpp` of https://github.com/ggml-org/llama.cpp; the expressions are those of the models' own
 `tokenizer.json`."""

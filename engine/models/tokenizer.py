@@ -1,7 +1,7 @@
-"""Text to token ids and back, exact to the byte, and conversations to prompts.
+"""Tokenizers: text to token ids and back, exact to the byte, and conversations to prompts.
 
-Two rules of this module matter to everything above it: a control token that a user types is text, never control; and
-`token_bytes` gives the bytes a token stands for, so a token may be half a character. `engine.models.tokenizer_files` builds
+Other modules rely on two rules: the text of a control token in a user's message never becomes that control token; and
+`token_bytes` returns the bytes of a token, which may be a part of a character. `engine.models.tokenizer_files` builds
 tokenizers from a model's files.
 """
 
@@ -28,9 +28,10 @@ from engine.values.errors import DraftlightError
 
 @contextlib.contextmanager
 def explained(what: str, remedy: str) -> Iterator[None]:
-    """Turns what goes wrong inside into a DraftlightError: `what` cannot be done, the reason, and what to do.
+    """Turns exceptions into a DraftlightError with three parts: `what` cannot be done, the reason, and the `remedy`.
 
-    The library raises bare Exception, and where its own code breaks, something that is none: it derives from BaseException.
+    The tokenizers library raises plain Exception; for bugs in its own code it raises a PanicException, derived from
+    BaseException.
     """
     try:
         yield
@@ -44,33 +45,35 @@ def explained(what: str, remedy: str) -> Iterator[None]:
 
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-"""A batch of one needs no threads, and a process that has them is warned of each fork."""
+"""A batch of one needs no threads, and a process that has started them gets a warning at each fork."""
 
 _STAND_INS = {True: range(0x20000, 0x2A6D0), False: range(0x100000, 0x10FFF0)}
-"""Stand-ins for characters of typed control tokens: rare ideographs for characters of words, since some tokens are found beside
-words only or not at all, and the last private-use plane for others."""
+"""Code points that stand in for the characters of typed control tokens: rare ideographs for word characters (True), since flags
+make some tokens match only next to words or only apart from them; the last private-use plane for other characters (False)."""
 
 _SECRET = secrets.token_hex(8)
 
 
 def secret_name(token: int) -> str:
-    """The text by which a backend that encodes what users write knows the control token with this id. Nobody can type it."""
+    """Returns the name of a control token in the backend that encodes users' text. It contains a secret, so nobody can type
+    it."""
     return f"\U0010fffd{_SECRET}.{token}\U0010fffd"
 
 
 _THINKING_SWITCHES = ("enable_thinking", "thinking")
-"""Variables by which templates ask whether the model is to think: Qwen's, SmolLM's and most others'; DeepSeek's and Granite's."""
+"""Template variables that switch thinking: Qwen's, SmolLM's and most others'; DeepSeek's and Granite's."""
 
 _THOUGHT_FIELDS = ("reasoning_content", "reasoning", "thinking")
-"""Fields in which templates want the thought of an old answer: those of Qwen, GLM and Seed-OSS; of newer ones; of gpt-oss."""
+"""Message fields in which templates expect an old answer's thought: Qwen, GLM and Seed-OSS; newer models; gpt-oss."""
 
 _UNNAMED = {"bos_token": "", "eos_token": ""}
-"""What templates get for these two where a model has no such token: many join them to text without asking."""
+"""Values of these template variables if the model has no such token: many templates concatenate them without a check."""
 
 
 @dataclass(frozen=True)
 class Special:
-    """A control token. `swallows_left` and `swallows_right`: white space beside it in a template belongs to it."""
+    """A control token. `swallows_left`, `swallows_right`: whether it absorbs the white space before or after it in a
+    template."""
 
     id: int
     text: str
@@ -79,22 +82,21 @@ class Special:
 
 
 _Finder = tuple[Backend, dict[int, int]]
-"""A backend that finds added tokens, in one pass however many there are, and nothing else; their ids by its own."""
+"""A backend that finds all added tokens in one pass and nothing else, and their ids by the backend's own ids."""
 
 
 class Tokenizer:
     """Encodes, decodes and writes prompts for one model.
 
     Attributes:
-        special: control tokens by id. They are recognised in templates and with `allow_special`, never in what users write.
+        special: control tokens by id. They are recognised in templates and with `allow_special`, never in users' text.
         vocabulary: bytes of every id, None for ids without a token.
         chat_template: the model's Jinja template, or None.
-        named: texts of tokens by the names that templates know them by ("bos_token"), as far as the model's files name them.
+        named: texts of tokens by their names in templates (such as "bos_token"), as far as the model's files name them.
         bos_id, eos_id: as the model's files name them, or None.
         eos_ids: every token that ends an answer: those that the files name, and those known by their texts.
-        prefix: ids that the model's own tokenizer puts before a text, often the token of the beginning.
-        leading_spaces: how many spaces its decoder leaves out at the beginning of a text: one where a space in front is part of
-            SentencePiece's words.
+        prefix: ids that the model's own tokenizer puts before a text, often the BOS token.
+        leading_spaces: number of leading spaces that its decoder strips: one if SentencePiece puts a space before the text.
     """
 
     def __init__(
@@ -111,8 +113,8 @@ class Tokenizer:
         prefix: Iterable[int] = (),
         leading_spaces: int = 0,
     ) -> None:
-        """`full` knows the control tokens by their texts, `plain` by their secret names: they are part of its model, or are added
-        here."""
+        """`full` knows the control tokens by their texts. `plain` knows them by their secret names: its model contains them, or
+        they are added here."""
         self._plain = plain
         self._full = full
         self.special = {token.id: token for token in special}
@@ -131,28 +133,28 @@ class Tokenizer:
         self._cuts: dict[tuple[str, str], bool] = {}
 
     def encode(self, text: str, allow_special: bool = False) -> list[int]:
-        """Token ids of `text`; nothing is put before or after it.
+        """Returns the token ids of `text`; nothing is added before or after it.
 
-        Unpaired surrogates become question marks. A few control characters are no token of some vocabularies and are left
-        out, as in those models' own tokenizers.
+        Unpaired surrogates become question marks. Some vocabularies have no token for a few control characters, which are then
+        omitted, as by those models' own tokenizers.
         """
         text = _sound(text)
         backend = self._full if allow_special else self._plain
         with explained("The model's tokenizer cannot take this text", "Choose another model."):
-            ids: list[int] = backend.encode_batch_fast([text], add_special_tokens=False)[0].ids  # `encode` holds other threads up
+            ids: list[int] = backend.encode_batch_fast([text], add_special_tokens=False)[0].ids  # `encode` blocks other threads
         return ids
 
     def raw_prompt(self, text: str) -> list[int]:
-        """Token ids of a text that the model is to go on with, without a chat template; empty for an empty text."""
+        """Returns the token ids of a text to continue without a chat template; empty for an empty text."""
         ids = self.encode(text)
         return [*self.prefix, *ids] if ids else []
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of `ids`, control tokens included; bytes that are no character become U+FFFD."""
+        """Returns the text of `ids`, including control tokens; invalid bytes become U+FFFD."""
         return b"".join(self.token_bytes(token) for token in ids).decode("utf-8", "replace")
 
     def token_bytes(self, token: int) -> bytes:
-        """The bytes `token` stands for; empty for an id without a token. IndexError outside the vocabulary."""
+        """Returns the bytes of `token`; empty for an id without a token. Raises IndexError outside of the vocabulary."""
         if token < 0:
             raise IndexError(f"token id {token} is negative")
         return self.vocabulary[token] or b""
@@ -160,14 +162,15 @@ class Tokenizer:
     def apply_chat_template(
         self, messages: Sequence[Message | Mapping[str, str]], add_generation_prompt: bool = True, thinking: Thinking = "auto"
     ) -> list[int]:
-        """Token ids of a conversation. What the messages contain never becomes a control token, but for the marks of thoughts in
-        what a model wrote, which its template cuts out of old answers or keeps.
+        """Returns the token ids of a conversation. Text in messages never becomes a control token, with one exception: the
+        marks of thoughts in a model's answer, which the template removes from old answers or keeps.
 
-        Whether a model thinks before it answers is told its template where it asks for that (`switches_thinking`).
+        `thinking` is passed to templates that ask for it (`switches_thinking`).
 
-        Where a message contains the text of one, its characters go through the template as stand-ins that occur nowhere else.
-        The control tokens that are found behind it are the template's own. They get their secret names, the messages their
-        characters back, and the whole is encoded at once. Where the messages contain none, `full` encodes it as it is.
+        If a message contains the text of a control token, stand-ins replace its characters while the template is rendered; they
+        occur nowhere else. Control tokens found in the result are then the template's own, and get their secret names. The
+        messages get their characters back, and the whole text is encoded at once. If no message contains such a text, `full`
+        encodes the result directly.
 
         Raises:
             DraftlightError: the model has no template, or its template refuses these messages.
@@ -195,8 +198,9 @@ class Tokenizer:
         return self.encode("".join([*parts, rendered[end:]]).translate(stand_ins.back))
 
     def _with_thought(self, turn: dict[str, str]) -> dict[str, str]:
-        """The turn with the model's thought where the chat template wants it: in a field of its own where there is one and the
-        template does not cut thoughts out itself. Messages of the Harmony format are never content."""
+        """Returns the turn with the model's thought where the chat template expects it: in a separate field, if the template
+        has one and does not remove thoughts from the content itself. In the Harmony format thoughts are never part of the
+        content."""
         thought = thought_of(turn.get("content", "")) if turn.get("role") == "assistant" else None
         if thought is None or (thought.marks[0] != CHANNEL and (not self._thought_fields or self._cuts_out(thought.marks))):
             return turn
@@ -209,7 +213,7 @@ class Tokenizer:
         return [name for name in _THOUGHT_FIELDS if name in keys]
 
     def _cuts_out(self, marks: tuple[str, str]) -> bool:
-        """Whether the chat template cuts a thought between such marks out of an old answer."""
+        """Returns whether the chat template removes a thought between these marks from an old answer."""
         if marks not in self._cuts:
             said = ("user", "a"), ("assistant", f"{marks[0]}\n{_SECRET}\n{marks[1]}\n\nb"), ("user", "c")
             turns = [{"role": role, "content": content} for role, content in said]
@@ -220,12 +224,12 @@ class Tokenizer:
         return self._cuts[marks]
 
     def _cover(self, content: str, stand_ins: _StandIns, by_model: bool) -> str:
-        """`content` with stand-ins for every control token, also for one that the end of the content cuts off; but not for the
-        marks of thoughts where a model wrote it."""
+        """Returns `content` with stand-ins for every control token, including one that is cut off at the end. In a model's text
+        the marks of thoughts are left unchanged."""
         content = _sound(content)
         finders = [self._literal_finder]
         if any(token.normalized for index, token in self._added.items() if index in self.special):
-            finders.append(self._finder)  # of other spellings
+            finders.append(self._finder)  # for other spellings that the normalizer maps to a control token
         for finder in finders:
             parts: list[str] = []
             end = 0
@@ -239,15 +243,15 @@ class Tokenizer:
         return content[:cut] + stand_ins.of(content[cut:])
 
     def _cut_off(self, text: str) -> int:
-        """Where a control token begins that the end of the text cuts off; its length where none does."""
+        """Returns the start of a control token that is cut off at the end of the text; the text's length if there is none."""
         for start in range(max(0, len(text) - self._longest + 1), len(text)):
-            place = bisect_right(self._texts, text[start:])  # of the first text that goes on behind it
+            place = bisect_right(self._texts, text[start:])  # of the first control token that may start with these characters
             if place < len(self._texts) and self._texts[place].startswith(text[start:]):
                 return start
         return len(text)
 
     def _occurrences(self, text: str, finder: _Finder | None = None) -> list[tuple[int, int, int]]:
-        """Beginning, end and id of the control tokens in a text. White space that belongs to one is left out."""
+        """Returns start, end and id of the control tokens in a text, without the white space that they absorb."""
         backend, ids = finder or self._finder
         with explained("The model's tokenizer cannot take this text", "Choose another model."):
             found = backend.encode_batch([text], add_special_tokens=False)[0]
@@ -262,18 +266,18 @@ class Tokenizer:
 
     @cached_property
     def _finder(self) -> _Finder:
-        """Finds added tokens as `full` does."""
+        """Finder of added tokens, with the same matches as `full`."""
         return _finder_of(self._added, self._full.normalizer)
 
     @cached_property
     def _literal_finder(self) -> _Finder:
-        """Finds every text of a control token, also where flags keep the token from being found. Some models make the token of it
-        all the same."""
+        """Finder of the exact text of every control token, even where its flags forbid a match: some models' tokenizers match
+        it anyway."""
         return _finder_of({token.id: AddedToken(token.text, normalized=False) for token in self.special.values()})
 
     @cached_property
     def _marks(self) -> frozenset[int]:
-        """Control tokens that are marks of thoughts, or part of one."""
+        """Ids of the control tokens that are a mark of thoughts or a part of one."""
         marks = [mark for pair in MARKS for mark in pair]
         return frozenset(token.id for token in self.special.values() if any(token.text in mark for mark in marks))
 
@@ -287,7 +291,7 @@ class Tokenizer:
 
     @cached_property
     def switches_thinking(self) -> bool:
-        """Whether the chat template asks if the model is to think."""
+        """Whether the chat template has a variable that switches thinking."""
         return not self._template.names().isdisjoint(_THINKING_SWITCHES)
 
     def _render(self, turns: list[dict[str, str]], add_generation_prompt: bool, thinking: Thinking) -> str:
@@ -305,11 +309,11 @@ class Tokenizer:
 
 
 class _StandIns:
-    """Characters that occur nowhere in `text`, each for another character.
+    """Maps characters to stand-ins that do not occur in `text`.
 
     Attributes:
-        back: the character behind each one that was given, for `str.translate`.
-        tokens: whether they stand for whole control tokens.
+        back: the original character of each stand-in, for `str.translate`.
+        tokens: whether stand-ins replace a whole control token.
     """
 
     tokens = False
@@ -323,7 +327,7 @@ class _StandIns:
         self.back: dict[int, str] = {}
 
     def of(self, text: str) -> str:
-        """The text in stand-ins, but for its white space, which templates trim."""
+        """Returns the text in stand-ins. White space is left unchanged, because templates trim it."""
         return "".join(character if character.isspace() else self._of(character) for character in text)
 
     def _of(self, character: str) -> str:
@@ -343,10 +347,10 @@ def _finder_of(tokens: Mapping[int, AddedToken], normalizer: Normalizer | None =
 
 
 def _sound(text: str) -> str:
-    """The text with question marks for unpaired surrogates, which no tokenizer takes."""
+    """Returns the text with question marks for unpaired surrogates, which tokenizers cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _renamed(token: AddedToken, name: str) -> AddedToken:
-    """The token under another name, found wherever that stands."""
+    """Returns the token under another name, with the same flags except `single_word`."""
     return AddedToken(name, normalized=token.normalized, lstrip=token.lstrip, rstrip=token.rstrip, special=token.special)

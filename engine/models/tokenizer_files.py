@@ -1,4 +1,4 @@
-"""Tokenizers from the files of an mlx-lm folder. Those of GGUF files are made by `engine.models.gguf_tokenizer`."""
+"""Tokenizers from the files of an mlx-lm folder. `engine.models.gguf_tokenizer` builds those of GGUF files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from engine.values.wording import noun
 
 
 def from_folder(folder: Path, width: int, adapter: Path | None = None) -> Tokenizer:
-    """The tokenizer of an mlx-lm folder: `tokenizer.json`, `tokenizer.model` or ranks of tiktoken, `tokenizer_config.json`, and a
-    chat template beside them.
+    """Returns the tokenizer of an mlx-lm folder, from `tokenizer.json`, `tokenizer.model` or tiktoken ranks,
+    `tokenizer_config.json`, and a chat template next to them.
 
     Args:
-        width: width of the model's logits; ids from the last token up to it are unknown.
-        adapter: folder of an adapter on the model, whose own files go before those of `folder`.
+        width: width of the model's logits; ids between the last token and it have no token.
+        adapter: folder of an adapter on the model; its files take precedence over those of `folder`.
 
     Raises:
         DraftlightError: a file is missing, damaged, or describes a kind of tokenizer that is not supported.
@@ -45,7 +45,7 @@ def _settings(folder: Path) -> dict[str, Any]:
     settings = read_json(folder / "tokenizer_config.json", required=False)
     if not settings.get("extra_special_tokens") and "additional_special_tokens" in settings:  # its name until transformers 5
         settings["extra_special_tokens"] = settings.pop("additional_special_tokens")
-    if "added_tokens_decoder" not in settings:  # as older versions of transformers wrote it
+    if "added_tokens_decoder" not in settings:  # written by older versions of transformers
         settings |= read_json(folder / "special_tokens_map.json", required=False)
     return settings
 
@@ -85,7 +85,7 @@ def _described(path: Path, width: int, settings: Mapping[str, Any]) -> bare_toke
         special = [
             Special(index, token.content, token.lstrip, token.rstrip)
             for index, token in added.items()
-            if (token.special or token.content in listed) and len(token.content.strip()) > 1  # the others are letters
+            if (token.special or token.content in listed) and len(token.content.strip()) > 1  # single characters are letters
         ]
         plain = Backend.from_str(json.dumps(_with_secret_names(described, added, special)))
     for backend in (plain, full):
@@ -108,16 +108,16 @@ def _described(path: Path, width: int, settings: Mapping[str, Any]) -> bare_toke
 
 
 def _add_configured(full: Backend, settings: Mapping[str, Any], more: Mapping[str, Any], width: int) -> set[str]:
-    """Adds to a backend what other files than `tokenizer.json` describe, in the order and with the flags of transformers.
+    """Adds the tokens that files other than `tokenizer.json` describe, in the order and with the flags of transformers.
 
     Args:
         settings: as `_settings` reads them.
-        more: content of `added_tokens.json`, which counts where `tokenizer_config.json` describes no added tokens.
-        width: width of the model's logits; tokens for which it has no room are left out.
+        more: content of `added_tokens.json`, used only if `tokenizer_config.json` describes no added tokens.
+        width: width of the model's logits; tokens beyond it are omitted.
 
     Returns:
-        Texts of control tokens, whatever their flags: those that have a name or are listed as special, and those of which
-        `added_tokens.json` alone tells, which has no flags.
+        Texts of control tokens, regardless of their flags: tokens that have a name or are listed as special, and tokens that
+            only `added_tokens.json` lists, which has no flags.
     """
     before = {token.content for token in full.get_added_tokens_decoder().values()}
     listed = _listed(settings)
@@ -140,7 +140,7 @@ def _add_configured(full: Backend, settings: Mapping[str, Any], more: Mapping[st
 
 
 def _named(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
-    """Tokens by their names, also those of the model's own such as `image_token`."""
+    """Returns the tokens by name, including model-specific names such as `image_token`."""
     extra = settings.get("extra_special_tokens")
     names = [*NAMED, *(name for name in settings if name.endswith("_token") and name not in NAMED)]
     entries = {name: settings.get(name) for name in names} | (extra if isinstance(extra, dict) else {})

@@ -15,9 +15,9 @@ _MARKS = frozenset(
         *("<end_of_turn>", "<end_of_utterance>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>"),
     }
 )
-"""Unlikely in ordinary text, so they count even if not marked as control tokens, as in older GGUF conversions."""
+"""Unlikely in ordinary text, so they end an answer even if not marked as control tokens, as in older GGUF conversions."""
 _MARKS_IF_CONTROL = frozenset({"</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]"})
-"""Count only if marked as control tokens: they may be ordinary text, as `</s>` is HTML in the vocabularies of Gemma."""
+"""End an answer only if marked as control tokens. They may be ordinary text: `</s>` is HTML in the vocabularies of Gemma."""
 
 
 def ends_among(added: Mapping[int, tuple[str, bool]]) -> frozenset[int]:
