@@ -1,8 +1,8 @@
-"""Which drafter and gamma to take: what the rows of a benchmark say of it, and how surely. Nothing here imports MLX.
+"""Chooses drafter and gamma from the rows of a benchmark, with the confidence of the choice. Nothing here imports MLX.
 
-Two settings are compared prompt by prompt, by the difference of the logarithms of their speed-ups, with Student's t. A setting is
-called the fastest only if it beats every other one, plain decoding among them, each at a level so strict (Bonferroni's) that a
-false winner is called in at most 5% of benchmarks. All that are not beaten by the fastest one are named together otherwise.
+Two settings are compared by the differences of their log speed-ups per prompt, with Student's t test. A setting is called the
+fastest only if it beats every other one, including plain decoding, at a Bonferroni-corrected level. A false winner is thus
+called in at most 5% of benchmarks. Otherwise all settings that the fastest one does not beat are listed together.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from engine.values.requests.bench import BenchRow, BenchSetting
 from engine.values.wording import listed
 
 FALSE_WINNERS = 0.05
-"""The share of benchmarks of equally fast settings in which one of them is called the fastest, at most."""
+"""Maximum share of benchmarks of equally fast settings in which one of them is called the fastest."""
 
 NAMED = 3
-"""Settings that a sentence lists at most."""
+"""Maximum number of settings that a sentence lists."""
 
 Verdict = Literal["winner", "plain", "tied", "undecided", "too few"]
-"""One setting beats all others; so does plain decoding; several that beat plain are not told apart; plain decoding is not told
-apart from the fastest; there are fewer than `FEWEST` prompts."""
+"""Outcome of a comparison: one setting beats all others; plain decoding beats all others; several settings beat plain decoding
+but not each other; plain decoding cannot be told from the fastest; there are fewer than `FEWEST` prompts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A setting among those to choose from, plain decoding among them.
+    """A setting that can be chosen; plain decoding is one too.
 
     Attributes:
         speedup: geometric mean over prompts; 1 for plain decoding.
-        interval: of the speed-up, 95%, by itself; None for plain decoding and for too few prompts.
-        by_prompt: the speed-up on each of the prompts, in their order.
-        peak_memory: as in `BenchRow`, the most on any prompt.
+        interval: 95% interval of its own speed-up; None for plain decoding and for too few prompts.
+        by_prompt: speed-up on each prompt, in the order of the prompts.
+        peak_memory: as in `BenchRow`, the maximum over prompts.
     """
 
     setting: BenchSetting
@@ -51,14 +51,14 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be taken at one temperature.
+    """Choice of a setting at one temperature.
 
     Attributes:
-        prompts: on which every contender was measured.
+        prompts: number of prompts on which every contender was measured.
         contenders: fastest first.
-        best: those that the fastest one does not beat, itself first; of two or more none is called a winner.
-        advised: the one to take; None where nothing can be said yet.
-        resolution: the factor by which two settings have to differ to be told apart here, about; None for too few prompts.
+        best: the fastest contender and those that it does not beat; there is a winner only if it is alone.
+        advised: the contender to use; None if there is no basis for a choice yet.
+        resolution: approximate speed ratio above which two settings can be told apart; None for too few prompts.
     """
 
     temperature: float
@@ -71,11 +71,11 @@ class Decision:
 
 
 def decide(rows: Sequence[BenchRow], settings: Sequence[BenchSetting], target: str = "builtin") -> tuple[Decision, ...]:
-    """A decision for each temperature, in the order of the settings, mlx-lm's left out.
+    """Returns a decision for each temperature, in the order of the settings. mlx-lm's settings are not considered.
 
     Args:
-        settings: everything that was to be measured, so that what was not reached is known.
-        target: by the name it was asked for, for the drafter that it has by default.
+        settings: all settings that were to be measured, so that missing ones are known.
+        target: its name as requested, which determines the default drafter.
     """
     own = [setting for setting in settings if setting.maker == "draftlight" and not setting.is_baseline]
     temperatures = dict.fromkeys(setting.temperature for setting in own)
@@ -128,8 +128,8 @@ def _contender(setting: BenchSetting, logs: Floats, rows: Sequence[BenchRow]) ->
 
 
 def _verdict(best: Sequence[Contender], target: str) -> tuple[Verdict, Contender | None]:
-    """Among equals the drafter that would be used anyway is advised, with an automatic gamma, if it surely beats plain decoding;
-    else the fastest of them."""
+    """Returns the verdict and the advised contender. Among equals this is the default drafter with automatic gamma, if it beats
+    plain decoding, else the fastest."""
     if len(best) == 1:
         return ("plain" if best[0].setting.is_baseline else "winner"), best[0]
     if any(entry.setting.is_baseline for entry in best):
@@ -141,14 +141,14 @@ def _verdict(best: Sequence[Contender], target: str) -> tuple[Verdict, Contender
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A decision in plain words: what to do, and how sure that is."""
+    """Text of a decision: what to use, and how certain that is."""
 
     headline: str
     details: tuple[str, ...]
 
 
 def advice(decision: Decision, titles: bool = False) -> Advice:
-    """The decision in plain words. `titles`: drafters are called as in the window, not as on the command line."""
+    """Returns the text of a decision. `titles`: name drafters as in the window, not as on the command line."""
     rules = len({entry.setting.rule for entry in decision.contenders} - {None}) > 1
     if decision.verdict == "too few":
         return Advice(
@@ -192,7 +192,8 @@ def _resolution(decision: Decision) -> str:
 
 
 def setting_words(setting: BenchSetting, rule: bool = False, title: bool = False) -> str:
-    """A setting as a sentence names it. `rule`: say under which. `title`: as in the window, where "head" is "Trained head"."""
+    """Returns a setting's name for a sentence. `rule`: include the rule. `title`: as in the window ("Trained head" for
+    "head")."""
     if setting.is_baseline:
         return "plain decoding"
     drafter = setting.drafter if setting.drafter in DRAFTERS and not title else drafter_title(setting.drafter)

@@ -1,15 +1,15 @@
-"""A benchmark from the queue to its last row. Runs on the engine thread and imports no MLX itself.
+"""Runs a benchmark from the request to the last row. Runs on the engine thread and imports no MLX itself.
 
-Up to three settings on a prompt stand between two plain runs of the same prompt at the same temperature, and are compared with
-both, each weighted by how near it was in time. A machine that grows slower or faster at a steady pace thus changes no speed-up.
-Which setting comes first changes from prompt to prompt. A prompt is begun only if there will be time for all of it, so that a
-benchmark with a time limit has measured every setting on the same prompts.
+Up to three settings on a prompt run between two plain runs of the same prompt at the same temperature, and are compared with
+both. The plain run that is closer in time has the larger weight. A machine that becomes steadily slower or faster therefore
+does not change a speed-up. The order of the settings rotates from prompt to prompt. A prompt starts only if there is time for
+all of its runs, so that a benchmark with a time limit measures every setting on the same prompts.
 
-Every measurement is kept at once (`engine.tools.bench.journal`). The same request goes on after an interruption: a prompt that
-was interrupted is answered plainly again, and then by the settings that are missing.
+Every measurement is saved immediately (`engine.tools.bench.journal`), and the same request resumes after an interruption: an
+interrupted prompt gets new plain runs, then the missing settings.
 
-The turns of a conversation are answered plainly first. Those answers are the conversation so far for every setting, so that all
-are measured on the same prompts.
+The turns of a conversation are first answered by plain decoding. Those answers become the history for every setting, so that
+all are measured on the same prompts.
 """
 
 from __future__ import annotations
@@ -53,25 +53,26 @@ if TYPE_CHECKING:  # the module itself needs no MLX
     from engine.drafters.loaded import LoadedDrafter
 
 SEEDS_APART = 1000
-"""Between the seeds of two prompts; the turns of one lie in between."""
+"""Difference between the seeds of two prompts; the turns of a prompt use seeds in between."""
 BETWEEN = 3
-"""Settings between two plain runs."""
+"""Maximum number of settings between two plain runs."""
 WARM_UP_TOKENS = 8
 ENOUGH = 0.8
-"""A prompt is begun if at least this share of the time that it will take is left: it is a guess, and no time shall be wasted."""
+"""A prompt starts if at least this share of its estimated time is left; the estimate is rough, and time should not be
+wasted."""
 
 
 class _OutOfTime(Exception):
-    """The time limit is reached."""
+    """Raised when the time limit is reached."""
 
 
 class BenchTask(LongTask[BenchRequest]):
-    """A benchmark."""
+    """Task that runs a benchmark."""
 
     purpose = "benchmarking"
 
     def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> BenchFinished:
-        """Runs the benchmark; rows and progress go out through `emit`. Raises Stopped, or Closing, to be broken off."""
+        """Runs the benchmark; `emit` receives rows and progress. Raises Stopped or Closing if it is interrupted."""
         began = time.monotonic()
         with contextlib.nullcontext() if self.request.journals is None else alone(Path(self.request.journals)):
             try:
@@ -81,20 +82,20 @@ class BenchTask(LongTask[BenchRequest]):
         return self._end(complete=True)
 
     def cut_off(self) -> BenchFinished:
-        """The end of a benchmark that was stopped: the rows so far stand."""
+        """Returns the end event of a benchmark that was stopped; the rows so far remain valid."""
         return self._end(complete=False)
 
     def _end(self, complete: bool, out_of_time: bool = False) -> BenchFinished:
-        """With the memory of this process, which whoever asked for the benchmark may not share."""
+        """Returns the end event, with the peak memory of this process: the requester may be another process."""
         return BenchFinished(self.id, complete, out_of_time, provenance.peak_memory())
 
 
 def planned(
     request: BenchRequest, drafters: Sequence[LoadedDrafter], refused: Mapping[str, str]
 ) -> tuple[tuple[BenchSetting, ...], tuple[str, ...]]:
-    """The settings at every temperature, the plain baseline left out, and notes on what is not as it was asked for.
+    """Returns the settings at every temperature, without the plain baseline, and notes on deviations from the request.
 
-    `refused`: why mlx-lm does not speculate, by the drafter with which it does not.
+    `refused`: by drafter, why mlx-lm does not speculate with it.
     """
     settings: list[BenchSetting] = []
     notes: list[str] = []
@@ -129,12 +130,12 @@ def planned(
 
 
 def _runs(settings: int) -> int:
-    """Answers to one turn, the plain ones among them."""
+    """Returns the number of answers per turn, including the plain ones."""
     return settings + math.ceil(settings / BETWEEN) + 1
 
 
 class _Bench:
-    """The benchmark under way."""
+    """A benchmark in progress."""
 
     def __init__(self, task: BenchTask, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None], began: float) -> None:
         self._task, self._request = task, task.request
@@ -146,7 +147,7 @@ class _Bench:
         named = [name for name in self._request.drafters if name != NO_DRAFTER]
         self._memory: dict[str, int] = {}
         loaded: dict[str, LoadedDrafter] = {}
-        for name in sorted(named, key=lambda name: len(drafter_kind(name).members)):  # what it chooses among stands by itself
+        for name in sorted(named, key=lambda name: len(drafter_kind(name).members)):  # those that choose among others last
             backend.settle()
             before = backend.held_memory()
             loaded[name] = slots.drafter(name)
@@ -168,9 +169,9 @@ class _Bench:
         self._measuring: tuple[float, int] = (0.0, 0)
 
     def run(self) -> None:
-        """All of it. Raises Stopped when the task was stopped."""
+        """Runs the whole benchmark. Raises Stopped if the task was stopped."""
         self._begin()
-        # What is loaded stays: without it, collecting garbage before every measurement takes no time.
+        # Loaded objects are exempted from garbage collection, which then takes no time before a measurement.
         garbage.collect()
         gc.freeze()
         try:
@@ -181,7 +182,7 @@ class _Bench:
         self._keep(lambda journal: journal.finished())
 
     def _begin(self) -> None:
-        """Says what is about to be measured, and what an interrupted benchmark of the same has measured already."""
+        """Emits what is about to be measured, and what an interrupted benchmark with the same request has already measured."""
         setup = self._setup()
         if self._request.journals is not None:
             try:
@@ -231,8 +232,8 @@ class _Bench:
         )
 
     def _own_drafters(self) -> Iterator[str]:
-        """Names of models on this machine that could draft for the target and were not asked for: those that were made to draft,
-        and draft models that are known to fit its name. Reading the vocabulary of every other model would take too long."""
+        """Yields the names of models on this machine that could draft for the target but were not requested: trained drafters,
+        and draft models known by name to fit it. Reading the vocabulary of every other model would take too long."""
         models = library.find(map(Path, library.added_folders()))
         target = next((model for model in models if _same(model, str(self._target.path))), None)
         known = [] if target is None else [found.here for found in suggestions(target, models)]
@@ -244,7 +245,7 @@ class _Bench:
                 yield model.name
 
     def _warm_up(self) -> None:
-        """The first run of a kind loads and compiles what later ones find ready."""
+        """Runs each kind of drafter once, because a first run loads and compiles what later runs reuse."""
         self._step = "warming up"
         ids = next((ids for prompt in self._request.prompts if (ids := self._ids(prompt, []))), None)
         if ids is None:
@@ -254,7 +255,7 @@ class _Bench:
             self._answer(setting, ids, options.replace(max_tokens=min(WARM_UP_TOKENS, options.max_tokens)), lambda tokens: None)
 
     def _prompt(self, index: int, prompt: BenchPrompt, temperature: float) -> None:
-        """One prompt at one temperature, each setting between two plain runs."""
+        """Measures one prompt at one temperature, each setting between two plain runs."""
         plain = BenchSetting("draftlight", NO_DRAFTER, None, temperature, None)
         planned = [setting for setting in self._settings if setting.temperature == temperature]
         first = index % len(planned) if planned else 0
@@ -301,7 +302,8 @@ class _Bench:
         return self._order - 1
 
     def _require_time(self, runs: int) -> None:
-        """Raises _OutOfTime if so many answers would not be measured before the time limit, going by those so far."""
+        """Raises _OutOfTime if this number of answers is not expected to finish within the time limit, judging by those so
+        far."""
         seconds, measured = self._measuring
         if self._limit is not None and measured:
             left = self._limit - (time.monotonic() - self._began)
@@ -309,7 +311,8 @@ class _Bench:
                 raise _OutOfTime
 
     def _conversation(self, index: int, prompt: BenchPrompt, plain: BenchSetting) -> tuple[list[list[int]], list[MeasuredAnswer]]:
-        """Token ids up to each turn's answer, and the plain answers; as many turns as the model's context holds."""
+        """Returns the token ids up to each turn's answer and the plain answers, for as many turns as the model's context
+        holds."""
         ids: list[list[int]] = []
         answers: list[MeasuredAnswer] = []
         for turn in range(len(prompt.turns)):
@@ -328,7 +331,7 @@ class _Bench:
         return ids, answers
 
     def _ids(self, prompt: BenchPrompt, answers: Sequence[str]) -> list[int] | None:
-        """The conversation up to the turn after these answers, in its chat template; None if the model cannot read so much."""
+        """Returns the conversation up to the turn after these answers, in its chat template; None if it exceeds the context."""
         messages = [Message("user", prompt.turns[0])]
         for answer, turn in zip(answers, prompt.turns[1:], strict=False):
             messages += [Message("assistant", answer), Message("user", turn)]
@@ -383,7 +386,7 @@ class _Bench:
 
 
 def _same(model: LibraryModel, name: str) -> bool:
-    """Whether a model was named by this path or Hub id."""
+    """Returns whether `name` is this model's path or Hub id."""
     return name == model.name or Path(name).expanduser().resolve() == Path(model.target).resolve()
 
 

@@ -1,9 +1,9 @@
-"""What a benchmark has measured so far, kept on the disk at once, so that an interrupted one goes on. Nothing here imports MLX.
+"""Saves the measurements of a benchmark to disk immediately, so that an interrupted one can resume. Nothing here imports MLX.
 
-A journal is one file of JSON Lines for each state of things: what is asked, the files of the models, the versions, the machine.
-Its first line says that state; each line after it is a measurement, forced to the disk before the next one begins. Whoever is
-killed leaves at most half a line at the end, which is cut off. As soon as anything is another, so is the file, and a benchmark
-starts anew; the old file stays, and is gone on with when everything is as before.
+A journal is one JSON Lines file per state: the request, the models' files, the versions and the machine. Its first line
+contains that state. Each further line is a measurement, flushed to disk before the next one starts. A killed process leaves at
+most a partial last line, which is cut off. If anything in the state changes, a new journal starts. The old file is kept, and
+resumed when its state applies again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from engine.values.wording import amount, listed
 
 FORMAT = "draftlight.bench.journal/1"
 KEPT = 20
-"""Journals that are kept, the newest ones."""
+"""Number of journals that are kept, newest first."""
 _KINDS = get_type_hints(BenchRow)
 _LARGEST = 2**53
-"""No count and no time of a row is as large."""
+"""Upper limit for every count and time of a row."""
 _WORDS = {
     "target": "the target or its file",
     "drafters": "the drafters or their files",
@@ -48,11 +48,11 @@ _WORDS = {
     "versions": "a version of Draftlight, of MLX or of the system",
     "machine": "the machine",
 }
-"""Everything that measurements depend on, as a message calls it."""
+"""Names, for messages, of everything that measurements depend on."""
 
 
 def state_of(request: BenchRequest, setup: BenchSetup) -> dict[str, Any]:
-    """Everything that measurements depend on, by the keys of `_WORDS`."""
+    """Returns everything that measurements depend on, by the keys of `_WORDS`."""
     asked = plain(request)
     found = {
         "target": [setup.target.name, setup.target.sha256],
@@ -65,16 +65,16 @@ def state_of(request: BenchRequest, setup: BenchSetup) -> dict[str, Any]:
 
 
 class Journal:
-    """The journal of one state of things.
+    """The journal of one state.
 
     Attributes:
-        rows: what was measured before, in the order of measuring.
-        messages: what was said of prompts that could not be measured.
-        note: whether this goes on or starts anew, and why; empty if there is nothing to say.
+        rows: earlier measurements, in the order in which they were made.
+        messages: why prompts could not be measured.
+        note: whether it resumes or starts again, and why; empty if there is nothing to report.
     """
 
     def __init__(self, folder: Path, state: Mapping[str, Any], anew: bool = False) -> None:
-        """`anew`: forget what was measured. Raises OSError where nothing can be written."""
+        """Opens the journal. `anew`: discard earlier measurements. Raises OSError if it cannot be written."""
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"{hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()[:16]}.jsonl"
         self.rows: list[BenchRow] = []
@@ -94,15 +94,15 @@ class Journal:
         _forget_old(folder)
 
     def measured(self, row: BenchRow) -> None:
-        """Keep a measurement. Raises OSError."""
+        """Saves a measurement. Raises OSError."""
         self._append({"row": plain(row)})
 
     def skipped(self, message: str) -> None:
-        """Keep what is said of a prompt that cannot be measured. Raises OSError."""
+        """Saves why a prompt cannot be measured. Raises OSError."""
         self._append({"message": message})
 
     def finished(self) -> None:
-        """Everything is measured: the same request will measure it again. Raises OSError."""
+        """Marks the benchmark as complete: the same request will measure it again. Raises OSError."""
         self._append({"complete": True})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
@@ -114,8 +114,8 @@ class Journal:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Raises DraftlightError if another benchmark is under way on this machine: each would slow the other down. Where nothing can
-    be written there is no telling."""
+    """Raises DraftlightError if another benchmark is running on this machine: each would slow down the other. In a folder that
+    cannot be written no check is possible."""
     busy = "Another benchmark is under way, and each would slow the other down. Wait for its end, or stop it, and try again."
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
@@ -125,7 +125,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 class _Kept:
-    """What a journal's file holds, up to the first line that is not whole."""
+    """Content of a journal's file, up to the first invalid line."""
 
     def __init__(self, content: bytes) -> None:
         head, *lines = content.splitlines(keepends=True)
@@ -158,12 +158,12 @@ class _Kept:
 def _read(path: Path) -> _Kept | None:
     try:
         return _Kept(path.read_bytes())
-    except (OSError, ValueError, KeyError, TypeError):  # there is none, or it was cut off within its first line
+    except (OSError, ValueError, KeyError, TypeError):  # no file, or cut off within its first line
         return None
 
 
 def _row(value: Mapping[str, Any]) -> BenchRow:
-    """The row that `plain` made `value` of. Raises ValueError, KeyError or TypeError where it made none."""
+    """Returns the row that `plain` converted to `value`. Raises ValueError, KeyError or TypeError if it is none."""
     known = {name: value[name] for name in _KINDS}
     for name, kind in _KINDS.items():
         if not _fits(known[name], kind):
@@ -172,7 +172,7 @@ def _row(value: Mapping[str, Any]) -> BenchRow:
 
 
 def _fits(value: object, kind: Any) -> bool:
-    """Whether a JSON value is of the kind of one of a row's fields, all of whose numbers count or measure something."""
+    """Returns whether a JSON value fits the type of a row's field. Numbers must be valid counts or measurements."""
     parts = get_args(kind)
     if get_origin(kind) is Literal:
         return value in parts
@@ -187,7 +187,7 @@ def _fits(value: object, kind: Any) -> bool:
 
 
 def _why_anew(folder: Path, own: Path, state: Mapping[str, Any]) -> str:
-    """What has changed since the newest journal of this target that was not finished."""
+    """Returns what has changed since the newest unfinished journal of this target."""
     name = plain(state)["target"][0]
     for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True):
         kept = None if path == own else _read(path)

@@ -1,8 +1,8 @@
-"""One answer measured, by Draftlight's decode loop or by mlx-lm's, and what it adds up to. Runs on the engine thread.
+"""Measures one answer, by Draftlight's decode loop or mlx-lm's, and sums up turns into a row. Runs on the engine thread.
 
-Draftlight measures with `analyse` off and `phase_every` 0: no probabilities are looked at and no round is evaluated in stages.
-Seconds count from the end of reading the prompt (all but its last token) to the last token, for both makers. Draftlight's hold
-detokenising and looking for stop texts; mlx-lm's bare loops yield ids only.
+Draftlight is measured with `analyse` off and `phase_every` 0: no probabilities are analysed and no round is evaluated in
+stages. For both programs seconds count from the end of prefill (all but the prompt's last token) to the last token.
+Draftlight's time includes detokenising and searching for stop texts; mlx-lm's bare loops only yield ids.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:  # the module itself needs no MLX
     from engine.models.loaded import LoadedModel
 
 Tick = Callable[[int], None]
-"""Called with the tokens emitted so far; may raise to break off."""
+"""Called with the number of tokens so far; may raise to interrupt."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredAnswer:
-    """One turn answered; the fields are those of `BenchRow`. `middle`: when half of its time was over, on the monotonic clock."""
+    """One answered turn; fields as in `BenchRow`. `middle`: monotonic time halfway through the answer."""
 
     tokens: tuple[int, ...]
     text: str
@@ -58,13 +58,13 @@ def own_answer(
     control: Control,
     tick: Tick,
 ) -> MeasuredAnswer:
-    """Decode with a drafter that has seen nothing before and an empty cache.
+    """Decodes with an empty cache and a drafter without history.
 
     Args:
-        control: by which it can be stopped.
+        control: used to stop the answer.
 
     Raises:
-        Stopped: it was.
+        Stopped: the answer was stopped.
     """
     cache = backend.make_cache(target, options.kv_bits)
     fresh = drafter.renewed()
@@ -108,9 +108,9 @@ def own_answer(
 def peer_answer(
     backend: Backend, target: LoadedModel, draft: LoadedModel | None, prompt: Sequence[int], options: DecodingOptions, tick: Tick
 ) -> MeasuredAnswer:
-    """Let mlx-lm answer: speculatively with a draft model, plainly if that is None.
+    """Decodes with mlx-lm: speculatively with a draft model, plainly if `draft` is None.
 
-    Its loop does not tell what it proposed in vain; that follows from where rounds end (`speculative_counts`).
+    mlx-lm does not report rejected proposals; their number follows from where rounds end (`speculative_counts`).
     """
     room = target.context_length - len(prompt)
     cut: Finish = "length" if options.max_tokens <= room else "context"
@@ -142,9 +142,9 @@ def peer_answer(
 
 
 def speculative_counts(tokens: Iterable[PeerToken], gamma: int, max_tokens: int) -> tuple[int, int, int, int, int]:
-    """(rounds, proposed, accepted, rejected, unjudged) of mlx-lm's loop, which drafts min(gamma, what may still be emitted).
+    """Returns (rounds, proposed, accepted, rejected, unjudged) of mlx-lm's loop, which drafts min(gamma, remaining tokens).
 
-    A round ends with the first token that was not drafted. What stood after an end of text is not known and counts as unjudged.
+    A round ends with the first token that was not drafted. Proposals after an end of text are unknown and count as unjudged.
     """
     rounds = proposed = accepted = rejected = unjudged = 0
     drafted: int | None = None
@@ -172,13 +172,14 @@ def row_of(
     reference: Sequence[MeasuredAnswer] | None,
     others_memory: int = 0,
 ) -> BenchRow:
-    """The row of one setting on one prompt.
+    """Returns the row of one setting on one prompt.
 
     Args:
-        answers: of the turns.
-        plain: the turns of the plain runs before and after, with which this is compared; of a plain run itself, it and nothing.
-        reference: the turns answered plainly, where the same text is promised, else None.
-        others_memory: bytes of what is loaded beside and takes no part.
+        answers: one for each turn.
+        plain: the turns of the plain runs before and after, which this is compared with; for a plain run, the run itself and
+            ().
+        reference: the turns of a plain run if the text must be the same, else None.
+        others_memory: bytes of loaded models that are not used here.
     """
     tokens, seconds = sum(len(answer.tokens) for answer in answers), sum(answer.seconds for answer in answers)
     plain_tokens, plain_seconds = _beside(answers, *plain)
@@ -224,7 +225,7 @@ def row_of(
 def _beside(
     own: Sequence[MeasuredAnswer], before: Sequence[MeasuredAnswer], after: Sequence[MeasuredAnswer]
 ) -> tuple[int, float]:
-    """Tokens and seconds of the plain runs before and after, the seconds of each weighted by how near it was in time."""
+    """Returns tokens and seconds of the plain runs before and after; the seconds are weighted by closeness in time."""
     tokens = sum(len(answer.tokens) for answer in (*before, *after))
     if not after:
         return tokens, sum(answer.seconds for answer in before)

@@ -1,4 +1,4 @@
-"""mlx-lm's own loops on the loaded models, as peers of Draftlight's in a benchmark."""
+"""mlx-lm's own decode loops on the loaded models, to compare Draftlight with in a benchmark."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from engine.values.requests.bench import PeerToken
 
 
 class OnTargetIds:
-    """A draft model whose logits stand on the target's ids, as mlx-lm expects of one.
+    """Wraps a draft model so that its logits have the target's ids, as mlx-lm expects.
 
     Args:
-        model: its head is trimmed (`target_ids`), or narrower or wider than the target's.
-        width: of the target's logits.
+        model: its head is trimmed (`target_ids`), or its width differs from the target's.
+        width: width of the target's logits.
     """
 
     def __init__(self, model: LoadedModel, width: int) -> None:
@@ -31,11 +31,11 @@ class OnTargetIds:
         self._model, self._target_ids, self._width, self.layers = own, model.target_ids, width, own.layers
 
     def make_cache(self) -> list[Any]:
-        """A cache for the draft model itself."""
+        """Returns a cache for the draft model."""
         return make_prompt_cache(self._model)
 
     def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
-        """(1, rows) ids -> (1, rows, width) logits."""
+        """Returns logits (1, rows, width) for ids (1, rows)."""
         return onto_target_ids(self._model(tokens, cache=cache)[0], self._width, self._target_ids)[None]
 
 
@@ -46,14 +46,14 @@ def answer(
     options: DecodingOptions,
     proceed: Callable[[], None],
 ) -> Generator[PeerToken, None, None]:
-    """The tokens of `generate_step`, or with a draft model of `speculative_generate_step`, up to the end of text or length.
+    """Yields the tokens of `generate_step`, or of `speculative_generate_step` with a draft model, up to the end of text or
+    length.
 
-    The prompt is read beforehand, by Draftlight, so that the clock starts where it starts for Draftlight: before the pass that
-    reads the prompt's last token. Drawing is mlx-lm's, from MLX's global random state, which is seeded here and used by nothing
-    else.
+    Draftlight reads the prompt first, so that the clock starts at the same point for both: before the pass of the prompt's last
+    token. mlx-lm samples from MLX's global random state, which is seeded here and used by nothing else.
 
     Args:
-        proceed: called while the prompt is read; may raise to break off.
+        proceed: called during prefill; may raise to interrupt.
     """
     mx.random.seed(options.seed or 0)
     drafting = None if draft is None else _as_mlx_lm_expects(draft, target)
@@ -67,7 +67,7 @@ def answer(
             temp=options.temperature,
             top_p=options.top_p,
             min_p=options.min_p,
-            top_k=options.top_k if options.top_k < caches.logits_width(target.model) else 0,  # else it raises ValueError
+            top_k=options.top_k if options.top_k < caches.logits_width(target.model) else 0,  # larger values raise ValueError
         ),
         "logits_processors": _penalties(prompt, options),
         "prompt_cache": cache,
@@ -85,13 +85,13 @@ def answer(
                 break
     finally:
         steps.close()
-        mx.synchronize(generation_stream)  # a step may still be under way; the next measurement shall not pay for it
+        mx.synchronize(generation_stream)  # the next measurement must not include a step still in progress
 
 
 def refusal(target: LoadedModel, draft: LoadedModel) -> str | None:
-    """Why mlx-lm's speculative loop is not right with this pair; None if it is.
+    """Returns why mlx-lm's speculative loop does not work for this pair; None if it does.
 
-    It refuses recurrent layers and windows that have been left behind, and takes tokens back wrongly as it leaves a window.
+    It refuses recurrent layers and full sliding windows, and rolls back wrongly in the round in which a window fills up.
     """
     for whose, model in (("target", target), ("draft model", draft)):
         if caches.refusal(make_prompt_cache(model.model)) is not None:
@@ -100,7 +100,7 @@ def refusal(target: LoadedModel, draft: LoadedModel) -> str | None:
 
 
 def _penalties(prompt: Sequence[int], options: DecodingOptions) -> list[Callable[[mx.array, mx.array], mx.array]]:
-    """mlx-lm's, of prompt and answer: the loops know only the tokens that they have read themselves."""
+    """Returns mlx-lm's penalties over prompt and answer: its loops only know the tokens that they read themselves."""
     if "repetition_penalty" not in options.filters_on:
         return []
     context = options.repetition_context
@@ -121,10 +121,10 @@ def _as_mlx_lm_expects(draft: LoadedModel, target: LoadedModel) -> Any:
 
 
 def _read(model: Any, prompt: Sequence[int], proceed: Callable[[], None]) -> list[Any]:
-    """A cache that holds all but the last token of the prompt."""
+    """Returns a cache with all but the last token of the prompt."""
 
     def report(done: int, total: int) -> bool:
-        """A progress callback of `read_prompt` that never cancels; `proceed` may raise instead."""
+        """Progress callback of `read_prompt`. It never cancels, but `proceed` may raise."""
         proceed()
         return True
 

@@ -1,4 +1,4 @@
-"""Reading the prompts of a benchmark: JSON Lines with id, category and turns. Nothing here imports MLX."""
+"""Reads the prompts of a benchmark: JSON Lines with id, category and turns. Nothing here imports MLX."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ OWN_PROMPTS = Path(__file__).resolve().parents[3] / "assets" / "prompts.jsonl"
 
 
 def read_prompts(path: Path = OWN_PROMPTS, limit: int | None = None) -> tuple[BenchPrompt, ...]:
-    """The prompts of a file, the categories in turn.
+    """Returns the prompts of a file, alternating between categories.
 
     Args:
-        limit: take only so many.
+        limit: maximum number of prompts.
 
     Raises:
         ValueError: the file cannot be read, or a line is not a prompt; names the line.
@@ -58,7 +58,7 @@ def _prompt(line: str, where: str) -> BenchPrompt:
 
 
 def _in_turn(prompts: tuple[BenchPrompt, ...]) -> tuple[BenchPrompt, ...]:
-    """The first of every category, then the second of every category, and so on."""
+    """Returns the first prompt of every category, then the second of every category, and so on."""
     waiting: dict[str, list[BenchPrompt]] = {}
     for prompt in prompts:
         waiting.setdefault(prompt.category, []).append(prompt)

@@ -1,4 +1,4 @@
-"""A benchmark as one JSON document, with everything that its figures depend on. Nothing here imports MLX."""
+"""Converts a benchmark to one JSON document that includes everything its figures depend on. Nothing here imports MLX."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ METHOD = {
 
 @dataclass
 class Results:
-    """What a benchmark has yielded so far.
+    """Results of a benchmark so far.
 
     Attributes:
         messages: prompts and turns that were skipped, with the reason.
-        out_of_time: it ended because its time was over.
+        out_of_time: whether it ended because its time limit was reached.
         process_peak_memory: as in `BenchFinished`; None before the end.
     """
 
@@ -73,7 +73,7 @@ class Results:
     process_peak_memory: int | None = None
 
     def take(self, event: Event) -> None:
-        """Takes in what the benchmark says; other events say nothing here."""
+        """Adds the results of an event of the benchmark; ignores other events."""
         match event:
             case BenchStarted(_, setup):
                 self.setup = setup
@@ -87,23 +87,23 @@ class Results:
                 pass
 
     def figures(self) -> tuple[BenchFigures, ...]:
-        """What the rows add up to, each setting on the same prompts."""
+        """Returns the figures of the rows, with every setting on the same prompts."""
         return summarise(whole_blocks(self.rows, () if self.setup is None else self.setup.settings))
 
     def decisions(self) -> tuple[Decision, ...]:
-        """What is to be taken, by temperature."""
+        """Returns the choice of a setting for each temperature."""
         return () if self.setup is None else decide(self.rows, self.setup.settings, self.request.target)
 
     def sampling(self) -> str:
-        """The temperatures and filters of all answers, as one sentence says them."""
+        """Returns a sentence with the temperatures and filters of all answers."""
         on = filter_words(DecodingOptions(temperature=max(self.request.temperatures), **self.request.filters)).values()
         temperatures = listed([f"{temperature:g}" for temperature in self.request.temperatures])
         named = f"{noun(len(self.request.temperatures), 'temperature')} {temperatures}"
         return ", ".join([named, *on]) if on else f"{named}, no filters"
 
     def left_out(self, titles: bool = False) -> str:
-        """Which drafters could have been measured for the target and were not, in a sentence; empty if there are none, and before
-        anything was measured. `titles`: they are called as in the window, not as on the command line."""
+        """Returns a sentence with the drafters that fit the target but were not measured; empty if there are none or nothing
+        was measured yet. `titles`: name them as in the window, not as on the command line."""
         if self.setup is None or not self.rows:
             return ""
         request = self.request
@@ -112,18 +112,18 @@ class Results:
         return f"Not measured: {listed(words)}." if words else ""
 
     def conditions(self, titles: bool = False) -> str:
-        """The sampling, and what was left out, in sentences."""
+        """Returns sentences on the sampling and on drafters that were not measured."""
         return f"Sampling: {self.sampling()}. {self.left_out(titles)}".rstrip()
 
     def memory_of_process(self) -> str:
-        """What the process that measured took, in a sentence; empty where that is not known."""
+        """Returns a sentence on the peak memory of the measuring process; empty if it is unknown."""
         if self.process_peak_memory is None:
             return ""
         most = size(self.process_peak_memory)
         return f"The process that measured, with all drafters loaded and everything counted, took at most {most}."
 
     def missing(self) -> list[str]:
-        """What was to be measured and is not, in sentences."""
+        """Returns sentences on what was requested but not measured."""
         if self.complete or self.setup is None:
             return []
         asked, lines = len(self.request.prompts), []
@@ -136,10 +136,10 @@ class Results:
 
 
 def document(results: Results, *, summary: bool = True) -> dict[str, Any]:
-    """The JSON document. `rows` are Draftlight's, those of mlx-lm stand under `peers` with the same keys.
+    """Returns the JSON document. `rows` are Draftlight's; those of mlx-lm are under `peers`, with the same keys.
 
     Args:
-        summary: also work out the figures by category.
+        summary: whether to include the figures by category.
     """
     request, setup = results.request, results.setup
     described = {} if setup is None else plain(setup)
@@ -172,7 +172,7 @@ def document(results: Results, *, summary: bool = True) -> dict[str, Any]:
 
 
 def text_of(document: dict[str, Any]) -> str:
-    """The document as it is written to a file."""
+    """Returns the document as text for a file."""
     return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
@@ -193,6 +193,6 @@ def _rows(rows: Sequence[BenchRow], maker: str) -> list[dict[str, Any]]:
 
 
 def _prompt(prompt: BenchPrompt) -> dict[str, Any]:
-    """The prompt by its hash: the texts may not be ours to pass on."""
+    """Returns the prompt with hashes instead of its texts, which may not be ours to publish."""
     digest = hashlib.sha256(json.dumps(prompt.turns).encode()).hexdigest()
     return {"id": prompt.id, "category": prompt.category, "turns": len(prompt.turns), "sha256": digest}

@@ -1,8 +1,8 @@
-"""What the rows of a benchmark add up to, per category, with intervals. Nothing here imports MLX.
+"""Computes the figures of a benchmark from its rows, by category, with intervals. Nothing here imports MLX.
 
-Intervals are over prompts: prompts, not tokens or rounds, are what a benchmark samples, and the tokens of one answer are anything
-but independent. Those of speed-ups are Student's, of their logarithms, and need at least `FEWEST` prompts; those of alpha and tau
-are percentile bootstraps, which are too narrow for few prompts.
+The sampling unit is the prompt, not the token or round, because the tokens of one answer are not independent. Intervals of
+speed-ups are Student's t intervals of their logarithms, and need at least `FEWEST` prompts. Those of alpha and tau are
+percentile bootstrap intervals, which are too narrow for few prompts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NGRAM = 4
 RESAMPLES = 2000
 COVERAGE = 0.95
 FEWEST = 3
-"""Prompts that an interval of a speed-up needs; of two it would be anything."""
+"""Minimum number of prompts for an interval of a speed-up; one from two prompts would be meaningless."""
 _SEED = 20260101
 
 Interval = tuple[float, float]
@@ -35,17 +35,17 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class BenchFigures:
-    """One setting on the prompts of one category, or on all of them.
+    """Figures of one setting on the prompts of one category, or on all prompts.
 
     Attributes:
-        prompts: how many of them count.
-        tokens_per_second, plain_tokens_per_second: tokens / seconds over the prompts together.
+        prompts: number of prompts that count.
+        tokens_per_second, plain_tokens_per_second: total tokens / total seconds over all prompts.
         speedup: geometric mean over prompts of the measured speed-ups.
-        alpha: accepted / judged over the prompts together. tau: tokens / rounds over the prompts together.
+        alpha: accepted / judged, over all prompts together. tau: tokens / rounds, over all prompts together.
         repetition: mean over prompts of the answers' repetition.
-        same_text, comparable: answers equal to the plain one, of those that have to be but for near-ties.
+        same_text, comparable: number of answers equal to the plain one, and of answers that must be equal except at near-ties.
         seconds_to_first_token: mean over prompts.
-        peak_memory: as in `BenchRow`, the most on any prompt.
+        peak_memory: as in `BenchRow`, the maximum over prompts.
     """
 
     category: str
@@ -68,14 +68,14 @@ class BenchFigures:
 
 
 def repeated(tokens: Sequence[int]) -> tuple[int, int]:
-    """(4-grams of the answer that had occurred in it before, all of its 4-grams)."""
+    """Returns (number of the answer's 4-grams that occurred in it before, number of all its 4-grams)."""
     total = max(0, len(tokens) - NGRAM + 1)
     return total - len({tuple(tokens[start : start + NGRAM]) for start in range(total)}), total
 
 
 def summarise(rows: Iterable[BenchRow]) -> tuple[BenchFigures, ...]:
-    """Figures by category in the order the categories come, then over all; settings in the same order in each, whatever the order
-    in which they were measured on its prompts."""
+    """Returns figures by category, in order of appearance, then over all prompts. The order of the settings is the same in
+    each, regardless of the order in which they were measured."""
     known = list(rows)
     settings = dict.fromkeys(row.setting for row in known)
     groups = grouped(known, lambda row: row.category)
@@ -90,7 +90,7 @@ def summarise(rows: Iterable[BenchRow]) -> tuple[BenchFigures, ...]:
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """The items by their keys, in the order in which these come."""
+    """Groups the items by key, in the order in which keys appear."""
     found: dict[Key, list[Item]] = {}
     for item in items:
         found.setdefault(key(item), []).append(item)
@@ -98,14 +98,14 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 
 
 def noise_of_plain(rows: Iterable[BenchRow]) -> float | None:
-    """How far the plain runs of one prompt lie apart: the median over prompts of fastest / slowest; None without any two."""
+    """Returns the noise of plain runs: the median over prompts of fastest / slowest; None if no prompt has two plain runs."""
     rates = [[rate for _, rate in own] for own in plain_rates(rows)]
     ratios = [max(own) / min(own) for own in rates if len(own) > 1]
     return statistics.median(ratios) if ratios else None
 
 
 def plain_rates(rows: Iterable[BenchRow]) -> list[list[tuple[int, float]]]:
-    """For each prompt and temperature the order and the tokens per second of its plain runs."""
+    """Returns for each prompt and temperature the order and tokens per second of its plain runs."""
     plain = [row for row in rows if row.setting.is_baseline]
     found = ([(row.order, row.tokens_per_second) for row in own if row.tokens_per_second] for own in _by_prompt(plain).values())
     return [own for own in found if own]
@@ -116,7 +116,8 @@ def _by_prompt(rows: Iterable[BenchRow]) -> dict[tuple[str, float], list[BenchRo
 
 
 def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> BenchFigures:
-    """The plain baseline has several rows a prompt; whatever is added up, is added up within a prompt first."""
+    """Returns the figures of one setting. The plain baseline has several rows per prompt, so sums are first made within a
+    prompt."""
     prompts = list(grouped(rows, lambda row: row.prompt_id).values())
     logs = [_mean(math.log(row.speedup) for row in own if row.speedup) for own in prompts]
     known_logs = np.array([value for value in logs if value is not None])
@@ -146,7 +147,7 @@ def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> Benc
 
 
 def mean_interval(values: Floats, tail: float) -> Interval | None:
-    """Student's interval of the mean, with a probability of `tail` beyond either end; None for fewer values than `FEWEST`."""
+    """Returns Student's t interval of the mean, with probability `tail` on each side; None for fewer than `FEWEST` values."""
     if len(values) < FEWEST:
         return None
     reach = student_quantile(tail, len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
@@ -154,10 +155,10 @@ def mean_interval(values: Floats, tail: float) -> Interval | None:
 
 
 def whole_blocks(rows: Iterable[BenchRow], settings: Sequence[BenchSetting]) -> tuple[BenchRow, ...]:
-    """The rows of prompts on which all of the settings at that temperature were measured.
+    """Returns the rows of prompts on which all settings at that temperature were measured.
 
-    A benchmark that was cut off has measured some settings on a prompt more than others; of which prompts a setting is spared
-    must not decide how fast it looks. Where no prompt is whole, all rows of that temperature are left.
+    An interrupted benchmark has measured some settings on more prompts than others. A setting must not look faster because it
+    skipped slow prompts. If no prompt is complete, all rows of that temperature are returned.
     """
     known = list(rows)
     whole = {
@@ -170,7 +171,7 @@ def whole_blocks(rows: Iterable[BenchRow], settings: Sequence[BenchSetting]) -> 
 
 
 def prompts_measured(rows: Iterable[BenchRow], settings: Sequence[BenchSetting]) -> dict[float, tuple[int, int]]:
-    """(prompts on which every setting was measured, others that were begun) by temperature."""
+    """Returns by temperature (number of prompts measured with every setting, number of other prompts that were started)."""
     known = list(rows)
     found: dict[float, tuple[int, int]] = {}
     for temperature in dict.fromkeys(setting.temperature for setting in settings):
@@ -182,7 +183,7 @@ def prompts_measured(rows: Iterable[BenchRow], settings: Sequence[BenchSetting])
 
 
 def _sums(prompts: Sequence[Sequence[BenchRow]], name: str) -> Floats:
-    """(prompts,) a field added up over each prompt's rows."""
+    """Returns (prompts,): a field summed over each prompt's rows."""
     return np.array([sum(getattr(row, name) for row in own) for own in prompts], dtype=np.float64)
 
 
@@ -197,7 +198,7 @@ def _mean(values: Iterable[float]) -> float | None:
 
 
 def _interval(parts: Floats, wholes: Floats) -> Interval | None:
-    """The bootstrap interval of sum(parts) / sum(wholes); None for fewer than two prompts that have a whole."""
+    """Returns the bootstrap interval of sum(parts) / sum(wholes); None for fewer than two prompts with a non-zero whole."""
     counted = wholes > 0
     parts, wholes = parts[counted], wholes[counted]
     if len(parts) < 2:

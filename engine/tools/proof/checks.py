@@ -1,4 +1,4 @@
-"""All checks of one pair, in their order."""
+"""Runs all checks of one pair, in order."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from engine.values.requests.prove import DESCRIPTIONS, NEEDS_DISTRIBUTION, Findi
 from engine.values.wording import amount as worded
 
 Report = Callable[[str, float], None]
-"""Called often with the step under way and the fraction of the whole that is done; may raise to break off."""
+"""Called often with the current step and the fraction done; may raise to interrupt."""
 
 SETTINGS = (
     ("T 0.8", DecodingOptions(temperature=0.8, gamma=GAMMA)),
     ("T 1, all filters, auto", DecodingOptions(temperature=1.0, gamma="auto", top_p=0.7, top_k=40, min_p=0.02)),
 )
-"""The second filters enough to tell a q from before the filter from the one after it."""
+"""The second setting filters strongly enough to distinguish q before the filter from q after it."""
 ROWS_EACH = 12
 SEEDS_APART = 2**40
 DECODED_PROMPT = 4
@@ -34,8 +34,8 @@ DECODED_PROMPT = 4
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is done. `texts`: for each rule and setting. `seeds`: for each whole row. `decodes`: for each rule. `prompts`,
-    `tokens`, `gammas`: of the comparison under one seed."""
+    """Amount of work. `texts`: per rule and setting. `seeds`: per whole row. `decodes`: per rule. `prompts`, `tokens`,
+    `gammas`: for the comparison under one seed."""
 
     contexts: int
     texts: int
@@ -62,15 +62,15 @@ def prove(
     report: Report,
     others: Sequence[Drafter] = (),
 ) -> Iterator[Finding]:
-    """The findings, as they are made.
+    """Yields the findings as they are made.
 
     Args:
-        drafter: None checks the noise and plain decoding alone.
-        plant: a defect to plant in the played rounds on purpose.
-        others: drafters whose texts under one seed are compared with the plain one besides.
+        drafter: None checks only the noise and plain decoding.
+        plant: a defect to plant deliberately in the simulated rounds.
+        others: further drafters whose texts under one seed are compared with the plain text.
 
     Raises:
-        DraftlightError: the pair cannot be checked, or the planted defect would be without effect on it.
+        DraftlightError: the pair cannot be checked, or the planted defect would have no effect on it.
     """
     if plant is not None and (drafter is None or (plant in NEEDS_DISTRIBUTION and not drafter.capabilities.samples)):
         name = "no drafter" if drafter is None else drafter.name
@@ -119,7 +119,7 @@ def prove(
 
 
 class _Steps:
-    """Turns ticks within steps into a fraction of the whole. The shares are rough: they only move a bar."""
+    """Converts ticks within steps to a fraction of the whole. The shares are rough, since they only move a progress bar."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -127,12 +127,12 @@ class _Steps:
         self._share = 0.0
 
     def next(self, name: str, share: float, ticks: int) -> Callable[[], None]:
-        """Begins a step that takes this share of the time and about so many ticks."""
+        """Begins a step with this share of the time and about this number of ticks; returns the function to call per tick."""
         self._done, self._share = min(1.0, self._done + self._share), share
         done, passed = self._done, 0
 
         def tick() -> None:
-            """Reports the step once more; past the expected number of ticks the bar stands still."""
+            """Reports progress within the step; the fraction stops at the step's end if there are more ticks than expected."""
             nonlocal passed
             self._report(name, min(1.0, done + share * min(1.0, passed / max(1, ticks))))
             passed += 1

@@ -1,4 +1,4 @@
-"""Rows of p and q from real contexts: what the pair's target and drafter say in the middle of answers they are really giving."""
+"""Reads rows of p and q from real contexts: positions in the middle of answers that the pair's target really gives."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ PROMPTS = (
 )
 REPEATED = " one apple, two pears, three plums, four figs, five dates, six limes,"
 TIMES = 5
-"""Enough tokens for `ngram-mod`, which proposes after 24 that it knows if at least 48 follow."""
+"""Repetitions that give `ngram-mod` enough tokens: it proposes after 24 known tokens if at least 48 follow."""
 ANSWERED = 8
-"""Tokens of the answer that a context holds, so that it is not the answer's ever equal beginning."""
+"""Answer tokens in a context, so that it is not always the same start of an answer."""
 LOOKED_THROUGH = 40
-"""Tokens of the answer in which a drafter that proposes only now and then is given its chances."""
+"""Answer tokens that are searched for proposals of a drafter that proposes only sometimes."""
 
 Tick = Callable[[], None]
 Floats = NDArray[np.float64]
@@ -47,11 +47,11 @@ class Rows:
     """Consecutive positions of one answer, as probabilities over the target's ids.
 
     Attributes:
-        p: (n + 1, vocab) the target's, the last one without a proposal.
+        p: (n + 1, vocab) the target's; the last row has no proposal.
         q: (n, vocab) the drafter's; one-hot for a deterministic one.
         unfiltered_q: (n, vocab) the drafter's at the same temperature without the filters.
         one_hot: whether the drafter is deterministic.
-        logits: (n + 1, vocab) the target's own, as it computes them.
+        logits: (n + 1, vocab) the target's raw logits.
     """
 
     p: Floats
@@ -62,7 +62,7 @@ class Rows:
 
 
 class _WatchedSampler(Sampler):
-    """A sampler that also keeps the rows as they are without filters. It wants distributions: they are what is checked."""
+    """A sampler that also records the unfiltered rows. It requests full distributions, because they are what is checked."""
 
     may_place = False
 
@@ -79,21 +79,21 @@ class _WatchedSampler(Sampler):
 
 
 def built_in_prompt(target: LoadedModel, index: int) -> list[int]:
-    """One of the built-in prompts in the model's chat template, if it has one."""
+    """Returns one of the built-in prompts as token ids, in the model's chat template if it has one."""
     return prompt_ids(target, [Message("user", PROMPTS[index % len(PROMPTS)])])
 
 
 def continued(target: LoadedModel, index: int) -> list[int]:
-    """As `built_in_prompt`; the first prompt goes on with an answer that repeats itself, which gives whoever copies something to
-    copy."""
+    """Returns a built-in prompt as token ids. The first one continues with a repetitive answer, which gives lookup drafters
+    something to copy."""
     prompt = built_in_prompt(target, index)
     return prompt if index else prompt + [int(token) for token in target.tokenizer.encode(REPEATED)] * TIMES
 
 
 def known_ids(target: LoadedModel, vocab_size: int) -> NDArray[np.bool_]:
-    """(vocab,): the ids that the target's tokenizer knows; the others can never be emitted.
+    """Returns (vocab,): whether the target's tokenizer knows an id; other ids can never be emitted.
 
-    Worked out apart from the decode loop, which is what is being checked.
+    Computed independently of the decode loop, which is under test.
     """
     known = np.zeros(vocab_size, dtype=bool)
     for token, entry in enumerate(target.vocabulary[:vocab_size]):
@@ -102,13 +102,13 @@ def known_ids(target: LoadedModel, vocab_size: int) -> NDArray[np.bool_]:
 
 
 def probabilities(scores: Floats) -> Floats:
-    """(rows, vocab) float64 softmax, written without the engine's own."""
+    """Returns the softmax of (rows, vocab) in float64, implemented independently of the engine."""
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
 class Contexts:
-    """Reads rows of one pair under one setting.
+    """Reads rows of one pair with one setting.
 
     Raises:
         DraftlightError: the target cannot be decoded speculatively at all.
@@ -124,14 +124,14 @@ class Contexts:
         self._plain = Shaper(options.replace(top_p=1.0, top_k=0, min_p=0.0), known)
 
     def read(self, index: int, wanted: int) -> Rows | None:
-        """At least `wanted` proposals' rows after the index-th prompt, or None where the drafter never proposes.
+        """Returns at least `wanted` proposals' rows after the index-th prompt; None if the drafter never proposes.
 
-        Where it proposes fewer at a time, those of several places are put together; there may still be fewer.
+        If it proposes fewer at a time, rows of several positions are joined; the result may still have fewer.
         """
         prompt = built_in_prompt(self._target, index)
         ready = self._drafter.capabilities.samples
         text = self._text(prompt, ANSWERED if ready else LOOKED_THROUGH)
-        # Later places first: the cache can be cut back to earlier ones.
+        # Later positions first: the cache can be cut back to earlier ones.
         starts = [len(text)] if ready else range(len(text), len(prompt), -1)
         parts: list[Rows] = []
         for start in starts:
@@ -177,13 +177,13 @@ class Contexts:
 
 
 def _exact(rows: mx.array) -> Floats:
-    """float64 rows that add up to 1."""
+    """Returns the rows in float64, normalised to sum to 1."""
     doubled = np.array(rows, dtype=np.float64)
     return doubled / doubled.sum(axis=-1, keepdims=True)
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
-    """The rows of several places one after the other; the row without a proposal is the last place's."""
+    """Concatenates the rows of several positions; the final row, without a proposal, is that of the last one."""
     return Rows(
         p=np.concatenate([*(part.p[:-1] for part in parts), parts[-1].p[-1:]]),
         q=np.concatenate([part.q for part in parts]),

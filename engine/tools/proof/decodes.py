@@ -1,5 +1,5 @@
-"""Whole decodes: of a few tokens, over and over from one prompt, against what the target's forward passes say; and of one
-seed under match, gumbel and without a drafter, whose texts are compared token by token."""
+"""Checks of whole decodes. Many short decodes of one prompt are compared with the distribution from the target's forward
+passes. Longer decodes of one seed under match, under gumbel and without a drafter are compared token by token."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ from engine.values.requests.prove import Finding
 from engine.values.wording import amount
 
 FIRST, SECOND = 5, 4
-"""Bins: the likeliest first tokens, with each its likeliest second tokens and the others; and all other first tokens."""
+"""Bins: the most likely first tokens, each with its most likely second tokens and one bin for the rest; and one for the
+rest."""
 LENGTH = 3
-"""Tokens of a decode: two that are looked at, and room for two proposals."""
+"""Tokens per decode: two that are checked, and room for two proposals."""
 SETTING = DecodingOptions(gamma="auto", temperature=0.8, top_p=0.95, top_k=40, min_p=0.02, max_tokens=LENGTH)
 SEEDS_APART = 1_000_000
 
 
 @dataclass(frozen=True)
 class Bins:
-    """law: (FIRST * (SECOND + 1) + 1,), from forward passes. first, second: the token ids that have bins."""
+    """Bins of a text's first two tokens. law: (FIRST * (SECOND + 1) + 1,), from forward passes. first, second: ids with a
+    bin."""
 
     law: NDArray[np.float64]
     first: dict[int, int]
     second: tuple[dict[int, int], ...]
 
     def of(self, one: int, two: int) -> int:
-        """The bin of a text that begins with these tokens."""
+        """Returns the bin of a text that begins with these tokens."""
         place = self.first.get(one)
         return len(self.law) - 1 if place is None else place * (SECOND + 1) + self.second[place].get(two, SECOND)
 
@@ -49,7 +51,7 @@ class Bins:
 def decodes(
     target: LoadedModel, drafter: Drafter | None, prompt: int, decodes_each: int, seed: int, tick: Tick
 ) -> Iterator[Finding]:
-    """The first two tokens of many short answers under each rule, and without proposals."""
+    """Yields findings on the first two tokens of many short answers, under each rule and without proposals."""
     tokens = built_in_prompt(target, prompt)
     cache = caches.make_prompt_cache(target.model)
     caches.read_prompt(target.model, cache, tokens[:-1], lambda done, total: True)
@@ -80,8 +82,8 @@ def decodes(
 
 
 def filtered(likely: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """(vocab,): what the filters leave of (vocab,) untempered probabilities, written without the engine's own: the likeliest
-    tokens that together pass top-p, those of at least min-p times the likeliest, and the first top-k."""
+    """Returns (vocab,): which tokens the filters keep, from untempered probabilities (vocab,). Implemented independently of the
+    engine: the most likely tokens up to top-p, those of at least min-p times the maximum, and the first top-k."""
     order = np.argsort(-likely, kind="stable")
     ranked = likely[order]
     keep = np.cumsum(ranked) - ranked < SETTING.top_p
@@ -95,7 +97,7 @@ def _bins(target: LoadedModel, tokens: list[int], cache: PromptCache) -> Bins:
     known: NDArray[np.bool_] | None = None
 
     def law_after(token: int) -> NDArray[np.float64]:
-        """(vocab,) float64: softmax of the target's logits after the prompt, or after one more token."""
+        """Returns (vocab,) float64: softmax of the target's logits after the prompt, or after one more token."""
         nonlocal known
         logits = target.model(mx.array([[token]]), cache=cache)[0, -1].astype(mx.float32)
         scores = np.array(logits, dtype=np.float64)
@@ -128,7 +130,8 @@ def invariance(
     seed: int,
     tick: Tick,
 ) -> Iterator[Finding]:
-    """A finding for each drafter and rule: over all prompts and gammas, equal to the plain text or first apart at a near-tie."""
+    """Yields a finding per drafter and rule: over all prompts and gammas, the text equals the plain one or first differs at a
+    near-tie."""
     near = near_ties.limit(caches.logits_type(target.model))
     base = DecodingOptions(max_tokens=tokens, phase_every=0)
     cached = [_Prompt(target, continued(target, index)) for index in range(prompts)]
@@ -154,14 +157,14 @@ def invariance(
 
 
 class _Prompt:
-    """A prompt that the target reads once, however many answers to it are compared."""
+    """A prompt that the target reads once for all answers that are compared."""
 
     def __init__(self, target: LoadedModel, tokens: list[int]) -> None:
         self._target, self._tokens = target, tokens
         self._cache = caches.make_prompt_cache(target.model)
 
     def rounds(self, drafter: Drafter | None, options: DecodingOptions, tick: Tick) -> Generator[Round, None, None]:
-        """One answer."""
+        """Yields the rounds of one answer."""
         with closing(decode(self._target, self._tokens, drafter, options, eos_ids=(), cache=self._cache)) as answer:
             for current in answer:
                 tick()
@@ -172,8 +175,8 @@ class _Prompt:
 def _until_apart(
     prompt: _Prompt, drafter: Drafter, options: DecodingOptions, plain: list[Emitted], tick: Tick
 ) -> tuple[int, bool, Gap | None, int]:
-    """How many tokens are equal, whether one is not, how near the two texts were to each other there, and how many tokens
-    were proposed in the whole text."""
+    """Returns the number of equal tokens, whether a token differs, the gap between the two candidates there, and the number of
+    proposed tokens in the whole text."""
     equal = proposed = 0
     differs, gap = False, None
     for current in prompt.rounds(drafter, options, tick):

@@ -1,4 +1,4 @@
-"""The statistical tests that the checks make of counts and differences, as chi-square statistics."""
+"""Chi-square tests that the checks apply to counts and differences."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 SMALLEST_EXPECTED = 8.0
-"""Cells that expect fewer draws are merged, so that the chi-square law holds into its tail."""
+"""Cells with fewer expected draws are merged, so that the chi-square approximation holds into its tail."""
 
 
 def table(counts: Counts, law: Floats) -> ChiSquare:
-    """Counts of independent draws against their law; the size of a deviation is its total variation over the cells.
+    """Tests counts of independent draws against their law; the effect size is the total variation over the cells.
 
     By Cauchy-Schwarz a total variation v shifts the statistic by at least 4 n v^2, and by more unless it is spread like the law.
 
@@ -34,10 +34,11 @@ def table(counts: Counts, law: Floats) -> ChiSquare:
 
 
 def rates(successes: Counts, trials: Counts, chances: Floats) -> ChiSquare:
-    """Successes of several kinds of trials against the chance of each; the size of a deviation is a shift of every chance.
+    """Tests the successes of several kinds of trials against their probabilities; the effect size is a shift of every
+    probability.
 
-    successes, trials, chances: (kinds,). Whether a trial takes place may depend on the outcomes before it, as with judged
-    positions. Kinds of little variance are counted together; a success without chance, or a failure without risk, is impossible.
+    successes, trials, chances: (kinds,). Whether a trial takes place may depend on earlier outcomes, as for judged positions.
+    Kinds with little variance are pooled. A success with probability 0, or a failure with probability 1, is impossible.
     """
     samples = int(trials.sum())
     if (successes[chances <= 0] > 0).any() or (successes < trials)[chances >= 1].any():
@@ -57,7 +58,7 @@ def rates(successes: Counts, trials: Counts, chances: Floats) -> ChiSquare:
 
 
 def mean(differences: Floats) -> ChiSquare:
-    """Independent differences whose expectation is 0, their variance estimated; the size of a deviation is their mean."""
+    """Tests whether independent differences have mean 0, with estimated variance; the effect size is their mean."""
     samples = len(differences)
     squares = float((differences**2).sum())
     if squares == 0:
@@ -66,7 +67,7 @@ def mean(differences: Floats) -> ChiSquare:
 
 
 def _merged(observed: Counts, wanted: Floats) -> tuple[Counts, Floats]:
-    """Joins the cells that expect least until each expects enough; what is left over joins the last one."""
+    """Merges the cells with the smallest expectation until each is large enough; a remainder joins the last one."""
     order = np.argsort(wanted)
     borders, gathered = [0], 0.0
     for position, index in enumerate(order, start=1):

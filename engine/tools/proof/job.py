@@ -1,4 +1,4 @@
-"""A request to prove, from the queue to its report. Runs on the engine thread and imports no MLX itself."""
+"""Runs a proof from the request to its report. Runs on the engine thread and imports no MLX itself."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:  # the module itself needs no MLX
 
 
 class ProofTask(LongTask[ProveRequest]):
-    """The checks of a pair."""
+    """Task that runs the checks of a pair."""
 
     purpose = "checking the pair"
 
     def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> TaskFinished:
-        """Loads the pair, runs every check, and ends with the report, whose level depends on how many checks there were."""
+        """Loads the pair, runs every check and returns the report. Its level depends on the number of checks."""
         request = self.request
         target = slots.target(request.target)
         drafter, note = _drafter(request.drafter, slots)
@@ -50,17 +50,17 @@ class ProofTask(LongTask[ProveRequest]):
         return TaskFinished(self.id, report)
 
     def cut_off(self) -> TaskFinished:
-        """The end of checks that were stopped: no report, since its level takes all of them."""
+        """Returns the end event of checks that were stopped: without a report, since its level needs all checks."""
         return TaskFinished(self.id, None)
 
 
 def level_for(findings: Sequence[Finding], false_alarm: float = FALSE_ALARM) -> float:
-    """The p-value below which one check fails, so that all together fail a sound engine this rarely (Bonferroni)."""
+    """Returns the p-value below which a check fails. All checks together fail a correct engine this rarely (Bonferroni)."""
     return false_alarm / max(1, sum(isinstance(finding.outcome, ChiSquare) for finding in findings))
 
 
 def concluded(finding: Finding, level: float) -> ProofCheck:
-    """The check with its verdict and with what it would have noticed."""
+    """Returns the check with its verdict and the effect that it would have detected."""
     outcome = finding.outcome
     if isinstance(outcome, bool):
         return ProofCheck(finding.name, finding.rule, finding.setting, finding.samples, outcome, detail=finding.detail)
@@ -80,7 +80,7 @@ def concluded(finding: Finding, level: float) -> ProofCheck:
 
 
 def _drafter(name: str | None, slots: ModelSlots) -> tuple[LoadedDrafter, str]:
-    """The drafter that was asked for; where none was, the built-in head or, with a note, prompt lookup."""
+    """Returns the requested drafter; without one, the built-in head, or prompt lookup with a note."""
     if name is not None:
         return slots.drafter(name), ""
     try:

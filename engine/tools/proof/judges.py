@@ -1,13 +1,14 @@
-"""Checks of the judges on real rows: what they emit follows p, and they accept as often as the closed forms say.
+"""Checks of the judges on real rows: the emitted tokens follow p, and the acceptance rates match the closed forms.
 
-They play rounds by the thousands on an artificial process of real rows. Its positions are independent: whatever was emitted
-before, position i has the distributions p_i and q_i of one place in a real answer. So the law of a whole text is known, no
-forward pass is needed, and tens of thousands of texts take seconds. The rows are cut to their likeliest tokens and one more for
-the rest, which makes a draw cheap and is another process, just as exact.
+Thousands of rounds are simulated on an artificial process made of real rows. Its positions are independent: whatever was
+emitted before, position i has the distributions p_i and q_i of one position in a real answer. The law of a whole text is thus
+known and no forward pass is needed, so tens of thousands of texts take seconds. Each row is cut to its most likely tokens plus
+one that stands for the rest. This makes a draw cheap; the result is another process, and just as exact.
 
-Rounds are played as `engine.decode.decoding` plays them: a drafter that chooses its length stops where `AdaptivePolicy` says so
-at the beginning of an answer, the judges are the real ones, and every draw is keyed by seed, absolute position, domain and round.
-Texts that are played together stand at different places of one seed's stream, as answers at different lengths of prompt do.
+Rounds are simulated as `engine.decode.decoding` runs them. A drafter that sets its own length stops where `AdaptivePolicy`
+decides at the beginning of an answer. The judges are the real ones, and every draw is keyed by seed, absolute position, domain
+and round. Texts that are simulated together have different positions in one seed's stream, like answers after prompts of
+different lengths.
 """
 
 from __future__ import annotations
@@ -38,28 +39,28 @@ Integers = NDArray[np.int64]
 
 LIKELIEST = 255
 GAMMA = 4
-"""Proposals in a round; the most where the drafter chooses its length."""
+"""Proposals per round; the maximum if the drafter sets its own length."""
 UNSURE = 0.3
-"""The planted dropped-draw takes a token back that had less chance than this."""
+"""The planted defect dropped-draw discards a drawn token whose probability was below this."""
 TOKENS = 3
-"""Emitted tokens that are looked at: with them a text takes one to three rounds."""
+"""Emitted tokens that are checked; a text of this length takes one to three rounds."""
 DRAFTER = "drafter"
 PROPOSALS = TOKENS - 1 + GAMMA
-"""Positions with a proposal that a text may reach."""
+"""Number of positions with a proposal that a text may reach."""
 SPAN = PROPOSALS + 2
-"""Distance between texts in the stream of one seed."""
+"""Distance between the positions of two texts in the stream of one seed."""
 TOGETHER = 500
 
 
 def _policy() -> AdaptivePolicy:
-    """Returns the policy of a drafter of which nothing is known."""
+    """Returns the draft-length policy without any history of the drafter."""
     return AdaptivePolicy({DRAFTER: DrafterCapabilities(samples=True, sets_own_length=True)})
 
 
 @dataclass(frozen=True)
 class Process:
-    """p: (PROPOSALS + 1, vocab). q, q_judged: (PROPOSALS, vocab): what proposals are drawn from, and what the judge is told.
-    proposals: (PROPOSALS,), what a deterministic drafter proposes, else None."""
+    """The process. p: (PROPOSALS + 1, vocab). q: (PROPOSALS, vocab), from which proposals are drawn; q_judged: (PROPOSALS,
+    vocab), given to the judge. proposals: (PROPOSALS,), those of a deterministic drafter, else None."""
 
     p: Floats
     q: Floats
@@ -68,14 +69,14 @@ class Process:
 
     @property
     def vocab_size(self) -> int:
-        """Width of the rows: at most `LIKELIEST` + 1, because the rarer tokens of a model are lumped into one."""
+        """Width of the rows: at most `LIKELIEST` + 1, because the other tokens of a model are merged into one."""
         return self.p.shape[1]
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """One round of each of several texts: proposals (texts, GAMMA), of which `length` (texts,) count; accepted, token and the sum
-    of the judge's `acceptance`, (texts,) each."""
+    """One round of each of several texts: proposals (texts, GAMMA), of which the first `length` (texts,) count; and (texts,)
+    each: accepted, token, and the sum of the judge's `acceptance`."""
 
     proposals: Integers
     length: Integers
@@ -86,8 +87,8 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Played:
-    """What was played. texts: (draws, TOKENS). For each judged proposal of the rounds: `position` and `stood`. For each round:
-    `accepted`, and `expected`, the sum of the judge's `acceptance`."""
+    """Results of the simulation. texts: (draws, TOKENS). By judged proposal: `position`, and `stood`, whether it was accepted.
+    By round: `accepted`, and `expected`, the sum of the judge's `acceptance`."""
 
     texts: Integers
     position: Integers
@@ -97,9 +98,10 @@ class Played:
 
 
 def process_of(contexts: Sequence[Rows], plant: Plant | None = None) -> Process:
-    """Rows of several contexts, each cut to the tokens that are likeliest in p + q, and one more for the rest.
+    """Returns a process from the rows of several contexts, each cut to the most likely tokens of p + q and one for the rest.
 
-    Taken are those that overlap and are uncertain: where the drafter is nearly always right or wrong there is little to see.
+    Rows are chosen where p and q overlap and p is uncertain: where the drafter is nearly always right or wrong, a check shows
+    little.
     """
     p, q = np.concatenate([rows.p[:-1] for rows in contexts]), np.concatenate([rows.q for rows in contexts])
     unfiltered = np.concatenate([rows.unfiltered_q for rows in contexts])
@@ -117,13 +119,14 @@ def process_of(contexts: Sequence[Rows], plant: Plant | None = None) -> Process:
 
 
 def _lumped(row: Floats, order: Integers) -> Floats:
-    """(at most LIKELIEST + 1,): the row in this order, everything after the first LIKELIEST tokens in one."""
+    """Returns (at most LIKELIEST + 1,): the row in this order, with everything after the first LIKELIEST tokens summed into
+    one."""
     ordered = row[order]
     return ordered if len(ordered) <= LIKELIEST + 1 else np.append(ordered[:LIKELIEST], ordered[LIKELIEST:].sum())
 
 
 class _DrawnNoise(RoundNoise):
-    """Stands where RoundNoise stands in a function that runs many rounds at once: the noise was drawn beforehand.
+    """Replaces RoundNoise with noise that was drawn beforehand, inside a function that is mapped over many rounds.
 
     shared: (at most gamma + 1, vocab), the rows from `first` on; coins: (gamma,); residual: (gamma, vocab).
     """
@@ -132,24 +135,25 @@ class _DrawnNoise(RoundNoise):
         self._shared, self._first, self._coins, self._residual = shared, first, coins, residual
 
     def shared_and_margins(self, rows: Distribution, first: int = 0) -> tuple[mx.array, mx.array]:
-        """As in `RoundNoise`, by adding the noise that was drawn for these positions; no margins are told."""
+        """Adds the noise that was drawn for these positions (see `RoundNoise`); margins are not computed."""
         begin = first - self._first
         return mx.argmax(rows.scores + self._shared[begin : begin + rows.rows], axis=-1), mx.zeros(rows.rows)
 
     def coins(self, count: int) -> mx.array:
-        """As in `RoundNoise`: the first `count` of those that were drawn."""
+        """Returns the first `count` of the coins that were drawn (see `RoundNoise`)."""
         return self._coins[:count]
 
     def residual(self, row: Distribution, index: mx.array) -> mx.array:
-        """As in `RoundNoise`, by adding the noise that was drawn for this position."""
+        """Adds the noise that was drawn for this position (see `RoundNoise`)."""
         return mx.argmax(row.scores + mx.take(self._residual, index.reshape(1), axis=0), axis=-1)
 
 
 def _corrected_from_p(judge: Judge) -> Judge:
-    """The planted residual-from-p."""
+    """Returns the judge with the planted defect residual-from-p."""
 
     def judged(p: Distribution, q: Draft, proposals: mx.array, noise: RoundNoise) -> Judgement:
-        """The judge's verdict with the correction drawn from p instead of (p - q)+: a fault that `prove` has to notice."""
+        """Returns the judge's verdict with the correction drawn from p instead of (p - q)+: a defect that `prove` must
+        detect."""
         verdict = judge(p, q, proposals, noise)
         rejected = mx.minimum(verdict.accepted, q.rows - 1)
         correction = noise.residual(p.row(rejected), rejected).reshape(()).astype(mx.int32)
@@ -159,11 +163,11 @@ def _corrected_from_p(judge: Judge) -> Judge:
 
 
 class SimulatedRounds:
-    """Where rounds are played: a process, a rule, the defect that was planted, if any, and whether gamma is automatic."""
+    """Simulates rounds of a process under a rule, with a planted defect (if any) and a fixed or automatic gamma."""
 
     def __init__(self, process: Process, rule: Rule, plant: Plant | None = None, auto: bool = False) -> None:
         self.process, self.rule = process, rule
-        self._auto = auto and process.proposals is None  # a deterministic drafter does not ask the pen
+        self._auto = auto and process.proposals is None  # a deterministic drafter does not use the sampler
         self._drops = plant == "dropped-draw"
         self._ratio = rule in RATIO_RULES
         self._judge = _corrected_from_p(JUDGES[rule]) if plant == "residual-from-p" and self._ratio else JUDGES[rule]
@@ -176,7 +180,7 @@ class SimulatedRounds:
         self._rounds = mx.vmap(self._one_round)
 
     def play(self, seed: int, draws: int, tick: Tick) -> Played:
-        """Plays texts of TOKENS tokens; the last round may reach beyond them."""
+        """Simulates texts of TOKENS tokens; the last round may produce more."""
         batches = []
         for number, first in enumerate(range(0, draws, TOGETHER)):
             tick()
@@ -184,17 +188,17 @@ class SimulatedRounds:
         return Played(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
 
     def round(self, seed: int, position: Integers, start: Integers) -> Rounds:
-        """One round of each text.
+        """Simulates one round of each text.
 
-        position: (texts,) the absolute index of the round's first token; start: (texts,) the same within the text.
+        position: (texts,) absolute index of the round's first token; start: (texts,) its index within the text.
         """
-        with mx.stream(mx.cpu):  # many rounds at once are a transformed function, which cannot hold a hand-written kernel
+        with mx.stream(mx.cpu):  # hand-written kernels cannot be mapped, so the noise runs on the CPU
             source = NoiseSource(seed, self.process.vocab_size)
             where = mx.array(position.astype(np.uint32))[:, None] + mx.arange(GAMMA + 1, dtype=mx.uint32)
             first = where[:, :1]
 
             def rows(domain: str, columns: slice) -> mx.array:
-                """(texts, columns, vocab) noise of some of the round's positions."""
+                """Returns noise (texts, columns, vocab) of some of the round's positions."""
                 wanted = where[:, columns]
                 own = mx.broadcast_to(first, wanted.shape).reshape(-1) if self._fresh else None
                 return source.rows(wanted.reshape(-1), domain, own).reshape(*wanted.shape, -1)
@@ -230,7 +234,7 @@ class SimulatedRounds:
         return Rounds(np.array(proposals).astype(np.int64), length, accepted, token, results[2])
 
     def _lengths(self, chances: Floats) -> Integers:
-        """(texts,): how many proposals are handed in of those drawn with these (texts, GAMMA) chances."""
+        """Returns (texts,): how many of the proposals drawn with these probabilities (texts, GAMMA) are submitted."""
         lengths = np.full(len(chances), GAMMA)
         if not self._auto:
             return lengths
@@ -246,7 +250,8 @@ class SimulatedRounds:
         return lengths
 
     def real_round(self, seed: int, position: int) -> tuple[list[int], int, int]:
-        """The first round of a text with the noise and pen of decoding, without defects: proposals, accepted, token."""
+        """Returns proposals, accepted and token of a text's first round, with decoding's own noise and sampler and no
+        defect."""
         noise = RoundNoise(NoiseSource(seed, self.process.vocab_size), position)
         p = Distribution(self._log_p[: GAMMA + 1])
         if self.process.proposals is not None:
@@ -270,8 +275,7 @@ class SimulatedRounds:
 
     @property
     def _shared_from(self) -> int:
-        """The first of the round's positions whose `shared` noise is drawn: under a ratio test only a bonus or plain token
-        is drawn with it."""
+        """First position of the round that draws `shared` noise: under a ratio test only a bonus or plain token uses it."""
         return GAMMA if self._ratio and not self._auto else 0
 
     def _one_round(
@@ -304,15 +308,15 @@ class SimulatedRounds:
 
 
 REAL_ROUNDS = 24
-"""Rounds of each rule that are also judged one by one with the noise of a decode."""
+"""Rounds per rule that are also judged singly, with the noise of a decode."""
 CLASSES = 3
-"""Joint tables tell apart so many of the likeliest tokens at each position, and the rest."""
+"""Number of the most likely tokens that joint tables distinguish at each position; the rest share one class."""
 SEEDS_APART = 100_000
 
 
 @dataclass(frozen=True)
 class CheckSetting:
-    """Rows of several contexts under the same options, and whether the drafter chooses its length."""
+    """Rows of several contexts with the same options, and whether the drafter sets its own length."""
 
     label: str
     contexts: tuple[Rows, ...]
@@ -320,15 +324,16 @@ class CheckSetting:
 
 
 def made_up() -> CheckSetting:
-    """Rows of no model, on which defects of the two ratio rules show that a pair's own rows may hide: q is nearly sure and p is
-    not, so drafts are long, rejections leave much to draw again, and what is unlikely is drawn often enough."""
+    """Returns rows that come from no model. They show defects of the two ratio rules that a pair's own rows may hide: q is
+    nearly certain and p is not. Drafts are therefore long, rejections leave a large residual, and unlikely tokens are drawn
+    often enough."""
     p, q = np.array([0.3, 0.6, 0.1]), np.array([0.02, 0.95, 0.03])
     rows = Rows(np.tile(p, (PROPOSALS + 1, 1)), np.tile(q, (PROPOSALS, 1)), np.tile(q, (PROPOSALS, 1)), False, mx.zeros((0, 3)))
     return CheckSetting("made-up rows, auto", (rows,), auto=True)
 
 
 def played_rounds(setting: CheckSetting, rule: Rule, draws: int, seed: int, plant: Plant | None, tick: Tick) -> Iterator[Finding]:
-    """All checks of one rule under one setting, on `draws` texts."""
+    """Yields all checks of one rule with one setting, on `draws` texts."""
     process = process_of(setting.contexts, plant)
     played = SimulatedRounds(process, rule, plant, setting.auto).play(seed + SEEDS_APART * RULES.index(rule), draws, tick)
     for position in range(TOKENS):
@@ -339,7 +344,8 @@ def played_rounds(setting: CheckSetting, rule: Rule, draws: int, seed: int, plan
 
 
 def same_as_decoding(setting: CheckSetting, rule: Rule, seed: int) -> Finding:
-    """Rounds played many at once, one by one with the noise and the draws that `decode` uses: equal to the token."""
+    """Checks that rounds simulated together equal, token by token, those judged singly with the noise and sampler of
+    `decode`."""
     whole = SimulatedRounds(process_of(setting.contexts), rule, auto=setting.auto)
     positions = SPAN * np.arange(REAL_ROUNDS)
     played = whole.round(seed, positions, np.zeros(REAL_ROUNDS, dtype=np.int64))
@@ -352,7 +358,8 @@ def same_as_decoding(setting: CheckSetting, rule: Rule, seed: int) -> Finding:
 
 
 def whole_rows_coupled(setting: CheckSetting, seeds: int, seed: int, tick: Tick) -> Finding:
-    """Draft and target drawing from whole rows with the same noise agree as often as the closed form says."""
+    """Checks that draft and target agree as often as the closed form says when they draw from whole rows with the same
+    noise."""
     agreed, trials, chances = [], [], []
     for number, rows in enumerate(setting.contexts):
         if rows.one_hot:
@@ -384,7 +391,7 @@ def _emitted(process: Process, played: Played, position: int) -> ChiSquare:
 
 
 def _jointly(process: Process, played: Played) -> ChiSquare:
-    """All tokens of the texts at once: their law is the product, since positions are independent."""
+    """Tests all tokens of the texts jointly: their law is the product of the rows, because positions are independent."""
     law, cells = np.ones(1), np.zeros(len(played.texts), dtype=np.int64)
     for position in range(TOKENS):
         row = process.p[position]

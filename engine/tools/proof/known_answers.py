@@ -1,4 +1,4 @@
-"""Exact checks of the noise: its hash, its table, its words and the tokens drawn with it, on this machine's device."""
+"""Exact checks of the noise on this machine's device: its hash, its table, its words and the tokens drawn with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INVERSE_TEMPERATURES = (1.25, 1.0)
 
 
 def known_answers(vocab_size: int, logits: Sequence[mx.array], seed: int, tick: Tick) -> Iterator[Finding]:
-    """logits: (rows, vocab) each, the target's own as it computes them."""
+    """Yields the findings. logits: (rows, vocab) each, the target's raw logits."""
     known = all(reference.threefry(key, *counter) == words for key, counter, words in THREEFRY)
     yield Finding("hash against published answers", "", "Threefry2x32-20", len(THREEFRY), known)
     whole = hashlib.sha256(reference.TABLE_FILE.read_bytes()).hexdigest() == reference.TABLE_SHA256
@@ -41,7 +41,7 @@ def known_answers(vocab_size: int, logits: Sequence[mx.array], seed: int, tick: 
 
 
 def _words(vocab_size: int, seed: int) -> Finding:
-    """The words against those of MLX's own generator, another implementation of the same hash."""
+    """Compares the words with those of MLX's own generator, another implementation of the same hash."""
     token = np.arange(vocab_size)
     unequal = 0
     for position, (domain, first) in enumerate(STREAMS):
@@ -53,7 +53,7 @@ def _words(vocab_size: int, seed: int) -> Finding:
 
 
 def _rows_on_the_device(vocab_size: int, seed: int) -> Finding:
-    """Noise made by MLX operations, and coins, against numpy's, to the bit."""
+    """Compares noise made by MLX operations, and coins, with numpy's, bit by bit."""
     source = NoiseSource(seed, vocab_size)
     unequal = 0
     for position, (domain, first) in enumerate(STREAMS):
@@ -64,7 +64,7 @@ def _rows_on_the_device(vocab_size: int, seed: int) -> Finding:
 
 
 def _draws(logits: Sequence[mx.array], seed: int, tick: Tick) -> Finding:
-    """Tokens drawn from the target's own logits, as this device draws them, against numpy's."""
+    """Compares tokens drawn from the target's own logits on this device with numpy's."""
     drawn = unequal = 0
     for number, rows in enumerate(logits):
         tick()
