@@ -1,4 +1,4 @@
-"""The tokens and the text of one answer: what is committed, how much room is left, and what ends it."""
+"""Tokens and text of one answer: the committed tokens, the number that still fits, and the conditions that end the answer."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from engine.values.wording import amount
 
 
 class Appended(NamedTuple):
-    """The gain of an answer by one round.
+    """Tokens and text that one round adds to an answer.
 
     Attributes:
-        kept: the emitted ids that count: all, or those up to an end of the text.
-        text: what the answer gained.
+        kept: the emitted ids that count: all of them, or those up to the end of the answer.
+        text: the text that the round adds.
         finish: why the answer ends here; None if it goes on.
     """
 
@@ -30,14 +30,14 @@ class Answer:
 
     Args:
         prompt: ids, chat template applied.
-        given: how many of the last prompt tokens begin the answer.
-        options: its length limit and stop texts.
-        context_length: most tokens that the model reads; None if unknown.
-        continues: whether the answer's text goes on with that of the prompt.
+        given: number of the last prompt tokens that begin the answer.
+        options: for its length limit and stop texts.
+        context_length: maximum number of tokens that the model reads; None if unknown.
+        continues: whether the answer's text continues that of the prompt.
 
     Attributes:
         tokens: prompt and committed tokens.
-        text: the text so far, and what is held back for a possible stop text.
+        text: the text so far, including the part that is held back for a possible stop text.
 
     Raises:
         ValueError: an empty prompt, or `stop` without a tokenizer.
@@ -73,17 +73,17 @@ class Answer:
 
     @property
     def newest(self) -> int:
-        """The committed token that no pass has read yet."""
+        """The newest committed token, which no pass has read yet."""
         return self.tokens[-1]
 
     @property
     def room(self) -> int:
-        """The number of tokens that may still be emitted."""
+        """Number of tokens that may still be emitted."""
         limit = self._limit if self._context_length is None else min(self._limit, self._context_length)
         return limit - len(self.tokens)
 
     def append(self, emitted: Sequence[int], is_stopped: bool) -> Appended:
-        """Commits the tokens of a round up to the first that ends the answer. `is_stopped`: the user asked for an end."""
+        """Commits the tokens of a round up to the first that ends the answer. `is_stopped`: the user stopped the answer."""
         kept: list[int] = []
         text = ""
         finish: Finish | None = None

@@ -1,4 +1,4 @@
-"""The clock of one answer, on which the turns of others take no time."""
+"""Clock of one answer that leaves out the turns of other answers."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ from collections.abc import Callable
 
 
 class Clock:
-    """Seconds of one answer's own, from an arbitrary moment on."""
+    """Counts the seconds of one answer, from an arbitrary moment on."""
 
     def __init__(self) -> None:
         self._away = 0.0
-        self.waited = 0.0  # seconds, for the next round, so far
+        self.waited = 0.0  # seconds spent for the next round so far
 
     def __call__(self) -> float:
         return time.perf_counter() - self._away
 
     def leave_out(self, since: float) -> None:
-        """What happened since that reading counts for others."""
+        """Leaves out the time since `since`, a reading of this clock."""
         self._away += self() - since
 
     def wait(self, finish_queued: Callable[[], None]) -> None:
-        """Waits, before others have their turn, for what the answer has queued for its next round."""
+        """Waits for the work that the answer has queued for its next round, before other answers have their turn."""
         began = self()
         finish_queued()
         self.count_ahead(self() - began)
 
     def count_ahead(self, seconds: float) -> None:
-        """What the next round would have waited for: its pass, queued by the one before."""
+        """Adds time that the next round's pass, queued by the previous round, took before the next round began."""
         self.waited += seconds
 
     def take_waited(self) -> float:
-        """How long was waited for the next round before it began, told once: it counts for that one."""
+        """Returns the seconds that were spent for the round before it began, and resets them to 0. The round's timer adds
+        them."""
         waited, self.waited = self.waited, 0.0
         return waited

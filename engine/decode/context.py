@@ -1,4 +1,4 @@
-"""Everything that the decoding of one answer depends on, in one value."""
+"""Inputs of decoding one answer, in one value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.decode.run_control import Control
 from engine.decode.text_stream import AnyTokenizer
 from engine.types import DecodingOptions
 
-if TYPE_CHECKING:  # the serving side makes contexts without having imported MLX
+if TYPE_CHECKING:  # the serving side makes contexts without importing MLX
     from engine.decode.policy.costs import MachineCosts
     from engine.drafters.base import Drafter
     from engine.models.loaded import LoadedModel
@@ -20,20 +20,20 @@ if TYPE_CHECKING:  # the serving side makes contexts without having imported MLX
 
 @dataclass(frozen=True)
 class DecodeContext:
-    """Models, text and options of one answer, and those who steer and time it.
+    """Models, text, options, control and clock of one answer.
 
     Attributes:
         model: a LoadedModel, or a bare mlx-lm style module: a callable `(tokens (1, n), cache=...) -> logits (1, n, vocab)`
             that `make_prompt_cache` understands. A bare module has no EOS and no texts unless given.
         prompt_tokens: ids, chat template applied.
         drafter: proposes tokens; None decodes plainly.
-        options: a seed of None is drawn by the loop.
+        options: for a seed of None, the loop draws one.
         tokenizer, eos_ids: override the model's.
-        cache: a prompt cache whose content is a proper prefix of the prompt, extended in place; None is an empty one.
-        control: the handle for stopping and changing the run.
-        given: how many of the last prompt tokens begin the answer.
-        clock: leaves out the turns of other answers. An automatic gamma learns from its times too.
-        costs: what rounds are known to take on this machine; an automatic gamma begins with that. None if nothing is known.
+        cache: a prompt cache that holds a proper prefix of the prompt, extended in place; None creates an empty one.
+        control: handle for stopping the run and changing its settings.
+        given: number of the last prompt tokens that begin the answer.
+        clock: leaves out the turns of other answers. An automatic gamma uses its times, too.
+        costs: known costs of rounds on this machine, the initial estimate of an automatic gamma. None if unknown.
     """
 
     model: LoadedModel | TargetModel

@@ -1,4 +1,4 @@
-"""The public door to the decode loop: `decode`."""
+"""`decode`, the public entry point of the decode loop."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def decode(
             that `make_prompt_cache` understands. A bare module has no EOS and no texts unless given.
         prompt_tokens: ids, chat template applied.
         drafter: proposes tokens; None decodes plainly.
-        options: a seed of None is drawn here; use an explicit one to repeat an answer.
+        options: for a seed of None, a random one is used; pass a seed to repeat an answer.
         tokenizer, eos_ids: override the model's.
-        cache: a prompt cache whose content is a proper prefix of the prompt (one that keeps no count, as a purely recurrent
-            model's, must be empty); extended in place. After the last round it holds all committed tokens but the newest. None
-            is an empty one of `options.kv_bits`; one that is given stays of the kind it is.
-        control: the handle for stopping and changing the run.
-        given: how many of the last prompt tokens begin the answer. They count for its length, and its text goes on from theirs,
-            so that a character may stand across the border.
+        cache: a prompt cache that holds a proper prefix of the prompt, extended in place. (A cache that does not count tokens,
+            such as that of a purely recurrent model, must be empty.) After the last round it holds all committed tokens but the
+            newest. None creates an empty one with `options.kv_bits`; an existing cache keeps its type.
+        control: handle for stopping the run and changing its settings.
+        given: number of the last prompt tokens that begin the answer. They count towards its length, and its text continues
+            theirs, so that a character may span the border.
 
     Yields:
-        one complete Round per forward pass. An answer that is cancelled between two rounds just ends: `control.stopped` tells.
+        one complete Round per forward pass. An answer that is cancelled between two rounds just ends: see `control.stopped`.
 
     Raises:
         ValueError: impossible options, an empty prompt, ids outside the vocabulary, `stop` without a tokenizer.
-        DraftlightError: the model can only draft, the prompt does not fit, the cache cannot be rolled back, the model yields no
-            finite logit.
+        DraftlightError: the model can only draft, the prompt does not fit, the cache cannot be rolled back, or the model outputs
+            no finite logit.
     """
     asked, steered = options or DecodingOptions(), control or Control()
     context = DecodeContext(model, prompt_tokens, drafter, asked, tokenizer, eos_ids, cache, steered, given)

@@ -1,9 +1,9 @@
 """The decode loop: draft, verify, judge, commit, until the answer ends.
 
 One round is one forward pass of the target. Drafting, verifying and judging build one lazy graph that is evaluated once (under an
-adaptive policy each sampled token is evaluated, too, before the next); only then does the host learn what was accepted, roll the
-caches back, queue the drafter's next step and report. The analysis that others look at is not made here: the outcome of a round
-says how, so that another thread can make it and the next token does not wait.
+adaptive policy each sampled token is also evaluated before the next). Only then does the host know the accepted tokens, roll the
+caches back, queue the drafter's next step and report. The analysis for display is deferred: the outcome of a round carries a
+function for it, so that another thread can run it and the next token does not wait.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.errors import DraftlightError
 
 CLEAR_CACHE_EVERY = 256
-"""Rounds after which MLX's pool of freed buffers is given back, as mlx-lm does."""
+"""Interval, in rounds, at which MLX's pool of freed buffers is released, as in mlx-lm."""
 
 
 class DecodeLoop:
-    """One answer under way: target, drafter, rule, draft-length policy and text.
+    """Decodes one answer: target, drafter, rule, draft-length policy and text.
 
-    Threads of the application steer it through `control`, between two rounds.
+    Other threads control it through `control`; their changes take effect between two rounds.
     """
 
     def __init__(self, context: DecodeContext) -> None:
@@ -77,7 +77,7 @@ class DecodeLoop:
     # An answer
 
     def rounds(self) -> Generator[Round, None, None]:
-        """Decodes as `outcomes` does, and yields complete rounds: each is analysed before the next one begins."""
+        """Decodes like `outcomes`, and yields complete rounds: each is analysed before the next one begins."""
         with contextlib.closing(self.outcomes()) as outcomes:
             for outcome in outcomes:
                 yield outcome.whole_at_once(self._clock)
@@ -85,27 +85,28 @@ class DecodeLoop:
     def outcomes(self) -> Generator[RoundOutcome, None, None]:
         """Reads the prompt, then decodes until the answer ends; yields nothing if reading was cancelled.
 
-        Whatever ends it but an error, the drafter's cache is left exact. After an error both caches are of unknown content.
+        However it ends, except with an error, the drafter's cache is left exact. After an error the content of both caches is
+        unknown.
         """
         try:
             if self._read_prompt():
                 self._started = self._clock()
                 yield from self._decoded()
         finally:
-            mx.clear_cache()  # nobody may ask for the next answer for long
+            mx.clear_cache()  # the next answer may not come for a long time
 
     def _decoded(self) -> Generator[RoundOutcome, None, None]:
         """Yields the outcomes of the rounds after the prompt."""
         sound = False
         try:
-            # Text that may begin a stop text is held back, and only a round can release it: if there is some, a stop takes
-            # effect after one more round. `sound` is False while a round is under way, so that an error leaves it so.
+            # Text that may begin a stop text is held back, and only a round can release it: if there is some, a stop takes effect
+            # one round later. `sound` is False during a round, so that it stays False after an error.
             while self._apply_changes() or self._answer.text.holds_back:
                 outcome = self._step()
                 is_last = outcome.round.finish is not None
                 sound = True
                 yield outcome
-                del outcome  # with the arrays of the round
+                del outcome  # frees the arrays of the round
                 sound = False
                 if is_last:
                     break
@@ -115,17 +116,17 @@ class DecodeLoop:
             raise
         finally:
             self._control.waits()
-            # After an error the caches are of unknown content; their owner drops them.
+            # After an error the content of the caches is unknown; their owner drops them.
             if sound:
                 self._target.mark()
                 if self._drafter is not None:
                     self._drafter.finish()
 
     def _read_prompt(self) -> bool:
-        """Has target and drafter read the prompt. Returns False if that was cancelled."""
+        """Makes target and drafter read the prompt. Returns False if that was cancelled."""
 
         def proceed(done: int, total: int) -> bool:
-            """Passes progress on to the control (tokens read, tokens to read); False once a stop was asked for."""
+            """Passes progress on to the control (tokens read, tokens to read); returns False after a stop."""
             self._control.on_prefill(done, total)
             return not self._control.stopped
 
@@ -135,19 +136,19 @@ class DecodeLoop:
         return self._target.read_prompt(self._answer.tokens, self._drafter, proceed)
 
     def _start(self, drafter: Drafter) -> bool:
-        """Has a drafter follow the text. Returns False if that was cancelled."""
+        """Starts a drafter on the text so far. Returns False if that was cancelled."""
 
         def proceed(done: int, total: int) -> bool:
-            """Goes on until a stop is asked for."""
+            """Returns False after a stop."""
             return not self._control.stopped
 
         context = DraftContext(self._target.target, self._answer.tokens, self._target.read, self._options.kv_bits)
         return drafter.start(context, proceed)
 
     def _apply_changes(self) -> bool:
-        """Takes over what was requested. Returns False once the answer is to end.
+        """Applies requested changes. Returns False if the answer must end.
 
-        A new drafter takes part once it has caught up. If a stop keeps it from that, the old one stays.
+        A new drafter is used once it has caught up with the text. If a stop interrupts that, the old one stays.
         """
         if self._control.stopped:
             return False
@@ -162,7 +163,7 @@ class DecodeLoop:
             has_caught_up = self._start(drafter)
             drafter = drafter if has_caught_up else self._drafter
         if options != self._options or drafter is not self._drafter:
-            # What the rounds said of one drafter says nothing of another, nor what they said under one rule of another rule.
+            # Estimates for one drafter or rule do not hold for another.
             if drafter is not self._drafter and self._drafter is not None:
                 self._drafter.finish()
             self._options, self._drafter = options, drafter
@@ -188,7 +189,7 @@ class DecodeLoop:
         scored = self._target.score(draft.tree)
         if timer.is_staged or computes_on_host():
             self._control.waits()  # other threads may compute while this one waits for the device
-            mx.async_eval(scored.logits)  # the CPU back-end takes few operations at a time, and has the caller wait for the rest
+            mx.async_eval(scored.logits)  # the CPU back-end takes few operations at a time, and blocks the caller for the rest
         timer.verified(scored.logits)
         if timer.is_staged:
             timer.communication = self._target.take_communication()
@@ -201,7 +202,7 @@ class DecodeLoop:
         if self._drafter is None and self._answer.room >= 2 and not self._is_staged(self._index + 1):
             timer.prefetching = self._target.prefetch(verification.judgement.token, arrays)
         self._control.waits()
-        mx.eval(*arrays)  # the one synchronisation
+        mx.eval(*arrays)  # the only synchronisation
         self._control.resumes()
         timer.judged()
 
@@ -219,12 +220,12 @@ class DecodeLoop:
         return outcome
 
     def _commit(self, path: Sequence[int], appended: Appended, scored: Scored) -> None:
-        """Takes rejected nodes out of the caches, and queues the drafter's next step before anything is reported."""
+        """Removes rejected nodes from the caches, and queues the drafter's next step before the round is reported."""
         self._target.commit(path)
         self._noise.forget_before(len(self._answer.tokens))
         if self._drafter is not None:
             self._drafter.commit(path, appended.kept, scored.hidden_states_of(path))
-            # In a staged round a step that is queued before would not be timed.
+            # In a staged round, a step that was queued earlier would not be timed.
             if appended.finish is None and self._policy.is_drafting and not self._is_staged(self._index + 1):
                 self._drafter.prefetch()
 
@@ -237,7 +238,7 @@ class DecodeLoop:
         timer: RoundTimer,
         was_prefetched: bool,
     ) -> RoundOutcome:
-        """Returns the round as others see it, and what its analysis needs."""
+        """Returns the round for observers, with the inputs of its analysis."""
         emitted, described = bare(verdict, appended.kept, self._answer.text)
         finished = Round(
             index=self._index,
@@ -264,14 +265,14 @@ class DecodeLoop:
         return RoundOutcome(finished, partial(analysed, finished, sight, self._options, text_of))
 
     def _is_staged(self, index: int) -> bool:
-        """Returns whether the phases of a round are evaluated one by one, so that each has a time."""
+        """Returns whether the phases of a round are evaluated one by one, so that each can be timed."""
         every = self._options.phase_every
         return every > 0 and index % every == every - 1
 
     # Drafting
 
     def _draft(self, noise: RoundNoise) -> tuple[DraftPlan, Draft]:
-        """Returns the plan of the round, and the tree that the drafter proposes; the root alone in a plain round."""
+        """Returns the plan of the round, and the tree that the drafter proposes: the root alone in a plain round."""
         plan, statistics, vocab_size = DraftPlan(None), None, self._target.vocab_size
         if self._drafter is not None:
             room = self._answer.room - 1  # the round's own token needs room, too
@@ -285,7 +286,7 @@ class DecodeLoop:
         return plan, Draft(DraftTree.plain(self._answer.newest, vocab_size), statistics=statistics)
 
     def _new_policy(self) -> FixedPolicy | AdaptivePolicy:
-        """Returns the policy for the drafter and the options in force."""
+        """Returns the policy for the current drafter and options."""
         gamma, members = self._options.gamma, {} if self._drafter is None else self._drafter.members
         if gamma != "auto" and len(members) <= 1:
             return FixedPolicy(gamma)
@@ -294,7 +295,7 @@ class DecodeLoop:
 
 
 def _known_ids(loaded: LoadedModel | None, vocab_size: int) -> mx.array | None:
-    """Returns (vocab,) bool of the ids that the tokenizer knows; None if it knows all that the head can produce."""
+    """Returns (vocab,) bool, True for ids in the tokenizer; None if it has all ids that the model can output."""
     if loaded is None:
         return None
     known = [entry is not None for entry in loaded.vocabulary][:vocab_size]

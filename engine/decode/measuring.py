@@ -1,7 +1,7 @@
-"""Measuring what rounds cost on this machine, a round at a time, so that whoever wants an answer waits for one round at most.
+"""Measures the cost of rounds on this machine, one round at a time, so that a request waits for at most one round.
 
-Rounds are decoded as those of an answer are. Each of one length is seen a few times, and the faster half of them counts: what
-else runs on the machine can only make a round longer, and the fastest alone may have met the machine at a higher speed.
+Rounds are decoded like those of an answer. Each length is measured a few times, and the mean of the faster half counts: other
+programs can only make a round slower, and the single fastest one may have run at a higher clock rate.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from engine.target.prompt_cache import chunk_size
 from engine.types import MAX_GAMMA, DecodingOptions, Round
 
 ROWS = tuple(range(1, MOST_ROWS + 1))
-"""All of them: products of matrices take steps, on some machines dearer ones for odd numbers of rows."""
+"""Numbers of rows to measure: all, because the time of matrix products grows in steps, on some machines higher ones for odd
+numbers."""
 GAMMAS = (1, 4)
 TIMES = 3
 FEW = 4
-"""Passes of up to this many rows are what most rounds take. They are measured twice as often, and so are draft steps: where two
-rows seem to cost much more than one, drafting hardly begins, and no answer shows that they do not."""
+"""Passes of up to this many rows occur in most rounds. They are measured twice as often, and so are draft steps: if two rows seem
+to cost much more than one, drafting hardly begins, and no answer shows that they do not."""
 SMALLEST_CHUNK = 64
-"""A model that reads fewer tokens of a prompt at once takes long for many rows, and is not measured: each answer begins with the
-costs that are supposed of an unknown machine."""
+"""Minimum chunk size of models that are measured. A model with a smaller one takes long for many rows; its answers begin with the
+prior cost of an unknown machine."""
 PROMPT = 48
 OPTIONS = DecodingOptions(gamma=MAX_GAMMA, seed=1, max_tokens=10_000, analyse=False, phase_every=0)
 
 
 class _Repeater(Drafter):
-    """Proposes the newest token as often as the target is to read rows."""
+    """Proposes copies of the newest token, so that the target reads a given number of rows."""
 
     name = "measuring"
     capabilities = DrafterCapabilities(samples=False)
@@ -49,7 +50,7 @@ class _Repeater(Drafter):
         self._newest = 0
 
     def ask(self, rows: int) -> None:
-        """Has the next round read this many rows."""
+        """Sets the number of rows of the next round."""
         self._gamma = rows - 1
 
     def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
@@ -69,9 +70,9 @@ class _Repeater(Drafter):
 def measure(
     target: LoadedModel, drafter: Drafter | None, costs: MachineCosts, clock: Clock | None = None
 ) -> Generator[None, None, None]:
-    """Measures what is not known yet of a target and, if it draws, a drafter that nobody else uses; pauses after each round.
+    """Measures the unknown costs of a target and, if it samples, of a drafter that is not in use; yields after each round.
 
-    What it has found when it is not asked to go on is kept: `costs` is changed after each part.
+    If it is not resumed, results so far are kept: `costs` is changed after each part.
     """
     if chunk_size(target.model) < SMALLEST_CHUNK:
         return
@@ -89,7 +90,7 @@ def _measure_rows(target: LoadedModel, costs: MachineCosts, clock: Clock | None)
         seen[rows].append(finished.milliseconds.total)
         yield
     costs.rows = {rows: _usual(times) for rows, times in seen.items()}
-    costs.rows[1] = min(costs.rows.values())  # one row takes no longer than several: else its rounds were disturbed
+    costs.rows[1] = min(costs.rows.values())  # one row takes no longer than several; if it seems to, its rounds were disturbed
 
 
 def _measure_steps(
@@ -110,7 +111,7 @@ def _measure_steps(
 
 
 def _usual(times: Sequence[float]) -> float:
-    """The mean of the faster half."""
+    """Returns the mean of the faster half."""
     return statistics.mean(sorted(times)[: (len(times) + 1) // 2])
 
 
@@ -122,7 +123,7 @@ def _rounds(
     ask: Callable[[int], None],
     clock: Clock | None,
 ) -> Iterator[tuple[int, Round]]:
-    """Rounds of each length, as often as is measured, with a first one that counts for none."""
+    """Yields `TIMES` rounds of each length, after a first round that does not count."""
     vocabulary = min(len(target.vocabulary), 1000)
     prompt = [(7 * place + 3) % vocabulary for place in range(PROMPT)]
     ask(lengths[0])

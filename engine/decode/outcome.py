@@ -1,4 +1,4 @@
-"""The result of a round in the decode loop: its verdict, and a function that adds its analysis."""
+"""Result of a round in the decode loop: its verdict, and a function that adds its analysis."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class RoundOutcome:
     """The outcome of one round.
 
     Attributes:
-        round: as the verdict leaves it. Probabilities, alternatives and closed forms are lacking where `complete` adds them.
-        complete: analyses the round and returns the whole of it. It calls nothing of MLX, so that any thread may call it, at any
-            time, once. None if there is nothing to analyse.
+        round: the round with its verdict. If `complete` is not None, it lacks probabilities, alternatives and closed forms.
+        complete: analyses the round and returns it in full. It does not call MLX, so any thread may call it, at any time, once.
+            None if there is nothing to analyse.
     """
 
     round: Round
@@ -26,7 +26,7 @@ class RoundOutcome:
         return self.round if self.complete is None else self.complete()
 
     def whole_at_once(self, clock: Callable[[], float]) -> Round:
-        """Returns the complete round, and counts the time of its analysis as the round's: the next one waits for it."""
+        """Returns the complete round, and adds the time of its analysis to the round's, because the next round waits for it."""
         if self.complete is None:
             return self.round
         began = clock()

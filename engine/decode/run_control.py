@@ -1,4 +1,4 @@
-"""How other threads steer an answer under way."""
+"""Control of a running answer from other threads."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from typing import TYPE_CHECKING, TypedDict
 
 from engine.types import DecodingOptions, Gamma, Rule
 
-if TYPE_CHECKING:  # another thread that steers an answer need not have imported MLX
+if TYPE_CHECKING:  # a thread that controls an answer need not import MLX
     from engine.drafters.base import Drafter
 
 
 class Settings(TypedDict, total=False):
-    """What of the options may change in mid-answer."""
+    """Options that may change during an answer."""
 
     rule: Rule
     gamma: Gamma
 
 
 class Changes(Settings, total=False):
-    """What was requested, or takes effect. A drafter may be requested by name; what takes effect is the drafter itself."""
+    """Requested or applied changes. A drafter may be requested by name; applied changes hold the drafter itself."""
 
     drafter: Drafter | str | None
 
 
 class _Keep:
-    """Marks an argument that was not given, where None means something."""
+    """Sentinel for an argument that was not given, where None has a meaning."""
 
 
 _KEEP = _Keep()
 
 
 class Control:
-    """The handle by which another thread steers a running answer. Requests take effect at a round boundary.
+    """Handle by which another thread controls a running answer. Requests take effect between two rounds.
 
     Args:
         on_prefill: called on the decoding thread with (prompt tokens read, prompt tokens to read).
 
     Attributes:
-        on_wait: called on the decoding thread when it is about to wait: for a pass of the target, for a drafter that is loaded,
-            or for the end of the answer. Work for another thread is best begun then.
-        on_changes: called on the decoding thread with what was requested; gives what of it takes effect. Where drafters are
-            requested by name, it puts them in its place.
-        continues: whether the answer goes on with the text of the prompt, so that a space at its beginning belongs to it.
-        is_computing: whether the decoding thread is between two passes of the target, drafting included: what another thread of
-            the process does in Python then slows it down.
+        on_wait: called on the decoding thread when it is about to wait for a pass of the target, for a drafter to load, or for
+            the end of the answer. This is the best moment to start work on another thread.
+        on_changes: called on the decoding thread with the requested changes; returns those that take effect. It replaces names of
+            drafters by the drafters.
+        continues: whether the answer continues the text of the prompt, so that a space at its beginning belongs to it.
+        is_computing: whether the decoding thread is between two passes of the target, drafting included. Python code on another
+            thread of the process would slow it down then.
     """
 
     on_prefill: Callable[[int, int], None]
@@ -63,19 +63,19 @@ class Control:
         self._changes: Changes = {}
 
     def tell_nobody(self) -> None:
-        """Calls nobody back from now on. Who was called is let go of, with the models that it holds."""
+        """Removes all callbacks, so that the objects behind them, and the models that those hold, can be freed."""
         self.on_prefill = lambda done, total: None
         self.on_wait = lambda: None
         self.on_changes = lambda changes: changes
         self.is_computing = False
 
     def waits(self) -> None:
-        """The decoding thread is about to wait."""
+        """Records that the decoding thread is about to wait, and calls `on_wait`."""
         self.is_computing = False
         self.on_wait()
 
     def resumes(self) -> None:
-        """A pass that it waited for is there."""
+        """Records that the pass is done that the decoding thread waited for."""
         self.is_computing = True
 
     def stop(self) -> None:
@@ -84,7 +84,7 @@ class Control:
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` was called; looked at between rounds and between chunks of the prompt, from any thread."""
+        """Whether `stop` was called; checked between rounds and between chunks of the prompt. May be read from any thread."""
         return self._stopped.is_set()
 
     def update(
@@ -94,7 +94,7 @@ class Control:
         gamma: Gamma | None = None,
         drafter: Drafter | str | _Keep | None = _KEEP,
     ) -> None:
-        """Changes what is given; `drafter=None` goes on without one. Raises ValueError for impossible values."""
+        """Requests changes; `drafter=None` removes the drafter. Raises ValueError for impossible values."""
         settings: Settings = {}
         if rule is not None:
             settings["rule"] = rule
@@ -107,7 +107,7 @@ class Control:
                 self._changes["drafter"] = drafter
 
     def take_changes(self) -> Changes:
-        """What takes effect of what was requested since the last call."""
+        """Returns the changes that take effect among those requested since the last call."""
         with self._lock:
             changes, self._changes = self._changes, {}
         if not changes:

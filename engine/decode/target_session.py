@@ -1,4 +1,4 @@
-"""The target of one answer: its cache, the pass that is queued ahead, and the hidden states that a drafter reads."""
+"""The target of one answer: its cache, the prefetched pass, and the hidden states that a drafter reads."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ class Scored(NamedTuple):
 
     Attributes:
         logits: (nodes, vocab), after each node of the tree.
-        hidden_states: (nodes, layers x hidden) of the same pass for a drafter that reads them, else None.
+        hidden_states: (nodes, layers x hidden) of the same pass if the drafter reads them, else None.
     """
 
     logits: mx.array
     hidden_states: mx.array | None
 
     def hidden_states_of(self, path: Sequence[int]) -> mx.array | None:
-        """Returns (len(path), layers x hidden) of these nodes, lazy. So far a path is the beginning of a chain."""
+        """Returns the lazy (len(path), layers x hidden) hidden states of these nodes. At present a path is always the beginning
+        of a chain."""
         return None if self.hidden_states is None else self.hidden_states[: len(path)]
 
 
 class TargetSession:
-    """Reads the prompt, scores the tree of each round and takes rejected nodes back.
+    """Reads the prompt, scores the tree of each round and rolls back rejected nodes.
 
     Args:
         target: a LoadedModel, or a bare mlx-lm style module.
         cache: extended in place; None for an empty one.
         kv_bits: bits of an empty cache's keys and values; None for full precision.
-        clock: told how long a pass that is queued ahead takes.
+        clock: receives the time of a pass that is queued ahead.
 
     Attributes:
         vocab_size: width of the logits.
@@ -75,21 +76,21 @@ class TargetSession:
             raise ValueError("cache must be empty: it keeps no count of the tokens it has read")
 
     def require_rollback(self) -> None:
-        """Raises DraftlightError if the cache cannot take tokens back."""
+        """Raises DraftlightError if the cache cannot be rolled back."""
         caches.require_rollback(self._cache, "target")
 
     @property
     def target(self) -> LoadedModel | TargetModel:
-        """The model as it was given."""
+        """The model as passed to the constructor."""
         return self._target
 
     @property
     def read(self) -> int:
-        """The number of tokens that the cache holds."""
+        """Number of tokens in the cache."""
         return caches.cache_length(self._cache) or 0
 
     def follow_with(self, drafter: Drafter | None) -> None:
-        """Keeps from now on the hidden states that this drafter reads."""
+        """Keeps the hidden states that this drafter reads from now on."""
         layers = () if drafter is None else drafter.capabilities.hidden_layers
         self._taps = tap(self._model, layers) if layers else None
 
@@ -107,12 +108,12 @@ class TargetSession:
         return True
 
     def drop_prefetched(self) -> None:
-        """Forgets a pass that was queued ahead, as where a drafter joins in mid-answer."""
+        """Drops a pass that was queued ahead, for example when a drafter joins during an answer."""
         self._prefetched = None
         self._clock.take_waited()
 
     def score(self, tree: DraftTree) -> Scored:
-        """Runs the target on the nodes of a tree. A pass that was queued for its root is used."""
+        """Runs the target on the nodes of a tree, or uses the pass that was queued for its root."""
         prefetched, self._prefetched = self._prefetched, None
         if prefetched is not None:
             caches.show_newest(self._cache)
@@ -122,7 +123,7 @@ class TargetSession:
 
     @property
     def has_prefetched(self) -> bool:
-        """Whether the next round's pass is queued already."""
+        """Whether the next round's pass is already queued."""
         return self._prefetched is not None
 
     def prefetch(self, token: mx.array, before: Sequence[mx.array]) -> float:
@@ -130,12 +131,12 @@ class TargetSession:
 
         Args:
             token: () int32.
-            before: what the host will look at in this round. It goes first: the device works in order, and the host would wait
-                for the whole pass otherwise.
+            before: arrays that the host reads in this round. They are queued first: the device works in order, and the host would
+                otherwise wait for the whole pass.
 
         Returns:
-            Seconds that this took: most of a pass on the CPU back-end, which has its caller wait. The timer counts them for the
-            next round, whose pass it is; otherwise the first round would seem to take two passes, and the last none.
+            Seconds that this took: most of a pass on the CPU back-end, which blocks its caller. The timer counts them towards the
+            next round, to which the pass belongs; otherwise the first round would seem to take two passes, and the last none.
         """
         if not self._can_prefetch:
             return 0.0
@@ -149,17 +150,18 @@ class TargetSession:
         return took
 
     def commit(self, path: Sequence[int]) -> None:
-        """Keeps the rows of these nodes of the tree, from the root on. So far the caches keep beginnings of chains only."""
+        """Keeps the rows of these nodes of the tree, from the root on. At present the caches can only keep beginnings of
+        chains."""
         assert list(path) == list(range(len(path))), "a path beside the first branch needs its rows moved"
         self._read += len(path)
         caches.trim_to(self._cache, self._read, "target")
 
     def mark(self) -> None:
-        """Notes the state at the end of an answer, which a later one may go back to."""
+        """Marks the state at the end of an answer, so that a later answer can return to it."""
         caches.mark(self._cache)
 
     def time_communication(self, is_timed: bool) -> None:
-        """Has a split target time its collectives in the next pass, or not."""
+        """Sets whether a split target times its collectives in the next pass."""
         if self._links is not None:
             self._links.timed = is_timed
 

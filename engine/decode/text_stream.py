@@ -1,4 +1,4 @@
-"""From token bytes to text as it streams: characters completed across tokens, stop texts found, beginnings held back."""
+"""Streams text from token bytes: joins characters across tokens, finds stop texts, holds back their possible beginnings."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ class ByteTokenizer(Protocol):
     """A tokenizer that knows the exact bytes of each token."""
 
     def token_bytes(self, token: int, /) -> bytes:
-        """Returns the bytes that a token stands for."""
+        """Returns the bytes of a token."""
 
 
 @runtime_checkable
 class SpacedTokenizer(ByteTokenizer, Protocol):
-    """One that also knows how its decoder begins a text, as `engine.models.tokenizer` does.
+    """A tokenizer that also knows how its decoder begins a text, as `engine.models.tokenizer` does.
 
     Attributes:
-        leading_spaces: how many spaces are left out there.
+        leading_spaces: number of spaces that the decoder removes at the beginning of a text.
     """
 
     leading_spaces: int
@@ -43,16 +43,16 @@ class CharacterStream:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def push(self, piece: bytes) -> str:
-        """The characters that the piece completes; bytes that are part of none become U+FFFD."""
+        """Returns the characters that the piece completes; invalid bytes become U+FFFD."""
         return self._decoder.decode(piece)
 
     def finish(self) -> str:
-        """What an unfinished character at the end becomes: U+FFFD, or nothing."""
+        """Returns the replacement of an unfinished character at the end: U+FFFD, or nothing."""
         return self._decoder.decode(b"", final=True)
 
 
 class StopScanner:
-    """Finds stop texts in a growing text and says what may be shown.
+    """Finds stop texts in a growing text and releases the text before them.
 
     Args:
         stops: non-empty texts, any of which ends the answer.
@@ -63,7 +63,7 @@ class StopScanner:
         self._held = ""
 
     def push(self, text: str) -> tuple[str, bool]:
-        """Takes the next piece; returns the text that may be shown now, and whether a stop text was completed.
+        """Adds the next piece; returns the text that may be shown now, and whether a stop text was completed.
 
         The text is cut before the earliest stop text; nothing may be pushed after that.
         """
@@ -82,17 +82,17 @@ class StopScanner:
 
     @property
     def holds_back(self) -> bool:
-        """Whether text waits for what follows, because it may begin a stop text."""
+        """Whether text is held back because it may begin a stop text."""
         return bool(self._held)
 
     def finish(self) -> str:
-        """What was held back and turned out to be no stop text."""
+        """Returns the text that was held back and does not belong to a stop text."""
         held, self._held = self._held, ""
         return held
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of `text` that begins `stop` without completing it."""
+    """Returns the length of the longest suffix of `text` that begins `stop` without completing it."""
     for length in range(min(len(text), len(stop) - 1), 0, -1):
         if text.endswith(stop[:length]):
             return length
@@ -100,15 +100,15 @@ def _overlap(text: str, stop: str) -> int:
 
 
 class AnswerText:
-    """The text of one answer as its tokens arrive.
+    """Text of one answer as its tokens arrive.
 
     Args:
-        tokenizer: has `token_bytes(id)`; one that only has `decode(ids)` serves too, up to its treatment of single tokens;
-            None leaves all texts empty.
+        tokenizer: has `token_bytes(id)`. One that only has `decode(ids)` also works, as far as it decodes single tokens
+            correctly. None leaves all texts empty.
         stops: stop texts.
         silent: ids that add nothing to the text (end of sequence).
-        continues: the answer goes on with a text, so a space at its beginning belongs to it. Else spaces are left out there as
-            the model's own decoder does it (`leading_spaces` of the tokenizer).
+        continues: the answer continues a text, so a space at its beginning belongs to it. Otherwise leading spaces are removed as
+            in the model's own decoder (`leading_spaces` of the tokenizer).
     """
 
     def __init__(
@@ -120,28 +120,28 @@ class AnswerText:
         self._scanner = StopScanner(stops)
         self._pieces: list[str] = []
         self._bytes: dict[int, bytes] = {}
-        self._spaces = 0  # to be left out of the next token
+        self._spaces = 0  # to be removed from the next token
         if isinstance(tokenizer, SpacedTokenizer) and not continues:
             self._spaces = tokenizer.leading_spaces
 
     def begin(self, tokens: Sequence[int]) -> str:
-        """The answer begins with these tokens: what they say. Stop texts are looked for behind them only."""
+        """Adds the given tokens that the answer begins with, and returns their text. Stop texts are only found after them."""
         return "".join(map(self._added, tokens))
 
     def push(self, token: int) -> tuple[str, bool]:
-        """Takes the next token; as `StopScanner.push`."""
+        """Adds the next token; returns the same as `StopScanner.push`."""
         piece = self._added(token)
         self._pieces.append(piece)
         return self._scanner.push(piece)
 
     def _added(self, token: int) -> str:
-        """The text that a token adds."""
+        """Returns the text that a token adds."""
         piece = "" if token in self._silent else self._characters.push(self.bytes_of(token))
         spaces, self._spaces = self._spaces, 0
         return piece[min(spaces, len(piece) - len(piece.lstrip(" "))) :]
 
     def finish(self) -> str:
-        """What remains to be shown at the end of an answer that no stop text ended; it counts for the last token."""
+        """Returns the rest of an answer that no stop text ended; it counts as text of the last token."""
         unfinished = self._characters.finish()
         if unfinished and self._pieces:
             self._pieces[-1] += unfinished
@@ -154,18 +154,18 @@ class AnswerText:
         return self._scanner.holds_back
 
     def latest(self, count: int) -> list[str]:
-        """What each of the latest tokens added."""
+        """Returns the texts that the latest `count` tokens added."""
         return self._pieces[len(self._pieces) - count :]
 
     def bytes_of(self, token: int) -> bytes:
-        """The exact bytes of a token."""
+        """Returns the exact bytes of a token."""
         known = self._bytes.get(token)
         if known is None:
             known = self._bytes[token] = self._look_up(token)
         return known
 
     def text_of(self, token: int) -> str:
-        """The token alone, bytes that are no character replaced."""
+        """Returns the text of the token alone, with bytes that are not characters replaced."""
         return self.bytes_of(token).decode("utf-8", errors="replace")
 
     def _look_up(self, token: int) -> bytes:

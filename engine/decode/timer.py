@@ -1,4 +1,4 @@
-"""The time of one round, and of its phases where they are evaluated one by one."""
+"""Time of one round, and of its phases if they are evaluated one by one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class RoundTimer:
     """Measures a round from its construction on.
 
     A round is one lazy graph, so its phases have no times of their own. In a staged round each phase is evaluated before the next
-    one is built, which costs synchronisations and tells how long each takes.
+    one is built, which costs synchronisations but shows how long each takes.
 
     Attributes:
         is_staged: whether the phases are evaluated one by one.
-        began: reading of the clock, seconds, less what had to be waited for before the round.
-        prefetching: seconds that went by in this round while the next round's pass was queued. They count for that one.
+        began: reading of the clock in seconds, minus the time that was spent for the round before it began.
+        prefetching: seconds of this round that were spent on queueing the next round's pass. They count towards the next round.
         communication: milliseconds of the pass that a split target's collectives took.
     """
 

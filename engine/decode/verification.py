@@ -1,7 +1,7 @@
-"""The verdict on a round's proposals, and what the analysis will want to know of it.
+"""Verdict on a round's proposals, and the data for its analysis.
 
-The rules are the same everywhere; `Distribution` says how the CPU back-end computes them. What only the analysis needs is worked
-out in the round's graph on a device, and left for later where numpy draws. `verifier` chooses once for an answer.
+The rules are the same on every device; `Distribution` implements them for the CPU back-end, too. Data that only the analysis
+needs is computed in the round's graph on a device, and deferred if numpy draws. `verifier` chooses once per answer.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from engine.types import DecodingOptions
 
 @dataclass(frozen=True)
 class Verification:
-    """A judged round that need not have been evaluated yet.
+    """A judged round that may not have been evaluated yet.
 
     Attributes:
         p: (rows, vocab) the target's distributions.
-        others: what other rules would compare. None without analysis.
+        others: the draws that other rules would compare. None without analysis.
     """
 
     p: Distribution
@@ -36,7 +36,7 @@ class Verification:
     others: OtherDraws | HostDraws | None = None
 
     def arrays(self, analyse: bool) -> list[mx.array]:
-        """Returns everything that the host will look at."""
+        """Returns all arrays that the host reads."""
         judgement, proposals, p = self.judgement, self.proposals, self.p
         arrays = [judgement.accepted, judgement.token]
         if proposals is not None:
@@ -59,7 +59,7 @@ class Verifier:
 
     Args:
         shaper: makes the target's distributions; at temperature 0 every rule compares with the arg-max.
-        analyse: whether more than the verdict is wanted.
+        analyse: whether the round will be analysed.
     """
 
     def __init__(self, shaper: Shaper, analyse: bool) -> None:
@@ -67,7 +67,7 @@ class Verifier:
         self._analyse = analyse
 
     def verify(self, options: DecodingOptions, p: Distribution, proposals: DraftTree | None, noise: RoundNoise) -> Verification:
-        """Judges proposals under the rule of `options`; without any, draws the plain token."""
+        """Judges proposals under the rule of `options`; without proposals, draws the plain token."""
         judgement = self._judge(options, p, proposals, noise)
         verification = Verification(p, proposals, judgement)
         return self._with_analysis(options, verification, noise) if self._analyse else verification
@@ -98,7 +98,7 @@ class Verifier:
         return judge(p, proposals.q, proposals.drafted, noise)
 
     def _with_analysis(self, options: DecodingOptions, verification: Verification, noise: RoundNoise) -> Verification:
-        """Adds what the analysis wants, in the round's graph."""
+        """Adds draws for the analysis to the round's graph."""
         p, proposals, judgement, is_greedy = verification.p, verification.proposals, verification.judgement, self._shaper.greedy
         return replace(
             verification,
@@ -107,10 +107,10 @@ class Verifier:
 
 
 class HostVerifier(Verifier):
-    """The same where numpy draws: what only the analysis needs is left to it."""
+    """Same as `Verifier` for the CPU back-end, where numpy draws: data that only the analysis needs is deferred."""
 
     def _with_analysis(self, options: DecodingOptions, verification: Verification, noise: RoundNoise) -> Verification:
-        """Adds nothing before the round has been evaluated."""
+        """Adds nothing yet: the round has not been evaluated."""
         return verification
 
     def evaluated(self, options: DecodingOptions, verification: Verification, position: int, noise: RoundNoise) -> EvaluatedRound:
@@ -123,7 +123,7 @@ class HostVerifier(Verifier):
 
 
 def verifier(shaper: Shaper, analyse: bool) -> Verifier:
-    """Returns the way of judging that suits the device."""
+    """Returns the verifier that suits the device."""
     return HostVerifier(shaper, analyse) if computes_on_host() else Verifier(shaper, analyse)
 
 

@@ -1,8 +1,8 @@
-"""Has a GPU compile, while models load, what the rounds of an answer run.
+"""Warms up a GPU while models load: makes it compile the kernels that an answer's rounds run.
 
-Metal compiles a kernel or a fused expression when it is first used, which takes some tens of milliseconds each. Within an answer
-that would fall into its first rounds, and into what an automatic gamma learns from them. So a few rounds are decoded beforehand.
-MLX's CPU back-end compiles nothing, so nothing is done there.
+Metal compiles a kernel or a fused expression on first use, which takes some tens of milliseconds each. During an answer, that
+would slow down its first rounds and distort the estimates of an automatic gamma. So a few rounds are decoded beforehand. MLX's
+CPU back-end compiles nothing, so there is no warm-up on it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ PROMPT = (0, 1)
 ROUNDS = 2
 OPTIONS = DecodingOptions(gamma=2, seed=1)
 FILTERED = OPTIONS.replace(top_k=20, top_p=0.9, min_p=0.05, repetition_penalty=1.1)
-"""Every filter at once. Their values do not matter, since none is compiled into a kernel (`Shaper`)."""
+"""All filters at once. Their values do not matter, because none is compiled into a kernel (`Shaper`)."""
 
 
 def is_needed() -> bool:
-    """Whether anything is compiled here at first use."""
+    """Returns whether MLX compiles anything on first use here."""
     return not computes_on_host()
 
 
 def warm_up(target: LoadedModel, drafter: Drafter | None = None) -> None:
-    """Decodes a few rounds of a loaded model, or of a pair whose drafter nobody else uses.
+    """Decodes a few rounds of a loaded model, or of a pair with a drafter that is not in use.
 
-    A drafter adds the rules, whose verdicts compare its distribution with the target's; one that copies adds nothing.
+    With a drafter, every rule is run, because the verdicts compare its distribution with the target's. A drafter that only copies
+    adds nothing.
     """
     settings: list[DecodingOptions] = []
     if drafter is None:

@@ -1,5 +1,5 @@
-"""Draft policies: who proposes in a round and how many tokens, by what the rounds before have shown.
+"""Draft policies: which drafter proposes in a round and how many tokens, based on the previous rounds.
 
-`fixed` keeps to the number that the user chose, `adaptive` maximises tokens per millisecond with a number of its own, `estimates`
-holds what it knows of a drafter, and `costs` what passes take on this machine.
+`fixed` uses the number that the user chose, `adaptive` maximises tokens per millisecond, `estimates` estimates a drafter's
+acceptance rate and cost, and `costs` stores the measured costs of passes on this machine.
 """

@@ -1,4 +1,4 @@
-"""The policy that maximises tokens per millisecond: who proposes, how many tokens, or nobody."""
+"""Draft policy that maximises tokens per millisecond: it chooses the drafter and the draft length, or plain decoding."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from engine.drafters.draft import Draft, DrafterCapabilities, DraftPlan, Estimat
 from engine.types import MAX_GAMMA, Gamma, Outlook, Round, Skipped
 
 MOST_SAMPLED = 8
-"""Tokens that may be sampled in one round. Longer chains seldom pay; copies are not counted."""
+"""Maximum number of tokens sampled in one round. Longer chains rarely pay; copies are not counted."""
 FIRST_SAMPLED = 2
-"""The same before the first verdict on a drafter: one that is wrong must not hold the answer up."""
+"""The same before the first verdict on a drafter, so that a bad drafter does not delay the answer."""
 MARGIN = 0.03
-"""Share by which a drafter must be faster, or slower, before another takes its turn: noise of the clock is not to decide."""
+"""Hysteresis: relative speed difference at which drafters are switched or paused, so that timing noise does not decide."""
 FIRST_PAUSE, LONGEST_PAUSE = 16, 128
-"""Rounds for which a drafter that does not pay rests before it is tried again; each failed try doubles them."""
+"""Back-off of a drafter that does not pay: rounds before the first retry, and their maximum; each failed try doubles them."""
 FIRST_TRY = 4
 """Rounds before the second of several drafters is tried; twice as many before the third."""
 STORED_PLAIN = 0.25
-"""Plain rounds that a stored one counts for beside those of this answer: the text may be longer, the machine busy."""
+"""Pseudo-count, in plain rounds, of a stored round time: this text may be longer, or the machine busy."""
 LITTLE_FASTER = 1.25
-"""Where drafting is thought to be less than this many times as fast as plain decoding, a plain round is measured now and then."""
+"""If the estimated speed-up of drafting is below this, a plain round is measured now and then."""
 CATCHING_UP, HORIZON = 2.0, 32
-"""Plain rounds that a drafter may spend on reading what it has missed, to be tried; and the rounds in which that must pay."""
+"""Maximum cost, in plain rounds, of reading missed tokens for a try; and the number of rounds in which that must pay off."""
 READING = 0.1
 """Cost of reading a token, in draft steps: many are read in one pass."""
 
 
 @dataclass
 class _BackOff:
-    """Rounds to wait before the next try, more after each that failed."""
+    """Rounds until the next try, with exponential back-off."""
 
     wait: int
     pause: int
 
     def rest(self) -> None:
-        """Begins a pause after a failed try."""
+        """Begins a pause after a failed try, and doubles the next one."""
         self.wait, self.pause = self.pause, min(2 * self.pause, LONGEST_PAUSE)
 
 
 class _Candidate:
-    """One drafter: its estimates, and when it is tried if it is not the one in use.
+    """One drafter: its estimates, and its next try if it is not in use.
 
-    There are three kinds. A drafter that samples (a draft model) is judged by its acceptance rate until it has sampled. A drafter
-    that copies (n-gram) knows the chances of its copies before the round. A head does both: it is judged by its acceptance rate,
-    and by the chances of its copies in rounds that begin with one.
+    There are three kinds. A drafter that samples (a draft model) is estimated by its acceptance rate until it has sampled. A
+    drafter that copies (n-gram) knows the probabilities of its copies before the round. A head does both: it is estimated by its
+    acceptance rate, and by the probabilities of its copies in rounds that begin with one.
 
     Attributes:
-        is_blind: whether rounds must be planned by its acceptance rate alone, unless it has found copies.
+        is_blind: whether rounds are planned by its acceptance rate alone, unless it has found copies.
     """
 
     def __init__(self, known: DrafterCapabilities, acceptance: Acceptance, cost: Cost) -> None:
@@ -61,42 +61,42 @@ class _Candidate:
 
     @property
     def most_sampled(self) -> int:
-        """The number of tokens that it may sample in a round."""
+        """Maximum number of tokens that it may sample in a round."""
         return MOST_SAMPLED if self.acceptance.has_verdicts else FIRST_SAMPLED
 
     def speeds(self, length: int, catching_up: float = 0.0) -> list[float]:
-        """Returns the expected speed with one proposal to `length`, by its acceptance rate."""
+        """Returns the expected speeds with 1 to `length` proposals, by its acceptance rate."""
         return speed([self.acceptance.alpha] * length, self.cost, catching_up)
 
     def speed(self, length: int | None) -> float:
-        """Returns its expected speed at this length, or at the best one."""
+        """Returns its expected speed at `length`, or at the best length if that is None."""
         return self.speeds(length)[-1] if length else max(self.speeds(MOST_SAMPLED))
 
 
 class AdaptivePolicy:
-    """Chooses drafter and length of each round so that the expected number of tokens per millisecond is highest.
+    """Chooses drafter and length of each round to maximise the expected number of tokens per millisecond.
 
-    Four figures decide: a drafter's acceptance rate, the cost of its proposals in plain rounds, the speed that follows from both,
-    and the rounds until a drafter that does not pay is tried again. They are of this answer and, before it has shown any, of
-    earlier ones. Copies have chances that are known before anything is sampled. Plain decoding has the speed 1: a drafter that
-    falls below rests (`_compare`), and where all of them rest, rounds go without proposals.
+    The decision uses a drafter's acceptance rate, the cost of its proposals in plain rounds, the speed that follows from both,
+    and the back-off of drafters that do not pay. Figures come from this answer and, initially, from earlier ones. The
+    probabilities of copies are known before anything is sampled. Plain decoding has the speed 1: a drafter that falls below is
+    paused (`_compare`), and while all are paused, rounds have no proposals.
 
-    The choice depends on past rounds and on what was sampled in this one, never on a verdict to come, so every rule stays exact.
-    Under match and gumbel the text does not depend on it; under rejection and block it may differ between two runs, as their
-    rounds do.
+    The choice depends on past rounds and on the tokens sampled in this one, never on a future verdict, so every rule stays exact.
+    Under match and gumbel the text does not depend on the choice; under rejection and block it may differ between two runs,
+    because their rounds do.
 
-    A first answer, of which nothing is known, goes like this: round 0 samples at most two tokens by the priors, and its time does
-    not count. Round 1 goes without proposals to measure a plain round; so does round 2 if round 0 had a rejection, since then the
-    time of round 1 does not count. From there on every drafted round corrects the cost, and up to eight tokens may be sampled.
+    Example of a first answer, without stored figures: Round 0 samples at most two tokens, based on the priors, and its time does
+    not count. Round 1 has no proposals, to measure a plain round; so has round 2 if round 0 had a rejection, because then the
+    time of round 1 does not count. After that, every drafted round updates the cost, and up to eight tokens may be sampled.
 
     Args:
         drafters: the candidates, by name.
-        gamma: a number is the length at which drafters are compared, and then no round goes without proposals.
-        costs: what is known of this machine and these drafters.
-        temperature: of the answer; acceptance rates are stored for each.
+        gamma: if it is a number, drafters are compared at that length, and every round has proposals.
+        costs: known costs and acceptance rates on this machine.
+        temperature: of the answer; acceptance rates are stored per temperature.
 
     Attributes:
-        is_drafting: whether a drafter will probably sample in the round after the one under way.
+        is_drafting: whether a drafter will probably sample in the round after the current one.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class AdaptivePolicy:
 
     @property
     def is_drafting(self) -> bool:
-        """See the class."""
-        return self._current is not None and not self._measures_plain(after=1)  # asked before `update` counts the round
+        """Whether a drafter will probably sample in the round after the current one."""
+        return self._current is not None and not self._measures_plain(after=1)  # read before `update` counts the round
 
     def plan(self, estimates: Mapping[str, Estimate], room: int) -> DraftPlan:
         """Returns the plan of a round in which at most `room` tokens may be proposed."""
@@ -148,28 +148,28 @@ class AdaptivePolicy:
         return DraftPlan(None, outlook=self._outlook(None)) if best is None else best
 
     def _plan_of(self, name: str, estimate: Estimate, has_turn: bool, room: int) -> DraftPlan | None:
-        """Returns how a drafter would propose; None if it has nothing that pays.
+        """Returns the plan with one drafter; None if it has nothing that pays.
 
         Args:
-            has_turn: whether it may propose although no chances are known. A try goes ahead even if a plain round seems faster.
+            has_turn: whether it may sample without known probabilities. A try goes ahead even if a plain round seems faster.
         """
         candidate = self._drafters[name]
         most = candidate.most_sampled if has_turn and candidate.known.samples else 0
         chances = [candidate.acceptance.corrected(chance) for chance in estimate.chances[:room]]
-        # The user chose the length: copies are counted with their chances, the rest with the acceptance rate.
+        # Fixed length: copies count with their probabilities, the rest with the acceptance rate.
         if self._fixed is not None:
             if not chances and not has_turn:
                 return None
             length = min(self._fixed, room)
             chances = (chances + [candidate.acceptance.alpha] * length)[:length]
             return DraftPlan(name, length, speed=speed(chances, candidate.cost)[-1])
-        # Copies that pay. A head may go on behind them by sampling, so that its length stays open.
+        # Copies that pay. A head may continue after them by sampling, so its length stays open.
         if chances and (best := max(speeds := speed(chances, candidate.cost))) > 1:
             length = MAX_GAMMA if candidate.known.samples else speeds.index(best) + 1
             return DraftPlan(name, min(length, room), most, is_adaptive=True, speed=best, outlook=self._outlook(name, chances[0]))
         if not has_turn:
             return None
-        # By the acceptance rate. The length is open up to what may be sampled, and beyond that for one that may copy behind it.
+        # By the acceptance rate. The length is open up to the sampling limit, or up to MAX_GAMMA if copies may follow.
         longest = min(most or MOST_SAMPLED, room)
         speeds = candidate.speeds(longest, self._catching_up(name, estimate) / HORIZON)
         best = max(speeds)
@@ -180,10 +180,10 @@ class AdaptivePolicy:
         return DraftPlan(name, length, most, is_adaptive=True, speed=best, outlook=self._outlook(name))
 
     def _whose_turn(self, estimates: Mapping[str, Estimate]) -> str | None:
-        """Returns the drafter that may propose without known chances: one that is due for a try, or the one in use. The first
-        call chooses the latter."""
+        """Returns the drafter that may sample without known probabilities: one that is due for a try, or the one in use. The
+        first call chooses the one in use."""
         if not self._has_begun and self._current is not None:
-            # What a drafter has to read of a long prompt first may cost more than it is faster.
+            # Reading a long prompt first may cost a drafter more than it gains.
             worth = {name: self._speed(name) - self._catching_up(name, estimates[name]) / HORIZON for name in self._blind}
             self._current = max(self._blind, key=lambda name: (worth[name], name == self._current))
         self._has_begun = True
@@ -191,17 +191,17 @@ class AdaptivePolicy:
         return next((name for name in due if self._catching_up(name, estimates[name]) <= CATCHING_UP), self._current)
 
     def _catching_up(self, name: str, estimate: Estimate) -> float:
-        """Returns the plain rounds that a drafter needs to read what it has not read."""
+        """Returns the cost, in plain rounds, of reading the tokens that a drafter has not read."""
         cost = self._drafters[name].cost
         return READING * estimate.unread * (cost.of(2) - cost.of(1))
 
     def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
-        """Returns whether another token pays after those to which the drafter gave these chances: whether what may still be
-        accepted is worth its time at the speed of the plan. One more row may be a step in the cost that the rows after it do not
-        take, so the answer is yes if any longer draft pays.
+        """Returns whether another token pays after those for which the drafter reported these probabilities: whether the expected
+        gain is worth its time at the plan's speed. The cost may jump at one row and not at those after it, so the answer is yes
+        if any longer draft pays.
 
         Args:
-            is_copy: whether the last token is a copy. Copies seldom end after one, so the next is taken to be as likely.
+            is_copy: whether the last token is a copy. Copies rarely end after one, so the next is assumed to be as likely.
         """
         assert plan.drafter is not None, "nobody samples in a plain round"
         candidate = self._drafters[plan.drafter]
@@ -217,18 +217,18 @@ class AdaptivePolicy:
         return False
 
     def _measures_plain(self, after: int = 0) -> bool:
-        """Returns whether the next round goes without proposals to measure a plain round: nothing is known of one, or drafting
-        gains so little that a wrong figure could make it a loss. `after`: rounds that `update` has not counted yet."""
+        """Returns whether the next round has no proposals in order to measure a plain round: either no plain round is known, or
+        drafting gains so little that an error could make it a loss. `after`: rounds that `update` has not counted yet."""
         if self._fixed is not None or self._plain.wait > after:
             return False
         return not self._plain_rounds or (self._current is not None and self._speed(self._current) < LITTLE_FASTER)
 
     def _outlook(self, name: str | None, copied: float | None = None, skipped: Skipped | None = None) -> Outlook | None:
-        """Returns the figures behind a decision; None before a plain round has shown how long one takes.
+        """Returns the figures behind a decision; None before the time of a plain round is known.
 
         Args:
             name: the drafter that it is about; None is the best of those that sample.
-            copied: the chance of the first copy, if it has found copies.
+            copied: probability of the first copy, if it has found copies.
         """
         about = name or self._current or max(self._blind or self._drafters, key=self._speed, default=None)
         if about is None or self._fixed is not None or not self._plain_rounds:
@@ -246,12 +246,12 @@ class AdaptivePolicy:
     # After a round
 
     def update(self, finished: Round, draft: Draft) -> None:
-        """Learns from a round. The first of an answer pays for much that no other does, so its time does not count."""
+        """Learns from a round. The first round of an answer has one-time costs, so its time does not count."""
         name = draft.proposer or (next(iter(self._drafters)) if finished.proposals else None)
         if finished.index and name is None and not self._took_back:
             self._learn_plain(finished.milliseconds.total)
-        # Recurrent layers read again what was kept, in the next pass: that is a cost of drafting and not of a plain round. Other
-        # models lose one plain round in this way now and then.
+        # After a rejection, recurrent layers read the kept tokens again in the next pass: a cost of drafting, not of a plain
+        # round. With other models, this occasionally discards one plain round.
         self._took_back = finished.accepted < len(finished.proposals)
         for other, each in self._drafters.items():
             if other != name:
@@ -277,7 +277,7 @@ class AdaptivePolicy:
             self._plain.rest()
 
     def _compare(self, name: str, all_accepted: bool) -> None:
-        """Puts the drafter that has just sampled in use, keeps it there, or lets it rest."""
+        """Switches to the drafter that has just sampled, keeps it, or pauses it."""
         candidate, gained = self._drafters[name], self._speed(name)
         least = 0.0 if self._fixed is not None else 1.0
         if name != self._current:
@@ -287,7 +287,7 @@ class AdaptivePolicy:
                     self._drafters[self._current].back_off = _BackOff(FIRST_PAUSE, FIRST_PAUSE)
                 self._current = name
                 candidate.back_off = _BackOff(0, FIRST_PAUSE)
-            elif not all_accepted:  # else it is tried once more: one verdict that could not be better says too little
+            elif not all_accepted:  # else it is retried at once: one verdict that could not be better says too little
                 candidate.back_off.rest()
         elif gained < (1 - MARGIN) * least:
             candidate.back_off.rest()
@@ -296,7 +296,7 @@ class AdaptivePolicy:
 
 
 def _needed(cost: Cost, length: int) -> float:
-    """Returns the acceptance rate from which rounds of this many proposals are as fast as plain ones; 1 if none is."""
+    """Returns the acceptance rate at which rounds of `length` proposals are as fast as plain ones; 1 if there is none."""
     low, high = 0.0, 1.0
     for _ in range(12):
         middle = (low + high) / 2

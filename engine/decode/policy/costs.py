@@ -1,4 +1,4 @@
-"""Costs of a target's passes and its drafters' steps on this machine, and acceptance rates: measured once, kept on disk."""
+"""Cost model of a target and its drafters on this machine, and acceptance rates: measured once, stored on disk."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from engine.types import MAX_GAMMA, Round
 from engine.values.errors import DraftlightError
 
 MOST_KEPT = 64
-"""Targets whose costs are kept; those measured longest ago go first."""
+"""Maximum number of targets with stored costs; those used longest ago are dropped first."""
 ENOUGH_VERDICTS, ALPHA_FOLLOWS = 16, 0.15
-"""Verdicts of an answer from which an acceptance rate is stored, and the share by which a stored one follows that many."""
+"""Number of verdicts from which an answer's acceptance rate is stored, and smoothing factor by which a stored rate follows that
+many."""
 FEW_ROWS = 3
-"""Where passes of fewer rows than this are all that is known, nothing is known of rows."""
+"""If the largest measured pass has fewer rows than this, the cost of rows counts as unknown."""
 
 
 @dataclass
 class MachineCosts:
-    """The figures of one target.
+    """Costs and acceptance rates of one target.
 
     Attributes:
-        rows: milliseconds of a round by the number of rows that the target reads, drafting not included.
-        steps: milliseconds of the first proposal in a round and of each further one, by the name of a drafter that samples.
-        alphas: acceptance rate of sampled proposals in earlier answers, by the drafter's name and the temperature.
-        models: SHA-256 of the model behind a drafter's figures, by its name; missing in figures from before this was noted.
+        rows: milliseconds of a round without drafting, by number of rows that the target reads.
+        steps: milliseconds of the first proposal in a round and of each further one, by name of a drafter that samples.
+        alphas: acceptance rate of sampled proposals in earlier answers, by drafter name and temperature.
+        models: SHA-256 of the model of each drafter, by name; missing in older files.
     """
 
     rows: dict[int, float] = field(default_factory=dict)
@@ -42,28 +43,28 @@ class MachineCosts:
     models: dict[str, str] = field(default_factory=dict)
 
     def now_drafts(self, drafter: str, sha256: str) -> None:
-        """Forgets what is known of a drafter if another model has its name now, as where a file was replaced."""
+        """Records the model of a drafter, and drops the drafter's figures if it was another one, as when a file was replaced."""
         if self.models.get(drafter, sha256) != sha256:
             self.steps.pop(drafter, None)
             self.alphas = {name: alpha for name, alpha in self.alphas.items() if _drafter_of(name) != drafter}
         self.models[drafter] = sha256
 
     def alpha(self, drafter: str, temperature: float) -> float | None:
-        """Returns the acceptance rate of a drafter at a temperature; None where nothing was seen of it."""
+        """Returns the acceptance rate of a drafter at a temperature; None if unknown."""
         return self.alphas.get(_at(drafter, temperature))
 
     def usual_alpha(self, drafter: str) -> float | None:
-        """Returns the mean acceptance rate over the temperatures that answers have shown; None where none has."""
+        """Returns a drafter's mean acceptance rate over all temperatures with a known rate; None if there is none."""
         seen = [alpha for name, alpha in self.alphas.items() if _drafter_of(name) == drafter]
         return statistics.mean(seen) if seen else None
 
     def extra(self, drafter: str, samples: bool) -> Callable[[int], float] | None:
-        """Returns the cost of a number of proposals beyond a plain round, in plain rounds; None where too little is known."""
+        """Returns the cost of a number of proposals beyond a plain round, in plain rounds; None if too little is known."""
         if 1 not in self.rows or max(self.rows) < FEW_ROWS or (samples and drafter not in self.steps):
             return None
         first, step = self.steps[drafter] if samples else (0.0, 0.0)
         known = np.array(sorted(self.rows), dtype=float)
-        # A pass over more rows takes no less time: where one seems to, other programs disturbed one of the two measurements.
+        # A pass over more rows takes no less time: if one seems to, other programs disturbed one of the two measurements.
         measured = np.array([self.rows[int(rows)] for rows in known])
         times = (np.maximum.accumulate(measured) + np.minimum.accumulate(measured[::-1])[::-1]) / 2
         half = int(np.searchsorted(known, known[-1] / 2))
@@ -75,7 +76,7 @@ class MachineCosts:
         return costs.__getitem__
 
     def follow(self, rounds: Iterable[Round], temperature: float) -> None:
-        """Takes in how often each drafter's proposals were accepted in an answer."""
+        """Updates each drafter's acceptance rate from the rounds of an answer."""
         verdicts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
         for finished in rounds:
             if finished.proposals and not finished.proposals[0].copied:
@@ -103,29 +104,29 @@ def _drafter_of(name: str) -> str:
 
 
 VERSION = 2
-"""Of the entries of the file: those of another version are measured anew."""
+"""Version of the file's entries: those of another version are measured again."""
 MOST_ROWS = 16
-"""Passes of up to this many rows are measured; the cost of more is extrapolated in a straight line."""
+"""Largest number of rows that is measured; the cost of more is extrapolated linearly."""
 
 
 class KeptCosts:
-    """The costs of all targets, in a file that is read when they are first asked for. A file that cannot be read or written is as
-    good as none: costs are measured again."""
+    """Costs of all targets, in a file that is read on first use. If the file cannot be read or written, costs are measured
+    again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kept: dict[str, MachineCosts] | None = None
 
     def of(self, key: str) -> MachineCosts:
-        """Those of a target, which may know nothing yet; what changes in them is kept by `save`."""
+        """Returns the costs of a target, empty if unknown; `save` stores changes in them."""
         if self._kept is None:
             self._kept = _read(self._path)
         costs = self._kept.pop(key, None) or MachineCosts()
-        self._kept[key] = costs  # the newest stands last
+        self._kept[key] = costs  # dicts keep insertion order: the newest is last
         return costs
 
     def save(self) -> None:
-        """Writes down what is known."""
+        """Writes the costs to the file."""
         if self._kept is None:
             return
         newest = list(self._kept.items())[-MOST_KEPT:]

@@ -1,4 +1,4 @@
-"""The draft length that the user chose."""
+"""Draft policy with the length that the user chose."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.types import Round
 
 
 class FixedPolicy:
-    """Asks a drafter for the same number of tokens in each round.
+    """Requests the same number of tokens in each round.
 
     Attributes:
         is_drafting: as in `engine.decode.policy.adaptive.AdaptivePolicy`.
@@ -26,8 +26,8 @@ class FixedPolicy:
         return DraftPlan(next(iter(estimates)), length) if length >= 1 else DraftPlan(None)
 
     def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
-        """Returns True: nothing is weighed."""
+        """Returns True: a fixed length is never cut short."""
         return True
 
     def update(self, finished: Round, draft: Draft) -> None:
-        """Learns nothing."""
+        """Does nothing: there is nothing to learn."""

@@ -1,7 +1,7 @@
-"""From the arrays of a judged round to what the window shows of it: probabilities, alternatives, margins, closed forms.
+"""Analysis of a judged round for display: probabilities, alternatives, margins, closed forms.
 
-Works on host copies with numpy: on the CPU back-end MLX's exponential is many times slower, and nothing here is on the way to
-the next token.
+Works on host copies with numpy: on the CPU back-end MLX's exponential is many times slower, and the next token does not wait for
+anything here.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from engine.types import Candidate, DecodingOptions, Expected
 
 TOP = 5
 SORTED = 128
-"""Up to so many values are sorted as they are."""
+"""Up to this many values are sorted directly."""
 IN_PARTS = 16384
-"""Of more values than this the largest of each part is found before the largest of all are."""
+"""Above this number of values, the maxima of parts are found first."""
 PART = 256
-"""Values of one part."""
+"""Number of values in a part."""
 
 Floats = NDArray[np.float32]
 
 
 class Row:
-    """One position's distribution on the host: weights and their total. What is only sometimes asked for is made then.
+    """One position's distribution on the host: weights and their total. Rarely used figures are computed on demand.
 
     Attributes:
-        weights: (vocab,) float32, proportional to the probabilities, the largest 1; left out where `only` says it all.
+        weights: (vocab,) float32, proportional to the probabilities, the largest 1; empty if `only` is given.
         total: their sum.
-        only: the token that has all of the probability, if one has.
+        only: the token that has all of the probability, if there is one.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Row:
         logits: Floats | None = None,
         inverse_temperature: float = 1.0,
     ) -> None:
-        """`logits`: (vocab,) that the weights were made from, at that temperature."""
+        """`logits`: (vocab,) from which the weights were made, at that temperature."""
         self.weights = weights
         self.total = total
         self.only = only
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def probabilities(self) -> Floats:
-        """(vocab,) float32, made anew."""
+        """(vocab,) float32, a new array."""
         return self.weights / np.float32(self.total)
 
     @cached_property
@@ -72,17 +72,17 @@ class Row:
         return theory.likely_ids(self.weights, self.total)
 
     def of(self, token: int) -> float:
-        """The probability of one token id."""
+        """Returns the probability of one token id."""
         return float(self.weights[token]) / self.total if self.only is None else float(token == self.only)
 
     def candidates(self, text_of: Callable[[int], str]) -> tuple[Candidate, ...]:
-        """What a round records of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
+        """Returns the recorded part of the distribution: the likeliest tokens, likeliest first, none of probability 0."""
         chances = ((token, self.of(token)) for token in self.top)
         return tuple(Candidate(token, text_of(token), chance) for token, chance in chances if chance > 0)
 
     @property
     def entropy(self) -> float:
-        """In nats, within 1e-5: sums are float32."""
+        """Entropy in nats, within 1e-5: sums are float32."""
         if self._logits is None:
             return 0.0
         scores = self._logits - self._logits.max()
@@ -94,23 +94,23 @@ class Row:
 
 
 LEAST = -200.0
-"""A logarithm of which float32's exponential is 0 already."""
+"""A logarithm so low that float32's exponential of it is 0."""
 SUMMED_AT_ONCE = 512
-"""Products that are added up in float32 before their sums are."""
+"""Number of products that are added up in float32 before their sums are added in float64."""
 
 
 def _inner(first: Floats, second: Floats) -> float:
-    """Sum of the products of two rows."""
+    """Returns the sum of the products of two rows."""
     whole = len(first) // SUMMED_AT_ONCE * SUMMED_AT_ONCE
     parts = np.vecdot(first[:whole].reshape(-1, SUMMED_AT_ONCE), second[:whole].reshape(-1, SUMMED_AT_ONCE))
     return float(parts.sum(dtype=np.float64)) + float(np.vecdot(first[whole:], second[whole:]))
 
 
 def row(logits: Floats, inverse_temperature: float, weighed: Weighed | None = None) -> Row:
-    """The distribution of (vocab,) float32 logits; -inf is probability 0. What a rule has weighed is not weighed again."""
+    """Returns the distribution of (vocab,) float32 logits; -inf is probability 0. Weights that a rule has computed are reused."""
     if weighed is None:
-        with np.errstate(over="ignore", invalid="ignore"):  # of a row without a finite logit, nan comes
-            scores = logits - logits.max()  # before the scaling, so that no temperature is too small
+        with np.errstate(over="ignore", invalid="ignore"):  # a row without a finite logit gives NaN
+            scores = logits - logits.max()  # before scaling, so that no temperature is too small
             if inverse_temperature != 1.0:
                 scores *= np.float32(inverse_temperature)
             weights = np.exp(scores, out=scores)
@@ -119,12 +119,12 @@ def row(logits: Floats, inverse_temperature: float, weighed: Weighed | None = No
 
 
 def certain(token: int) -> Row:
-    """The distribution of a proposal that was not drawn: 1 at its token id, 0 elsewhere."""
+    """Returns the distribution of a proposal that was not drawn: 1 at its token id, 0 elsewhere."""
     return Row(np.zeros(0, dtype=np.float32), only=token)
 
 
 def coupled_acceptance(p: Row, q: Row, token: int) -> float:
-    """P(the target draws the token | the drafter drew it) under shared noise: p(x) / sum_j max(p_j q(x), q_j p(x))."""
+    """Returns P(the target draws the token | the drafter drew it) under shared noise: p(x) / sum_j max(p_j q(x), q_j p(x))."""
     p_token, q_token = p.of(token), q.of(token)
     if q.only is not None or p_token == 0:
         return p_token
@@ -134,7 +134,7 @@ def coupled_acceptance(p: Row, q: Row, token: int) -> float:
 
 
 def block_acceptance(p: Sequence[Row], q: Sequence[Row], drafted: Sequence[int]) -> list[float]:
-    """`theory.block_acceptance` of whole rows, (gamma,), within 1e-5.
+    """Returns `theory.block_acceptance` of whole rows, (gamma,), within 1e-5.
 
     Args:
         p, q: the first gamma rows of each side.
@@ -156,7 +156,7 @@ def block_acceptance(p: Sequence[Row], q: Sequence[Row], drafted: Sequence[int])
 
 
 def _residual_mass(p: Row, q: Row, weight: float) -> float:
-    """What p, times a weight of 1 at most, has over q."""
+    """Returns the sum over tokens of max(weight * p - q, 0), for a weight of at most 1."""
     if q.only is not None:
         return weight * (1.0 - p.of(q.only))
     over = p.weights * np.float32(weight / p.total)
@@ -165,11 +165,11 @@ def _residual_mass(p: Row, q: Row, weight: float) -> float:
 
 
 def top_ids(values: Floats, count: int = TOP) -> tuple[int, ...]:
-    """Ids of the largest values, largest first, ties to the lowest id.
+    """Returns the ids of the largest values, largest first, ties to the lowest id.
 
-    So many values are at least as large as some limit. Of many values it is that of the maxima of interleaved parts: so many
-    parts have one of at least the limit, hence so many values are as large, and what is above it lies in fewer parts. A few
-    hundred values at most are sorted, whatever the vocabulary.
+    It sorts only values above a limit that at least `count` values reach. For many values, that limit is the `count`-th largest
+    maximum of interleaved parts: `count` parts have a maximum of at least the limit, hence at least `count` values reach it, and
+    values above it lie in fewer than `count` parts. So at most a few hundred values are sorted, whatever the vocabulary.
     """
     count = min(count, len(values))
     if len(values) <= SORTED:
@@ -186,7 +186,7 @@ def top_ids(values: Floats, count: int = TOP) -> tuple[int, ...]:
 
 
 def margin(scores: Floats) -> float:
-    """Gap between the two largest of (vocab,) scores; infinite if only one token is possible."""
+    """Returns the gap between the two largest of (vocab,) scores; infinite if only one token is possible."""
     if len(scores) < 2:
         return float("inf")
     first, second = (scores[token] for token in top_ids(scores, 2))
@@ -194,24 +194,24 @@ def margin(scores: Floats) -> float:
 
 
 def border(logits: Floats, token: int, options: DecodingOptions) -> float | None:
-    """How far logits would have to move against each other for the filters to drop a token that passed them.
+    """Returns how far logits would have to move against each other for the filters to drop a token that passed them.
 
-    With every logit wrong by at most e, a difference of two logits is wrong by at most 2 e, and so is the log-odds of any set of
-    tokens: the weights of one side grow by a factor of e^e at most while those of the other shrink by as much. So a border
+    If every logit is wrong by at most e, a difference of two logits is wrong by at most 2 e, and so is the log-odds of any set of
+    tokens: the weights of one side grow at most by a factor of exp(e) while those of the other shrink by as much. So a border
     below some limit means the same as a margin below it.
 
     Args:
         logits: (vocab,) before the filters.
-        options: those whose filters the token passed.
+        options: the options whose filters the token passed.
 
     Returns:
-        The smallest such difference over the filters that are on; None if it is `near_ties.RANGE` or more.
+        The smallest such difference over the active filters; None if it is `near_ties.RANGE` or more.
     """
     own, others = float(logits[token]), np.delete(logits, token)
     gaps = [near_ties.RANGE]
-    if 0 < options.top_k <= len(others):  # it falls when that many others have overtaken it
+    if 0 < options.top_k <= len(others):  # it is dropped when that many others have overtaken it
         gaps.append(own - float(np.partition(others, -options.top_k)[-options.top_k]))
-    if options.min_p and len(others):  # it falls when it is below that fraction of the best other one
+    if options.min_p and len(others):  # it is dropped when it is below that fraction of the best other one
         gaps.append(own - float(others.max()) - math.log(options.min_p))
     if 0 < options.top_p < 1:
         gaps.append(_top_p_border(own, others, options.top_p))
@@ -220,8 +220,9 @@ def border(logits: Floats, token: int, options: DecodingOptions) -> float | None
 
 
 def _top_p_border(own: float, others: Floats, top_p: float) -> float:
-    """As `border` for top-p, of a token's own logit and those of all others. Top-p keeps a token while those above it have less
-    than `top_p` of the mass (mlx-lm's `apply_top_p`). Every token that could overtake it within the gap counts as being above."""
+    """Returns the border of top-p, from a token's own logit and those of all others. Top-p keeps a token if those above it have
+    less than `top_p` of the mass (mlx-lm's `apply_top_p`). Every token that could overtake it within the gap counts as being
+    above."""
     highest = others.max(initial=np.float32(own))
     weights = np.exp(others - highest)
     above = others > own
@@ -230,22 +231,22 @@ def _top_p_border(own: float, others: Floats, top_p: float) -> float:
     first = np.concatenate([[0.0], np.cumsum(weights[overtaking], dtype=np.float64)])
     mass = weights[above].sum(dtype=np.float64) + first
     overtaken = np.concatenate([[0.0], own - others[overtaking].astype(np.float64)])
-    # Summed up by itself: the difference of all and what is above would have few digits left where top-p is near 1.
+    # Summed separately: the difference between the total and the part above would have few digits left if top-p is near 1.
     below = math.exp(own - float(highest)) + weights[~above].sum(dtype=np.float64) - first
-    below = np.maximum(below, np.finfo(np.float64).tiny)  # the token itself is there, but sums are rounded
+    below = np.maximum(below, np.finfo(np.float64).tiny)  # the token itself has some mass, but sums are rounded
     with np.errstate(divide="ignore"):
         shift = math.log(top_p / (1 - top_p)) - np.log(mass / below)
     return float(np.maximum(overtaken, shift).min())
 
 
 def expected(p: Sequence[Row], q: Sequence[Row], greedy: bool) -> tuple[Expected, ...]:
-    """The closed forms of each position. At temperature 0 both sides are their arg-max, and every rule agrees on it."""
+    """Returns the closed forms of each position. At temperature 0 both sides are their arg-max, so every rule agrees."""
     results = []
     for p_row, q_row in zip(p, q, strict=True):
         if greedy:
             agree = float(p_row.top[0] == q_row.top[0])
             results.append(Expected(agree, agree, agree))
-        elif q_row.only is not None:  # every rule accepts it as often as the target draws it
+        elif q_row.only is not None:  # every rule accepts it with the probability that the target draws it
             chance = p_row.of(q_row.only)
             results.append(Expected(chance, chance, chance))
         else:
@@ -254,6 +255,6 @@ def expected(p: Sequence[Row], q: Sequence[Row], greedy: bool) -> tuple[Expected
 
 
 def closed_forms(p: Row, q: Row) -> Expected:
-    """How often each rule accepts what was drawn from q."""
+    """Returns the acceptance probability of each rule for a token drawn from q."""
     match, gumbel, rejection = theory.expected_of_weights(p.weights, q.weights, p.total, q.total, p.likely, q.likely)
     return Expected(match, gumbel, rejection)

@@ -1,8 +1,8 @@
-"""What `match` and `gumbel` would compare in a round, whatever rule judges it: recorded so that the round can be judged again.
+"""Draws that `match` and `gumbel` would compare in a round, under any rule: recorded so that the round can be judged again.
 
-There are two ways to draw it, equal bit for bit. A device draws in the lazy graph of the round (`other_draws`). Where numpy draws
-it is left for later (`HostDraws`), since the next token does not wait for it, and a draw costs a pass over the vocabulary: what
-no rule could come to is not drawn.
+There are two implementations, equal bit for bit. A device draws in the lazy graph of the round (`other_draws`). If numpy draws,
+it is deferred (`HostDraws`), because the next token does not wait for it and each draw costs a pass over the vocabulary; draws
+that no rule could reach are skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Ids = list[int]
 
 
 class OtherIds(NamedTuple):
-    """Ids of one round's draws, one entry for each proposal; None where no rule could come to, or where no logit is finite. See
+    """Ids of one round's draws, one entry for each proposal; None if no rule could reach it, or if no logit is finite. See
     `HostDraws`."""
 
     target: Sequence[int | None]
@@ -34,7 +34,8 @@ class OtherIds(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """What target or drafter draws, as far as it is known, from the first place on; with which noise, and from which rows."""
+    """Draws of target or drafter from the first position on, as far as known, with the noise domain and the rows for further
+    draws."""
 
     ids: Ids
     domain: str
@@ -42,24 +43,24 @@ class _Side(NamedTuple):
     scale: float
 
     def row(self, place: int) -> Floats:
-        """The logits of one place; they are there where draws are lacking."""
+        """Returns the logits of one position; they must exist if draws are missing."""
         assert self.logits is not None
         return self.logits[place]
 
 
 @dataclass(frozen=True)
 class HostDraws:
-    """What has been drawn of a round, and what is needed to draw the rest: what is None is drawn when it is asked for. What was
-    proposed is known, an entry for each proposal, the unjudged ones too.
+    """Draws of a round that are known, and the data for drawing the rest: draws that are None are drawn on demand. The proposed
+    ids are known, one for each proposal, including the unjudged ones.
 
     Attributes:
         rule: of the round.
         vocab_size, seed, position: of the round's noise.
         shared: words of the `shared` noise that have been used, by position.
-        target: ids that the target draws there with `shared` noise, at least up to the first one that was not proposed.
-        coupled: ids that the drafter draws from its q with `shared` noise: what it proposes under gumbel.
-        independent: ids that it draws with `draft` noise: what it proposes under the other rules.
-        greedy: at temperature 0 nothing is drawn.
+        target: the target's draws with `shared` noise, at least up to the first one that differs from its proposal.
+        coupled: the drafter's draws from its q with `shared` noise, which it proposes under gumbel.
+        independent: its draws with `draft` noise, which it proposes under the other rules.
+        greedy: True at temperature 0, where nothing is drawn.
     """
 
     rule: Rule
@@ -73,14 +74,15 @@ class HostDraws:
     greedy: bool = False
 
     def drawn(self, p: Floats, p_scale: float, q: Floats | None, q_scale: float) -> OtherIds | None:
-        """What judging the round again can ask for; None at temperature 0.
+        """Returns the draws that judging the round again can use; None at temperature 0.
 
-        Under match and gumbel a proposal is kept if it is the target's draw. So nothing is told behind a proposal that is not,
-        nor of a drafter behind the first draw of its own that is another token than was proposed. But where the record's own
-        rule is match, its accepted tokens are gumbel's text as well, and rounds that begin elsewhere go on there.
+        Under match and gumbel a proposal is accepted if it is the target's draw. So the result has no draws after the first
+        proposal that differs from the target's draw, nor draws of the drafter after the first one that differs from its proposal.
+        An exception is a round judged by match: its accepted tokens are also gumbel's text, and rounds that begin elsewhere
+        continue there.
 
         Args:
-            p, q: (at least gamma, vocab) and (gamma, vocab) float32 logits; q None where all of its draws are known.
+            p, q: (at least gamma, vocab) and (gamma, vocab) float32 logits; q is None if all of its draws are known.
             p_scale, q_scale: inverse temperatures.
         """
         if self.greedy:
@@ -108,7 +110,7 @@ class HostDraws:
         return OtherIds(first, proposed, second) if self.rule == "gumbel" else OtherIds(first, second, proposed)
 
     def _draw(self, side: _Side, index: int) -> None:
-        """Draws what stands at an index, if it is the next one that is lacking."""
+        """Draws the id at an index, if it is the next one that is missing."""
         if len(side.ids) > index:
             return
         position = self.position + index
@@ -120,7 +122,7 @@ class HostDraws:
 
 @dataclass(frozen=True)
 class OtherDraws:
-    """As `HostDraws`, in the lazy graph: (gamma,) int32 each, all of them; None at temperature 0."""
+    """As `HostDraws`, in the lazy graph: all (gamma,) int32 draws of each kind; None at temperature 0."""
 
     rule: Rule
     target: mx.array | None = None
@@ -129,11 +131,11 @@ class OtherDraws:
 
     @property
     def arrays(self) -> list[mx.array]:
-        """All that the host will look at."""
+        """All arrays that the host reads."""
         return [array for array in (self.target, self.coupled, self.independent) if array is not None]
 
     def on_host(self) -> HostDraws:
-        """The ids, once the arrays have been evaluated."""
+        """Returns the ids, once the arrays have been evaluated."""
         if self.target is None or self.coupled is None or self.independent is None:
             return HostDraws(self.rule, 0, 0, 0, {}, None, None, None, greedy=True)
         target, coupled, independent = (_ids(array) for array in (self.target, self.coupled, self.independent))
@@ -143,8 +145,8 @@ class OtherDraws:
 def other_draws(
     rule: Rule, p: Distribution, proposals: DraftTree, judgement: Judgement, noise: RoundNoise, greedy: bool
 ) -> OtherDraws:
-    """Of a round judged by `rule`; draws that it has made already are not made again. A proposal that was placed instead of drawn
-    (q = 1) is its own draw under any noise.
+    """Returns the draws of a round judged by `rule`, reusing those that the round has already made. A proposal that was placed
+    instead of drawn (q = 1) is its own draw under any noise.
 
     Args:
         p: (gamma + 1, vocab), each given the proposals before it.
@@ -160,7 +162,7 @@ def other_draws(
 
 
 def later_draws(rule: Rule, proposals: DraftTree, judgement: Judgement, noise: RoundNoise, greedy: bool) -> HostDraws:
-    """As `other_draws` of a round that has been evaluated: what it has drawn, and what is needed to draw the rest."""
+    """As `other_draws`, for a round that has been evaluated: its draws, and the data for drawing the rest."""
     drafted = _ids(proposals.drafted)
     placed = isinstance(proposals.q, OneHot)
     return HostDraws(

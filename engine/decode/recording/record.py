@@ -1,8 +1,8 @@
-"""From a judged round on the device to its record on the host.
+"""Turns a judged round on the device into its record on the host.
 
-What the next token waits for is the verdict: which proposals stand, and what follows them. `bare` tells that much. All that is
-summed, sorted or drawn over the vocabulary to show it is `analysed`, from what the round saw (`Sight`): plain arrays of numpy
-that nobody changes any more, so that it can be done on another thread while the next round runs.
+The next token only needs the verdict: which proposals are accepted, and the token after them. `bare` records that much.
+Everything that must be summed, sorted or drawn over the vocabulary for display is added by `analysed`, from the round's inputs
+(`Sight`): plain numpy arrays that no longer change, so that it can run on another thread during the next round.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from engine.types import DecodingOptions, Draw, Emitted, Origin, Proposal, Round
 
 @dataclass(frozen=True)
 class EvaluatedRound:
-    """What one round's evaluation brought: host values, and the arrays behind them.
+    """Result of evaluating one round: host values, and the arrays behind them.
 
     Attributes:
         position: absolute index of the round's first token.
         drafted: the proposed ids.
-        accepted: how many of them are kept.
+        accepted: number of accepted proposals.
         token: the correction, bonus or plain token after them.
-        others: what other rules would compare; None without proposals or analysis.
+        others: the draws that other rules would compare; None without proposals or analysis.
     """
 
     position: int
@@ -52,21 +52,21 @@ class EvaluatedRound:
 
     @property
     def emitted(self) -> list[int]:
-        """The ids the round would add to the text, before any stop cuts them."""
+        """The ids that the round adds to the text, before a stop cuts them."""
         return [*self.drafted[: self.accepted], self.token]
 
     def status(self, index: int) -> Status:
-        """What became of the proposal at `index`, from 0; the first one not accepted is the rejected one."""
+        """Returns the status of the proposal at `index`, from 0; the first one not accepted is the rejected one."""
         if index < self.accepted:
             return "accepted"
         return "rejected" if index == self.accepted else "unjudged"
 
     def is_copied(self, index: int) -> bool:
-        """Whether the proposal at `index` was proposed outright instead of being drawn."""
+        """Returns whether the proposal at `index` was copied instead of being drawn."""
         return self.proposals is not None and self.proposals.is_copied(index)
 
     def origin(self, index: int) -> Origin:
-        """Where the token at `index` among the emitted ones comes from."""
+        """Returns the origin of the token at `index` among the emitted ones."""
         if index < self.accepted:
             return "accepted"
         if not self.drafted:
@@ -75,11 +75,11 @@ class EvaluatedRound:
 
 
 def bare(verdict: EvaluatedRound, kept: list[int], text: AnswerText) -> tuple[tuple[Emitted, ...], tuple[Proposal, ...]]:
-    """The emitted tokens and the proposals of a round, as they are known without looking at the vocabulary.
+    """Returns the emitted tokens and the proposals of a round, without figures that need a pass over the vocabulary.
 
     Args:
-        kept: the emitted ids that count, the newest of the committed text.
-        text: has already taken `kept`, and knows what each added.
+        kept: the emitted ids that count, the newest ones of the committed text.
+        text: the answer's text, which already includes `kept`.
     """
     emitted = tuple(
         Emitted(token, piece, text.bytes_of(token), verdict.origin(index))
@@ -94,19 +94,20 @@ def bare(verdict: EvaluatedRound, kept: list[int], text: AnswerText) -> tuple[tu
 
 @dataclass(frozen=True)
 class Sight:
-    """What the analysis of a round looks at, on the host.
+    """Inputs of a round's analysis, on the host.
 
     Attributes:
-        p: (gamma + 1, vocab) float32 logits of the target, filtered. unfiltered: the same before filters, None without any.
-        q: (gamma, vocab) float32 logits of the drafter; None where every proposal was placed.
+        p: (gamma + 1, vocab) float32 logits of the target, filtered. unfiltered: the same before filters, None without a filter.
+        q: (gamma, vocab) float32 logits of the drafter; None if every proposal was placed.
         p_scale, q_scale: inverse temperatures.
-        margins: of the target's draws with shared noise, of those at least that were emitted; None where its tokens are no such.
-        p_weighed, q_weighed: (gamma + 1,) and (gamma,), of each row what the rule has weighed already.
-        coins: (gamma,) where coins were compared. acceptance: the same, of those at least that are shown; None where it takes
-            sums over the vocabulary that the verdict did not need.
-        draws: ids that were compared, (gamma + 1,) or as many as were judged.
-        others: what other rules would compare; None without proposals.
-        greedy: whether p was made at temperature 0.
+        margins: of the target's draws with shared noise, at least of those that were emitted; None if its tokens are not such
+            draws.
+        p_weighed, q_weighed: (gamma + 1,) and (gamma,), for each row the weights that the rule has already computed, or None.
+        coins: (gamma,) if coins were compared. acceptance: acceptance probabilities, at least of the proposals that show them;
+            None if they need sums over the vocabulary that the verdict did not need.
+        draws: ids that were compared, (gamma + 1,) or at least those that were judged.
+        others: the draws that other rules would compare; None without proposals.
+        greedy: whether the temperature is 0.
     """
 
     p: analysis.Floats
@@ -125,7 +126,8 @@ class Sight:
 
     @classmethod
     def of(cls, verdict: EvaluatedRound, greedy: bool) -> Sight:
-        """Of a round whose arrays have been evaluated. They are not copied; call it where MLX may be called."""
+        """Returns the inputs of a round whose arrays have been evaluated. They are not copied; call it where MLX may be
+        called."""
         judgement, q = verdict.judgement, None if verdict.proposals is None else verdict.proposals.q
         drawn = q if isinstance(q, Distribution) else None
         coins = judgement.coins
@@ -151,22 +153,22 @@ class Sight:
         )
 
     def p_row(self, index: int) -> analysis.Row:
-        """The target's distribution at a position, of all tokens."""
+        """Returns the target's distribution over all tokens at a position."""
         return analysis.row(self.p[index], self.p_scale, self.p_weighed[index])
 
     def q_row(self, index: int) -> analysis.Row:
-        """The same of a drafter that drew."""
+        """Returns the drafter's distribution at a position, if it drew."""
         assert self.q is not None
         return analysis.row(self.q[index], self.q_scale, self.q_weighed[index])
 
 
 def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Callable[[int], str]) -> Round:
-    """A bare round with probabilities, alternatives, margins, other draws and closed forms. Calls nothing of MLX.
+    """Returns a round with probabilities, alternatives, margins, other draws and closed forms added. Does not call MLX.
 
     Args:
-        round: bare, under `sight`'s rule.
-        options: those that p was made with.
-        text_of: a token alone.
+        round: the round without analysis, judged by `sight`'s rule.
+        options: the options that p was made with.
+        text_of: returns the text of a token alone.
     """
     proposed = [proposal.id for proposal in round.proposals]
     p = [sight.p_row(index) for index in range(max(len(round.emitted), len(proposed)))]
@@ -205,7 +207,7 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
 def _acceptance(
     rule: Rule, sight: Sight, p: Sequence[analysis.Row], q: Sequence[analysis.Row], proposed: Sequence[int], judged: int
 ) -> Sequence[float]:
-    """Under the rule in force, of each proposal that was judged at least."""
+    """Returns acceptance probabilities under the rule in force, at least of each judged proposal."""
     if sight.acceptance is not None:
         return sight.acceptance
     if sight.coins is not None:
@@ -218,7 +220,7 @@ def _acceptance(
 
 
 def _margins(sight: Sight, count: int) -> list[float | None]:
-    """Gap of the two best scores at each emitted position, where the target's token is an arg-max."""
+    """Returns the gap of the two best scores at each emitted position where the target's token is an arg-max, else None."""
     if sight.greedy:
         gaps = [analysis.margin(sight.p[index]) for index in range(count)]
     elif sight.margins is None:
@@ -261,8 +263,9 @@ def _unjudged(
     q: analysis.Row,
     acceptance: Sequence[float],
 ) -> Proposal:
-    """A proposal after the rejected one. Of its row only its own p is told: it is conditional on text that was not kept."""
-    # Under `block` the coins and chances of all positions decide together, so all are shown.
+    """Returns a proposal after the rejected one. Of its row only its own p is recorded: it is conditional on text that was
+    discarded."""
+    # Under `block` the coins and probabilities of all positions decide together, so all are recorded.
     shown = rule == "block" and not sight.greedy
     chance = p.of(proposal.id)
     return replace(
