@@ -1,7 +1,7 @@
-"""Drafters: everything that proposes tokens. A new one is a file here and a line in `engine.values.drafter_kinds`.
+"""Drafters: everything that proposes tokens. A new one is a file here and an entry in `engine.values.drafter_kinds`.
 
-`base` holds the interface, `sampler` samples for a drafter. Does not live here: judging, rules and noise, of which a drafter
-knows nothing, how many tokens pay (`engine.decode.policy`), and the weights of a head (`engine.models.head_model`) or block
+`base` has the interface, and `sampler` samples for a drafter. Not here: judging, rules and noise, which a drafter does not know;
+the profitable number of tokens (`engine.decode.policy`); and the weights of a head (`engine.models.head_model`) or block
 (`engine.models.block_model`).
 """
 

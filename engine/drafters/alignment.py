@@ -1,8 +1,8 @@
-"""Whether a drafter's files say rightly how it reads its target, tried on a few words of the target's own.
+"""Checks whether a drafter's files correctly state how it reads its target, by a probe on a short text of the target's own.
 
-A wrong layer, slot or mask raises no error: the text stays right, and hardly a proposal is accepted. So where the files do not
-name the very target they were made for, the settings beside the stated one are tried as well, teacher-forced after some tokens
-of a text that the target writes, and one that clearly predicts it better is reported.
+A wrong layer, slot or mask raises no error: the text stays right, but hardly any proposal is accepted. So if the files do not
+name exactly this target, settings next to the stated one are tried as well, teacher-forced on a text that the target writes. One
+that clearly predicts the text better is reported.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from engine.target.layer_taps import embedding_of, layer_count, tap, type_of
 from engine.target.prompt_cache import make_prompt_cache, read_prompt
 
 WRITTEN = 32
-"""Tokens that the target writes for the probe."""
+"""Number of tokens that the target writes for the probe."""
 LEAST_GAIN = 0.25
-"""Nats a token by which another setting must predict better to be reported, besides three standard errors."""
+"""Minimum gain, in nats per token, at which another setting is reported; it must also exceed three standard errors."""
 _TRIED = list(range(16))
 _QUESTION = "Explain in three sentences why the sky is blue."
 
 Model = TypeVar("Model", BlockModel, HeadModel)
 Scores = np.ndarray
-"""(anchors,) log-probability of the token after each: the first that is drafted, on which most of a draft's length depends."""
+"""(anchors,) log-probability of the token after each anchor: the first drafted one, which matters most for a draft's length."""
 
 
 def in_targets_type(load: Callable[[mx.Dtype], Model], target: LoadedModel) -> Model:
-    """A drafter in the type of the target's activations, so that neither features nor matrices are cast in every pass.
+    """Returns a drafter in the type of the target's activations, so that neither features nor matrices are cast in every pass.
 
-    In float16 it is tried on a few tokens first: numbers beyond that type's range need bfloat16.
+    Float16 is first tried on a few tokens: numbers beyond its range need bfloat16.
 
     Args:
-        load: reads the drafter in this type, wherever halves are computed in at all.
+        load: loads the drafter in this type, on devices that compute in half precision.
 
     Raises:
-        DraftlightError: as `load`; it does not fit the target.
+        DraftlightError: as `load`, or the drafter does not fit the target.
     """
     if computes_on_host() or type_of(embedding_of(target.model)) != mx.float16:
         return load(mx.bfloat16)
@@ -57,7 +57,7 @@ def in_targets_type(load: Callable[[mx.Dtype], Model], target: LoadedModel) -> M
 
 
 def _stays_finite(model: BlockModel | HeadModel, target: TargetModel) -> bool:
-    """Whether weights and what the drafter computes of a few tokens are in the range of its type."""
+    """Returns whether the weights, and the drafter's outputs for a few tokens, are within the range of its type."""
     parameters = cast(dict[str, mx.array], tree_flatten(model.parameters(), destination={})).values()
     if not all(cast(bool, mx.isfinite(array).all().item()) for array in parameters):
         return False
@@ -75,7 +75,8 @@ def _stays_finite(model: BlockModel | HeadModel, target: TargetModel) -> bool:
 
 
 def doubts(model: BlockModel | HeadModel, target: LoadedModel) -> str:
-    """What a user should know of how the drafter reads this target; empty if nothing, or if it was trained for just this one."""
+    """Returns a warning for the user about how the drafter reads this target; empty if there is none, or if it was trained for
+    exactly this one."""
     return "" if model.config.target_sha256 else doubts_on(model, target.model, *_written(target))
 
 
@@ -83,7 +84,7 @@ def doubts_on(model: BlockModel | HeadModel, target: TargetModel, text: Sequence
     """As `doubts`, on a given text.
 
     Args:
-        target: an mlx-lm model, which a block drafter is bound to.
+        target: an mlx-lm model, to which a block drafter is bound.
         text: ids. first: index of the first anchor.
     """
     stated, *others = _settings(model, target, list(text), first)
@@ -103,12 +104,13 @@ def doubts_on(model: BlockModel | HeadModel, target: TargetModel, text: Sequence
 
 
 def _written(target: LoadedModel) -> tuple[list[int], int]:
-    """A text that the target has written greedily, after a question in its template where it has one, and where it begins."""
+    """Returns a text that the target has written greedily, after a question in its template if it has one, and the index at which
+    it begins."""
     tokens = [1, 2, 3]
     if target.tokenizer is not None:
         try:
             tokens = list(target.tokenizer.apply_chat_template([{"role": "user", "content": _QUESTION}]))
-        except Exception:  # no template, or one that refuses: the question alone is a text as well
+        except Exception:  # no template, or one that refuses: the question alone works as well
             tokens = list(target.tokenizer.encode(_QUESTION))
     first, cache = len(tokens) - 1, make_prompt_cache(target.model)
     read_prompt(target.model, cache, tokens[:-1], always)
@@ -119,7 +121,7 @@ def _written(target: LoadedModel) -> tuple[list[int], int]:
 
 
 def _settings(model: BlockModel | HeadModel, target: TargetModel, text: list[int], first: int) -> Iterator[tuple[str, Scores]]:
-    """Each setting in words, and its scores; the stated one first."""
+    """Yields each setting in words, with its scores; the stated one first."""
     config, layers = model.config, layer_count(target)
     shifts = [0, *(shift for shift in (-1, 1) if all(-1 <= layer + shift < layers for layer in config.taps))]
     for shift in shifts:
@@ -150,7 +152,7 @@ def _block_settings(config: BlockConfig) -> Iterator[tuple[str, BlockConfig]]:
 
 
 def _of_block(model: BlockModel, config: BlockConfig, features: mx.array, text: list[int], first: int) -> Scores:
-    """Scores of a block drafter that is taken to have this configuration."""
+    """Returns the scores of a block drafter if it had this configuration."""
     known = np.array(text)
     anchors = np.arange(max(1, first), len(text) - 1)
     stated, model.config = model.config, config
@@ -168,7 +170,7 @@ def _of_block(model: BlockModel, config: BlockConfig, features: mx.array, text: 
 
 
 def _of_head(model: HeadModel, target: TargetModel, features: mx.array, text: list[int], first: int) -> Scores:
-    """Scores of a head for the first token that it drafts after each anchor."""
+    """Returns the scores of a head for the first token that it drafts after each anchor."""
     rows = len(text) - 2
     fused = model.fuse(features[:rows])
     embedded = embedding_of(target)(mx.array(text[1 : rows + 1])).astype(fused.dtype)
@@ -181,7 +183,7 @@ def _of_head(model: HeadModel, target: TargetModel, features: mx.array, text: li
 
 
 def _log_chances(logits: mx.array, tokens: np.ndarray, column_of: Callable[[int], int | None]) -> Scores:
-    """(rows,) of the token of each row; of one without a column, that of the least likely."""
+    """Returns (rows,) log-probabilities of the token of each row; a token without a column gets that of the least likely one."""
     logs = np.array((logits - mx.logsumexp(logits, axis=-1, keepdims=True)).astype(mx.float32))
     columns = [column_of(int(token)) for token in tokens]
     return np.array([row.min() if column is None else row[column] for row, column in zip(logs, columns, strict=True)])

@@ -1,4 +1,4 @@
-"""Several drafters as one: in each round the policy names the member that proposes, or none."""
+"""Combines several drafters into one: in each round the policy names the member that proposes, or none."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from engine.drafters.sampler import Sampler
 from engine.values.drafter_kinds import AUTO
 
 LEFT_BEHIND = 32
-"""Rounds without its proposals after which a draft model follows the text no longer until it is wanted again."""
+"""Number of rounds without its proposals after which a draft model stops following the text until it is used again."""
 
 
 class Automatic(Drafter):
-    """Members that follow one text, of which one proposes in each round.
+    """Members that follow the same text, one of which proposes in each round.
 
-    Copying costs nothing, and a head has to get the hidden states that the target computes, so those always follow. A draft model
-    reads nothing before it is wanted, and then what it lacks in one go.
+    Copying costs nothing, and a head needs the hidden states that the target computes anyway, so those always follow the text. A
+    draft model reads nothing until it is used, and then reads everything that it has missed at once.
 
     Args:
         members: at least one; at most one of them reads hidden states.
@@ -39,8 +39,8 @@ class Automatic(Drafter):
         self._context: DraftContext | None = None
         self._committed: list[int] = []
         self._proposer: str | None = None
-        self._idle: dict[str, int] = {}  # rounds since a draft model proposed, of those that have caught up
-        self._read: dict[str, int] = {}  # tokens of the text that it had read when it was left behind
+        self._idle: dict[str, int] = {}  # rounds since a draft model proposed, for those that have caught up
+        self._read: dict[str, int] = {}  # tokens of the text that it had read when it stopped following
 
     @property
     def members(self) -> Mapping[str, Drafter]:
@@ -48,7 +48,7 @@ class Automatic(Drafter):
         return self._members
 
     def _reads_text(self, member: Drafter) -> bool:
-        """Returns whether a member has a text of its own to read."""
+        """Returns whether a member reads the text itself, which costs passes of its own."""
         return member.capabilities.samples and not member.capabilities.hidden_layers
 
     @property
@@ -56,7 +56,7 @@ class Automatic(Drafter):
         return [member for name, member in self._members.items() if not self._reads_text(member) or name in self._idle]
 
     def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
-        """As in `Drafter`; draft models wait until they are wanted."""
+        """As in `Drafter`; draft models only start when they are used."""
         self._context = context
         self._committed = list(context.tokens)
         self._idle = {}
@@ -109,7 +109,7 @@ class Automatic(Drafter):
         del self._idle[name]
 
     def prefetch(self) -> None:
-        """As in `Drafter`: of the member that proposed last, which will probably go on."""
+        """As in `Drafter`, for the member that proposed last, which will probably propose again."""
         if self._proposer is not None:
             self._members[self._proposer].prefetch()
 
@@ -121,7 +121,7 @@ class Automatic(Drafter):
 
 
 def together(loaded: Sequence[LoadedDrafter]) -> LoadedDrafter:
-    """Returns one loaded drafter of several."""
+    """Combines several loaded drafters into one."""
     make = functools.partial(_renewed, tuple(loaded))
     return LoadedDrafter(AUTO, make(), make=make)
 

@@ -12,22 +12,22 @@ from engine.drafters.sampler import Sampler
 from engine.target.layer_taps import Taps
 
 Proceed = Callable[[int, int], bool]
-"""Called with (tokens read, tokens to read) while a drafter catches up; False cancels."""
+"""Called with (tokens read, tokens to read) while a drafter catches up; returns False to cancel."""
 
 
 def always(done: int, total: int) -> bool:
-    """A `Proceed` that never cancels."""
+    """Returns True: a `Proceed` that never cancels."""
     return True
 
 
 class Drafter(ABC):
     """Proposes tokens for the target to judge.
 
-    A drafter follows the committed text: `start` gives it all of it, `commit` what each round adds. It may run ahead inside
-    `propose`, and has to forget that when `commit` says what was accepted.
+    A drafter follows the committed text: `start` gives it the whole text, `commit` the tokens that each round adds. It may run
+    ahead inside `propose`, and must drop what was not accepted in `commit`.
 
     Attributes:
-        name: as the user selects it.
+        name: the name that the user selects.
         capabilities: see `DrafterCapabilities`.
     """
 
@@ -41,47 +41,49 @@ class Drafter(ABC):
 
     @abstractmethod
     def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
-        """Follows a text: before the target reads a prompt, or in mid-answer. May be called again at any time.
+        """Starts to follow a text: before the target reads a prompt, or during an answer. May be called again at any time.
 
         Returns:
-            False after `proceed` cancelled it.
+            False if `proceed` cancelled it.
         """
 
     def read(self, start: int, hidden_states: mx.array) -> None:  # noqa: B027  (most drafters read none)
-        """Takes the (rows, layers x hidden) outputs of the layers in `capabilities` for the tokens from `start` on, which the
+        """Receives the (rows, layers x hidden) outputs of the layers in `capabilities` for the tokens from `start` on, which the
         target has just read."""
 
     def estimates(self, limit: int) -> Mapping[str, Estimate]:
-        """Returns the prospects of each member for at most `limit` proposals in the round that begins."""
+        """Returns each member's estimate for at most `limit` proposals in the coming round."""
         return {self.name: Estimate()}
 
     @abstractmethod
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
-        """Proposes at most `plan.length` (>= 1) tokens to follow the committed ones; `sampler.draft()` is a plain round."""
+        """Proposes at most `plan.length` (>= 1) tokens that follow the committed ones; `sampler.draft()` without a token is a
+        plain round."""
 
     @abstractmethod
     def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
-        """Takes over what a round has added to the text.
+        """Adds the tokens of a round to the text.
 
         Args:
-            path: the nodes of the tree from which the target drew `tokens`, from the root on, one for each.
-            tokens: the accepted proposals and the target's own token, less what a stop cut.
-            hidden_states: (len(tokens), layers x hidden) of these nodes, lazy; None if it reads none.
+            path: the nodes of the tree after which the target drew `tokens`, from the root on, one for each.
+            tokens: the accepted proposals and the target's own token, without tokens that a stop cut.
+            hidden_states: (len(tokens), layers x hidden) of these nodes, lazy; None if the drafter reads none.
         """
 
     def prefetch(self) -> None:  # noqa: B027  (may do nothing)
         """May start the first step of the next round on the device while the host reports this one."""
 
     def finish(self) -> None:  # noqa: B027  (may do nothing)
-        """Leaves the cache at exactly the committed tokens less the newest, at the end of an answer."""
+        """Leaves the cache at exactly the committed tokens without the newest, at the end of an answer."""
 
 
 def reading(drafter: Drafter, taps: Taps, proceed: Proceed, first: int = 0) -> Proceed:
-    """Returns `proceed` as a `Proceed` that first gives the drafter the hidden states of each chunk, from position `first` on."""
+    """Returns a `Proceed` that first gives the drafter the hidden states of each chunk, from position `first` on, then calls
+    `proceed`."""
     read = 0
 
     def heard(done: int, total: int) -> bool:
-        """The `Proceed` that `reading` returns."""
+        """Passes the chunk's hidden states to the drafter, then calls `proceed`."""
         nonlocal read
         if done > read:
             drafter.read(first + read, taps.take()[: done - read])

@@ -1,4 +1,4 @@
-"""Drafting a whole block in one pass, from the target's features and with what followed the same words before."""
+"""Drafts a whole block in one pass from the target's features, and copies what followed the same tokens earlier."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ from engine.target.interface import TargetModel
 from engine.values.drafter_kinds import BLOCK
 
 STEADY = 0.85
-"""Weight of the rounds so far in the mean of accepted tokens that says how many slots a free draft gets."""
+"""Smoothing factor (weight of past rounds) of the mean of accepted tokens, which determines the slots of an adaptive draft."""
 ROOM = 2.0
-"""Slots of a free draft: so many times that mean, and two more. A block that is used to its end soon gets longer."""
+"""Slots of an adaptive draft: this factor times that mean, plus two. So a block that is accepted to its end soon gets longer."""
 
 
 class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
     """A block drafter (see `engine.models.block_model`).
 
-    One pass fills all slots, each with a distribution that depends on the committed text alone; tokens are drawn from these left
-    to right, each through the Markov head or selector if there is one. So q of a token is what it was drawn from, and every rule
-    judges exactly. Copies share in q as with a head (`FeatureDrafter`), and one that is almost always right is proposed outright.
+    One pass fills all slots, each with a distribution that depends only on the committed text. Tokens are drawn from these left
+    to right, each through the Markov head or selector if there is one. So q is the distribution that a token was drawn from, and
+    every rule stays exact. Copies are mixed into q as with a head (`FeatureDrafter`), and one that is almost always right is
+    proposed without sampling.
 
-    The cache holds the context's keys and values only, each row at its own position: the block is recomputed from its anchor on.
-    Row t stands for the target's features at position t; the anchor, the newest token, has none yet.
+    The cache holds the keys and values of the context only, each row at its own position: the block is recomputed from its anchor
+    on. Row t belongs to the target's features at position t; the anchor, the newest token, has none yet.
 
-    How many slots a block gets is known before any of its tokens is drawn: gamma's, or where that is automatic as many as the
-    rounds before made use of. The draft may end before that, after any token, by the policy's judgement of the chances so far, or
-    where a confidence head doubts the next slot; a token that was drawn is never dropped.
+    The number of slots of a block is known before any of its tokens is drawn: gamma, or if that is automatic, a number that
+    follows the accepted tokens of past rounds. The draft may end earlier, after any token, if the policy decides so from the
+    probabilities so far, or before a slot that a confidence head doubts; a token that was drawn is never dropped.
 
     Args:
         block: the folder of a block drafter, or a loaded one.
-        target: what it was trained for; without it the first `decode` says it.
+        target: the target it was trained for; None takes the one of the first `decode`.
         name: shown to the user.
-        copies: whether it may copy; without, the block is on its own.
+        copies: whether it may copy; if not, q is the block's distribution alone.
 
     Raises:
-        DraftlightError: the folder holds no usable block drafter, or it does not fit the target.
+        DraftlightError: the folder has no usable block drafter, or it does not fit the target.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
     # Rounds
 
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
-        """As in `Drafter`. Nothing while the newest features are not known and nothing can be copied, or where the confidence
-        head doubts the first slot already."""
+        """As in `Drafter`. Proposes nothing if the newest features are unknown and nothing can be copied, or if the confidence
+        head doubts the first slot."""
         config = self._block.config
         limit = min(plan.length, config.max_position_embeddings - len(self._committed))
         self._statistics = None
@@ -97,7 +98,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
                 logits, columns, state = self._block.walk(slot, logits, hidden, before, state)
                 if copied is not None:
                     if columns is not None and columns is not self._block.target_ids and on_host(columns) is None:
-                        # Chosen in the lazy graph: to look which they are would be a synchronisation.
+                        # The columns were chosen in the lazy graph: reading them would be a synchronisation.
                         logits, columns = onto_target_ids(logits[None], sampler.vocab_size, columns)[0], None
                     logits, columns = self._with_copy(logits, columns, copied, share, sampler.inverse_temperature)
                 before = sampler.sample(logits, columns)
@@ -115,11 +116,11 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
             self._accepted = STEADY * self._accepted + (1 - STEADY) * max(0, len(tokens) - 1)
 
     def _wanted(self) -> int:
-        """Tokens that a free draft may get from its block."""
+        """Returns the maximum number of tokens that an adaptive draft takes from its block."""
         return min(self._block.config.most_drafted, round(ROOM * self._accepted) + 2)
 
     def prefetch(self) -> None:
-        """Queues the next block, with as many slots as the latest: it depends on the committed tokens only."""
+        """Queues the next block, with as many slots as the latest: it depends only on the committed tokens."""
         if self._queued is None and self._slots and self._is_ready and not self._is_full and self._copy_after(())[1] < SURE:
             self._queued = self._slots, self._fill()
             mx.async_eval(*self._queued[1])
@@ -127,7 +128,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
     # The block
 
     def _fill(self) -> tuple[mx.array, mx.array]:
-        """(slots, hidden) normed outputs and (slots, columns) logits of a block after all committed tokens."""
+        """Returns the (slots, hidden) normed outputs and (slots, columns) logits of a block after all committed tokens."""
         queued, self._queued = self._queued, None
         if queued is not None and queued[0] == self._slots:
             return queued[1]
@@ -138,7 +139,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         return hidden, self._block.logits(hidden)
 
     def _absorb(self) -> None:
-        """Gives every row its keys and values in every layer."""
+        """Computes the keys and values of every row in every layer."""
         start = int(self._caches[0].offset)
         if start < self._rows:
             after = mx.array(self._committed[start + 1 : self._rows + 1], dtype=mx.int32)
@@ -147,14 +148,14 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
                 cache.update_and_fetch(*layer.self_attn.keys_and_values(rows, start))
 
     def _attend(self, index: int) -> Attend:
-        """Attention of one layer to what it sees of the context, and of the block itself."""
+        """Returns the attention of one layer over the visible part of the context and over the block itself."""
         config, cache = self._block.config, self._caches[index]
         context, slots = self._block.stretch(index, self._rows, self._slots)
         mask = visible(context, slots, config.causal[index], config.windows[index], config.window_follows_slot)
         first = 0 if mask is None else int(mask.any(axis=0).argmax())
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
-            """As `Attend`, of one block."""
+            """As `Attend`, for one block."""
             known = [part[:, :, first:context] for part in (cache.keys, cache.values)]
             keys, values = (mx.concatenate([*parts], axis=2) for parts in zip(known, (keys, values), strict=True))
             return mx.fast.scaled_dot_product_attention(
@@ -165,8 +166,8 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
 
 
 def visible(context: int, slots: int, causal: bool, window: int | None, follows_slot: bool) -> np.ndarray | None:
-    """(slots, context + slots) bool, what each slot sees of the context's rows 0 to `context` - 1 and of the block that stands at
-    `context` and after; None if everything. The arguments after the first two as `BlockConfig` has them of a layer."""
+    """Returns (slots, context + slots) bool: which of the context's rows 0 to `context` - 1, and of the block's rows after them,
+    each slot sees; None if it sees all. The arguments after the first two are a layer's settings in `BlockConfig`."""
     reaches_all = window is None or (context + slots <= window if follows_slot else context <= window)
     if not causal and reaches_all:
         return None

@@ -1,4 +1,4 @@
-"""The values that pass between a drafter, its policy and the decode loop."""
+"""Values that pass between a drafter, its policy and the decode loop."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from engine.types import MAX_GAMMA, DrafterStatistics, Outlook
 
 @dataclass(frozen=True)
 class DraftTree:
-    """The tokens that the target scores in one pass: the newest committed token as root, and the proposals below it.
+    """Tokens that the target scores in one pass: the newest committed token as root, and the proposals below it.
 
     Nodes are numbered from the root, 0, and parents precede children. A plain round is the root alone. In a chain the parent of
-    each node is the node before it; drafters propose chains so far.
+    each node is the node before it; at present all drafters propose chains.
 
     Attributes:
         root: id of the newest committed token.
         drafted: (nodes - 1,) int32 ids of the nodes below the root, in the target's vocabulary; lazy or not.
-        parents: of each node below the root, the number of its parent.
-        q: the distributions that `drafted` were sampled from, on the target's ids, a row each; `OneHot` if all were placed.
-        placed: indexes into `drafted` of tokens that were proposed outright among sampled ones; a `OneHot` needs none.
+        parents: for each node below the root, the number of its parent.
+        q: the distributions that `drafted` were sampled from, on the target's ids, one row each; `OneHot` if all were placed.
+        placed: indexes into `drafted` of tokens that were proposed without sampling, among sampled ones; not needed with
+            `OneHot`.
     """
 
     root: int
@@ -38,12 +39,12 @@ class DraftTree:
 
     @classmethod
     def chain(cls, root: int, drafted: mx.array, q: DraftRows, placed: frozenset[int] = frozenset()) -> DraftTree:
-        """Returns the tree in which each node follows the one before it."""
+        """Returns a tree in which each node follows the one before it."""
         return cls(root, drafted, tuple(range(int(drafted.shape[0]))), q, placed)
 
     @classmethod
     def copied(cls, root: int, ids: Sequence[int], vocab_size: int) -> DraftTree:
-        """Returns a chain of tokens that are proposed outright: the q of each is 1."""
+        """Returns a chain of tokens that are proposed without sampling: the q of each is 1."""
         drafted = mx.array(list(ids), dtype=mx.int32)
         return cls.chain(root, drafted, OneHot(drafted, vocab_size))
 
@@ -54,7 +55,7 @@ class DraftTree:
 
     @property
     def size(self) -> int:
-        """The number of nodes below the root, known without evaluating them."""
+        """Number of nodes below the root, known without evaluating them."""
         return len(self.parents)
 
     @property
@@ -66,18 +67,18 @@ class DraftTree:
         return mx.concatenate([mx.array([self.root], dtype=mx.int32), self.drafted])
 
     def is_copied(self, index: int) -> bool:
-        """Returns whether the node at `index` of `drafted` was proposed outright instead of being sampled."""
+        """Returns whether the node at `index` of `drafted` was proposed without sampling."""
         return isinstance(self.q, OneHot) or index in self.placed
 
 
 @dataclass(frozen=True, slots=True)
 class DrafterCapabilities:
-    """The facts about a drafter that others decide by.
+    """Properties of a drafter that policy and decode loop use.
 
     Attributes:
         samples: False if its proposals are one-hot, so that every rule judges them alike.
         copies: True if it may know before a round which tokens it would copy (`Drafter.estimates`).
-        sets_own_length: True if it decides itself how many tokens to propose, asking the sampler after each that it samples.
+        sets_own_length: True if it decides itself how many tokens to propose, by asking the sampler after each sampled token.
         hidden_layers: layers of the target whose outputs it reads, counted from 0; -1 is the first one's input.
     """
 
@@ -89,14 +90,14 @@ class DrafterCapabilities:
 
 @dataclass(frozen=True)
 class DraftContext:
-    """The text that a drafter is to follow.
+    """The text that a drafter follows.
 
     Attributes:
-        target: as `decode` was given it: a LoadedModel, or a bare mlx-lm style module.
+        target: as passed to `decode`: a LoadedModel, or a bare mlx-lm style module.
         tokens: prompt and committed tokens.
-        read: tokens at the beginning that the target has read already. The hidden states of these never arrive; those of the
-            others do, in `Drafter.read` while the prompt is read and in `Drafter.commit` afterwards.
-        kv_bits: bits of the target's keys and values; None for full precision. A drafter with a cache of its own follows.
+        read: number of leading tokens that the target has already read. Their hidden states never arrive; those of later tokens
+            arrive in `Drafter.read` while the prompt is read, and in `Drafter.commit` afterwards.
+        kv_bits: bits of the target's keys and values; None for full precision. A drafter with its own cache uses the same.
     """
 
     target: LoadedModel | TargetModel
@@ -107,13 +108,13 @@ class DraftContext:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The prospects of a drafter in the round that begins.
+    """Estimate of a drafter for the coming round.
 
     Attributes:
-        chances: of each token that it would copy, the probability that it is right given those before it; empty where it would
-            have to sample.
-        unread: committed tokens that it has to read before it can propose.
-        statistics: what the drafter noted of the search for copies; a plain round reports it, too.
+        chances: for each token that it would copy, the probability that it is right given those before it; empty if it would have
+            to sample.
+        unread: number of committed tokens that it must read before it can propose.
+        statistics: statistics of the search for copies; a plain round reports them, too.
     """
 
     chances: tuple[float, ...] = ()
@@ -123,14 +124,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class DraftPlan:
-    """The decision of a policy before a round.
+    """Decision of a policy before a round.
 
     Attributes:
-        drafter: the one that proposes; None for a plain round.
-        length: most proposals.
-        max_sampled: most tokens that may be sampled; copies are not counted.
-        is_adaptive: whether the policy is asked after each token if another one pays.
-        speed: expected tokens in the time of a plain round; what another token must be worth.
+        drafter: the drafter that proposes; None for a plain round.
+        length: maximum number of proposals.
+        max_sampled: maximum number of sampled tokens; copies are not counted.
+        is_adaptive: whether the policy decides after each token whether another one pays.
+        speed: expected tokens per plain round's time; the rate at which another token must pay.
         outlook: the figures behind the decision; None under a fixed length.
     """
 
@@ -144,13 +145,13 @@ class DraftPlan:
 
 @dataclass(frozen=True)
 class Draft:
-    """The result of drafting in one round.
+    """Result of drafting in one round.
 
     Attributes:
-        tree: what the target is to score; the root alone if nothing was proposed.
-        chances: of the first proposals, the probability that the drafter itself gave them.
-        statistics: what the drafter noted of this round's search; None if it notes nothing.
-        proposer: the one of several drafters that proposed.
+        tree: the tree for the target to score; the root alone if nothing was proposed.
+        chances: the drafter's own probabilities of the first proposals.
+        statistics: statistics of this round's search for copies; None if the drafter keeps none.
+        proposer: the drafter that proposed, if there are several.
     """
 
     tree: DraftTree

@@ -1,4 +1,4 @@
-"""Drafting with a smaller language model that shares the target's vocabulary."""
+"""Drafts with a smaller language model that shares the target's vocabulary."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from engine.values.errors import DraftlightError
 
 
 class DraftModel(Drafter):
-    """An ordinary mlx-lm model as drafter: any pair with one vocabulary works.
+    """An ordinary mlx-lm model as drafter; it works for any target with the same vocabulary.
 
     Args:
         model: a LoadedModel, or a bare callable `(tokens, cache=...) -> logits`.
@@ -62,8 +62,8 @@ class DraftModel(Drafter):
         self._largest_id = None if self._target_ids is not None else logits_width(self._model) - 1
 
     def _empty_cache(self) -> PromptCache:
-        """Returns a cache of the target's precision, or of full precision if the model cannot have such a one: its proposals are
-        judged all the same."""
+        """Returns a cache of the target's precision, or of full precision if the model cannot use that; its proposals are judged
+        in either case."""
         if self._kv_bits is not None:
             with contextlib.suppress(DraftlightError):
                 return make_quantised_cache(self._model, self._kv_bits, self.name)
@@ -72,14 +72,15 @@ class DraftModel(Drafter):
     def _reset(self) -> None:
         self._cache = self._empty_cache()
         self._committed: list[int] = []
-        # Committed tokens that the cache holds, drafted ones stand after them; while a step is queued, all that are committed.
+        # Number of committed tokens in the cache, drafted ones follow them; while a step is queued, the number of all committed
+        # tokens.
         self._read = 0
-        self._ahead = 0  # drafted tokens in the cache
+        self._ahead = 0  # number of drafted tokens in the cache
         self._queued: mx.array | None = None
 
     def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
-        """As in `Drafter`; what the cache already holds of the tokens is not read again, and nothing of a text that is too
-        long to draft for."""
+        """As in `Drafter`. Tokens that the cache already holds are not read again; a text that is too long to draft for is not
+        read at all."""
         if context.kv_bits != self._kv_bits:
             self._kv_bits = context.kv_bits
             self._reset()
@@ -117,9 +118,9 @@ class DraftModel(Drafter):
         return sampler.draft()
 
     def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
-        """As in `Drafter`. Drafted tokens that were kept stay in the cache."""
+        """As in `Drafter`. Accepted drafted tokens stay in the cache."""
         kept = min(self._ahead, len(tokens) - 1)
-        # The last of `tokens` is the target's own; those before it are the accepted proposals, which the cache holds.
+        # The last of `tokens` is the target's own; those before it are the accepted proposals, which are in the cache.
         self._committed.extend(tokens)
         self._read += kept
         self._ahead -= kept
@@ -128,16 +129,16 @@ class DraftModel(Drafter):
         check_cache(self._cache, self._read, "drafter")
 
     def prefetch(self) -> None:
-        """Queues the next round's first step: it depends on the committed tokens only, not on rule or noise."""
+        """Queues the next round's first step, which depends only on the committed tokens, not on rule or noise."""
         if self._queued is None and not self._is_full:
             self._queued = self._first_step()
             mx.async_eval(self._queued)
 
     def finish(self) -> None:
-        """As in `Drafter`: catches up with the last proposal, or rolls a queued step back. A model whose context the text has
-        outgrown stays where it was."""
+        """As in `Drafter`: reads the last proposal if it is missing, or rolls a queued step back. If the text has outgrown the
+        model's context, nothing is read."""
         target = max(0, len(self._committed) - 1)
-        self._read = min(self._read, target)  # a queued step is not settled yet: drafts and it go back together
+        self._read = min(self._read, target)  # a queued step is not settled yet: it is rolled back together with the drafts
         self._drop_drafts()
         if self._read < target and not self._is_full:
             self._step(mx.array(self._committed[self._read : target]))
@@ -148,11 +149,11 @@ class DraftModel(Drafter):
 
     @property
     def _is_full(self) -> bool:
-        """Whether the text has reached the model's context: from then on it proposes nothing, so it reads nothing either."""
+        """Whether the text has reached the model's context; from then on it neither proposes nor reads."""
         return self._context_length is not None and len(self._committed) >= self._context_length
 
     def _first_step(self) -> mx.array:
-        """(draft width,) logits after all committed tokens."""
+        """Returns the (draft width,) logits after all committed tokens."""
         if self._queued is None:
             self._queued = self._step(mx.array(self._committed[self._read :]))
             self._read = len(self._committed)
@@ -160,11 +161,12 @@ class DraftModel(Drafter):
         return queued
 
     def _step(self, tokens: mx.array) -> mx.array:
-        """(draft width,) logits after the last of (n,) tokens."""
+        """Returns the (draft width,) logits after the last of (n,) tokens."""
         return self._known(tokens[None], cache=self._cache)[0, -1]
 
     def _known(self, tokens: mx.array, cache: PromptCache) -> mx.array:
-        """The model, for ids of the target: one beyond its vocabulary is read as its last, as MLX would read past the table."""
+        """Runs the model on the target's ids. An id beyond its vocabulary is replaced by its last one, because MLX does not check
+        bounds."""
         known = tokens if self._largest_id is None else mx.minimum(tokens, self._largest_id)
         return self._model(known, cache=cache)
 

@@ -1,4 +1,4 @@
-"""What drafters that read the target's features share: following the text with them, and copying what followed the same words."""
+"""Common base of drafters that read the target's features: it follows the text with them, and copies from earlier text."""
 
 from __future__ import annotations
 
@@ -21,65 +21,65 @@ from engine.target.shared_prefix import common_prefix
 from engine.types import DrafterStatistics
 
 SURE = 0.85
-"""Where a copied token is right that often, the model is not asked."""
+"""If a copied token is right at least this often, it is proposed without running the model."""
 MOST_HEARD = 32
-"""Rounds whose features may wait to be fused: they are wider than what becomes of them."""
+"""Maximum number of rounds whose raw features are buffered before fusing: they are wider than the fused rows."""
 LOOKED_AHEAD = 8
-"""Copies that are supposed to follow the first, when it is weighed whether that pays."""
+"""Number of copies assumed to follow the first, in the estimate whether copying pays."""
 MOST_COPIED = 0.98
-"""The most that a copied token gets of the drafter's distribution."""
+"""Upper limit of a copied token's probability in the drafter's distribution."""
 
 Queued = TypeVar("Queued")
-"""What a drafter has queued of the next round."""
+"""The prefetched part of the next round."""
 
 
 class _Config(Protocol):
     @property
     def taps(self) -> tuple[int, ...]:
-        """Target layers that it reads."""
+        """Target layers that the model reads."""
 
     @property
     def max_position_embeddings(self) -> int:
-        """Most tokens that it was made for."""
+        """Maximum text length, in tokens, that the model was made for."""
 
 
 class FeatureModel(Protocol):
-    """The trained part of such a drafter."""
+    """Trained part of such a drafter."""
 
     @property
     def config(self) -> _Config:
-        """Its shapes."""
+        """Shapes of the model."""
 
     @property
     def target_ids(self) -> mx.array | None:
-        """(columns,) int32 target ids of its logits; None where they are the same."""
+        """(columns,) int32 target ids of its logits; None if they are the same."""
 
     def require_target(self, target: LoadedModel) -> None:
-        """Raises DraftlightError unless it may draft for this target."""
+        """Raises DraftlightError if the model cannot draft for this target."""
 
     def column_of(self, token: int) -> int | None:
-        """The column of a token of the target; None if there is none."""
+        """Returns the column of a token of the target; None if there is none."""
 
     def fuse(self, features: mx.array) -> mx.array:
-        """(rows, hidden) that are kept of tapped outputs (rows, taps x hidden)."""
+        """Returns the (rows, hidden) fused features of tapped outputs (rows, taps x hidden)."""
 
 
 class FeatureDrafter(Drafter, Generic[Queued]):
-    """A drafter that follows a text with the target's features, one fused row for each position but the newest token's, and that
-    knows where the latest tokens stood before.
+    """A drafter that follows a text with the target's features, one fused row for each position but the newest token's, and finds
+    earlier occurrences of the latest tokens.
 
-    All fused rows are kept, hidden x 4 bytes a token, so that a text can be cut back anywhere and gone on with at once. The
-    caches hold what the model made of the first of these rows, and maybe rows of drafts, which are forgotten after the round.
+    All fused rows are kept, hidden x 4 bytes per token, so that a text can be cut back anywhere and continued at once. The caches
+    hold the model's keys and values of the first of these rows, and possibly rows of drafts, which are dropped after the round.
 
     Args:
-        model: trained; several drafters may share it.
-        caches: how many key-value caches it fills.
-        target: what it was trained for; without it the first `decode` says it.
+        model: the trained model; several drafters may share it.
+        caches: number of key-value caches that the model fills.
+        target: the target it was trained for; None takes the one of the first `decode`.
         name: shown to the user.
-        copies: whether it may copy; without, the model is on its own.
+        copies: whether it may copy; if not, q is the model's distribution alone.
 
     Raises:
-        DraftlightError: it does not fit the target.
+        DraftlightError: the model does not fit the target.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         self._lookup = Lookup() if copies else None
         self._model, self._cache_count = model, caches
         self._never_copied: frozenset[int] = frozenset()
-        """The marks between turns: they stand in every conversation and in no answer."""
+        """Marks between turns: they occur in every conversation and in no answer."""
         self._target: TargetModel | None = None
         self._reset()
         if target is not None:
@@ -100,8 +100,8 @@ class FeatureDrafter(Drafter, Generic[Queued]):
     def _reset(self) -> None:
         self._caches = [KVCache() for _ in range(self._cache_count)]
         self._committed: list[int] = []
-        self._features: list[mx.array] = []  # fused, (rows, hidden) each, from position 0 on without a gap
-        self._heard: list[mx.array] = []  # the rows after them as the target left them, to be fused together when they are wanted
+        self._features: list[mx.array] = []  # fused rows, (rows, hidden) each, from position 0 on without a gap
+        self._heard: list[mx.array] = []  # raw rows after those, to be fused together when needed
         self._rows = 0
         self._queued: Queued | None = None
         self._odds = Odds()
@@ -115,26 +115,26 @@ class FeatureDrafter(Drafter, Generic[Queued]):
                 self._never_copied = frozenset(target.tokenizer.special) - target.eos_ids
             target = target.model
         if target is not self._target:
-            tap(target, self.capabilities.hidden_layers)  # a target without these layers is refused at once
+            tap(target, self.capabilities.hidden_layers)  # a target without these layers is refused here
             self._meet(target)
             self._target = target
             self._reset()
         return target
 
     def _meet(self, model: TargetModel) -> None:
-        """Takes from another target, an mlx-lm model, what is needed of it."""
+        """Takes the parts of a new target, an mlx-lm model, that the drafter needs."""
 
-    # What the target reads
+    # Reading the target's features
 
     def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
-        """As in `Drafter`. Rows of a common beginning stay. What the target read before, it reads once more for this drafter
-        unless the rows of it are there."""
+        """As in `Drafter`. Rows of a common prefix are kept. If rows of tokens that the target has already read are missing, the
+        target reads those tokens again for this drafter."""
         target = self._bind(context.target)
         tokens = context.tokens
         shared = common_prefix(self._committed, tokens)
         self._committed = list(tokens)
         self._keep_rows(max(0, min(self._rows, shared, len(tokens) - 1)))
-        self._trim(max(0, min(self._rows, shared - 1)))  # keys and values of a row depend on the token after it too
+        self._trim(max(0, min(self._rows, shared - 1)))  # keys and values of a row also depend on the token after it
         self._odds = Odds()
         if self._lookup is not None:
             self._lookup.restart(tokens)
@@ -148,7 +148,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         return False
 
     def read(self, start: int, hidden_states: mx.array) -> None:
-        """As in `Drafter`. Hidden states that do not follow on the rows there are are of no use."""
+        """As in `Drafter`. Ignores hidden states that would leave a gap after the existing rows."""
         if start <= self._rows < start + int(hidden_states.shape[0]):
             self._add(hidden_states[self._rows - start :])
             self._fuse()
@@ -156,14 +156,14 @@ class FeatureDrafter(Drafter, Generic[Queued]):
     # Copies
 
     def estimates(self, limit: int) -> Mapping[str, Estimate]:
-        """As in `Drafter`; no chances where it would sample. Copies seldom end after one."""
+        """As in `Drafter`; no probabilities if it would sample. Copies rarely end after one."""
         copied, share = self._copy_after(())
         chances = (share,) * min(limit, LOOKED_AHEAD) if copied is not None and share >= SURE else ()
         return {self.name: Estimate(chances, statistics=self._statistics)}
 
     def _copy_after(self, drafted: Sequence[int] | None) -> tuple[int | None, float]:
-        """The token that followed when the latest ones, `drafted` included, stood in the text before, and how often copying is
-        right after such a match; None where there is no match."""
+        """Returns the token that followed an earlier occurrence of the latest tokens, `drafted` included, and the share of
+        correct copies after such a match; None if there is no match."""
         if self._lookup is None or drafted is None:
             return None, 0.0
         match, start, places = self._lookup.match(drafted)
@@ -173,8 +173,8 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         return (None, 0.0) if copied is None or copied in self._never_copied else (copied, self._odds.of(match))
 
     def _with_drafted(self, drafted: list[int] | None, token: mx.array, is_known: bool) -> list[int] | None:
-        """The ids drafted so far, for `_copy_after`, with one more. None from the first on that nobody has looked at: where the
-        chain stays in the lazy graph, to read it would be a synchronisation."""
+        """Returns the ids drafted so far, for `_copy_after`, with one more. Returns None once a token has not been evaluated: if
+        the chain stays in the lazy graph, reading it would be a synchronisation."""
         if drafted is None or not is_known or self._lookup is None:
             return None
         return [*drafted, *np.asarray(token).tolist()]
@@ -182,8 +182,9 @@ class FeatureDrafter(Drafter, Generic[Queued]):
     def _with_copy(
         self, logits: mx.array, columns: mx.array | None, copied: int, share: float, scale: float
     ) -> tuple[mx.array, mx.array | None]:
-        """Logits (columns,) whose distribution at inverse temperature `scale` is (1 - share) the model's + share on `copied`, and
-        the target ids of the columns: one more where there is none for that token. `columns` are the ids of the logits."""
+        """Returns logits (columns,) whose distribution at inverse temperature `scale` is (1 - share) x the model's + share x
+        `copied`, and the target ids of the columns, with one more if that token has none. `columns` are the target ids of
+        `logits`."""
         column = self._column(columns, copied)
         if column is None:
             column = int(logits.shape[0])
@@ -195,9 +196,9 @@ class FeatureDrafter(Drafter, Generic[Queued]):
             return _mixed(logits.astype(mx.float32), column, share, scale), columns
         row = known.copy()
         copied_logit, row[column] = row[column], -np.inf
-        highest = row.max()  # of all others; subtracted before the scaling, which float32 bears at any temperature
+        highest = row.max()  # of all others; subtracted before scaling, so that float32 suffices at any temperature
         if not np.isfinite(highest):
-            return logits, columns  # there is no other token to share with
+            return logits, columns  # there is no other token
         scores, own = (row - highest) * scale, (copied_logit - highest) * scale
         others = np.log(np.exp(scores).sum())
         chance = min(share + (1 - share) / (1 + np.exp(np.clip(others - own, -50, 50))), MOST_COPIED)
@@ -205,19 +206,19 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         return mx.array(scores / scale), columns
 
     def _column(self, columns: mx.array | None, token: int) -> int | None:
-        """Where a token stands among these columns; the model's own are found without a look at all of them."""
+        """Returns the index of a token among these columns; for the model's own columns without searching all of them."""
         if columns is self._model.target_ids:
             return self._model.column_of(token)
-        if columns is None:  # all of the target's
+        if columns is None:  # all ids of the target
             return token
         found = np.flatnonzero(np.asarray(columns) == token)
         return int(found[0]) if len(found) else None
 
-    # What is committed
+    # Committed tokens
 
     def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
-        """As in `Drafter`. Without hidden states, or where they do not follow on the rows there are, the drafter is silent until
-        the next text."""
+        """As in `Drafter`. If hidden states are missing, or would leave a gap after the existing rows, the model is not used
+        until the next `start`."""
         self._forget_drafts()
         follows = self._rows == len(self._committed) - 1
         self._committed.extend(tokens)
@@ -226,7 +227,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
             self._add(hidden_states)
 
     def _learn(self, tokens: Sequence[int]) -> None:
-        """Holds what copying would have said against what the target wrote."""
+        """Compares the target's tokens with the copies that would have been proposed, and updates the odds."""
         if self._lookup is None:
             return
         for token in tokens:
@@ -259,13 +260,13 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         self._rows += int(features.shape[0])
 
     def _fuse(self) -> None:
-        """Fuses what was heard since it was last wanted: one that rests pays for its rows in one go."""
+        """Fuses the buffered features; a drafter that is paused fuses all of its rows at once."""
         if self._heard:
             heard, self._heard = self._heard, []
             self._features.append(self._model.fuse(heard[0] if len(heard) == 1 else mx.concatenate(heard)))
 
     def _keep_rows(self, rows: int) -> None:
-        """Forgets all rows but the first so many."""
+        """Drops all rows but the first `rows`."""
         self._queued = None
         self._fuse()
         while self._rows > rows:
@@ -277,17 +278,18 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         self._trim(rows)
 
     def _forget_drafts(self) -> None:
-        """Back to the rows made from the target's features."""
+        """Drops all rows that were not made from the target's features."""
         self._queued = None
         self._trim(self._rows)
 
     def _trim(self, rows: int) -> None:
-        """The caches keep at most the first so many rows."""
+        """Cuts the caches to at most the first `rows` rows."""
         for cache in self._caches:
             trim_to([cache], min(rows, int(cache.offset)), self.name)
 
     def _feature_rows(self, start: int, end: int) -> mx.array:
-        """(end - start, hidden) fused features; looks from the newest back, where what is wanted stands."""
+        """Returns (end - start, hidden) fused features; searches from the newest part back, since the wanted rows are usually
+        there."""
         self._fuse()
         parts: list[mx.array] = []
         last = self._rows
@@ -302,7 +304,8 @@ class FeatureDrafter(Drafter, Generic[Queued]):
 
 
 def _mixed(row: mx.array, column: int, share: float, scale: float) -> mx.array:
-    """The logits of `FeatureDrafter._with_copy` in the lazy graph: (columns,), where `row` has one for the copied token."""
+    """Returns the logits of `FeatureDrafter._with_copy` in the lazy graph: (columns,), if `row` has a column for the copied
+    token."""
     at = mx.arange(row.shape[0]) == column
     without = mx.where(at, -mx.inf, row)
     highest = mx.max(without)

@@ -1,4 +1,4 @@
-"""Drafting with a small head on the target's own features, and with what followed the same words before."""
+"""Drafts with a small head on the target's own features, and with copies of what followed the same tokens earlier."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from engine.values.drafter_kinds import HEAD
 class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
     """A trained head as drafter (see `engine.models.head_model`).
 
-    A head of one layer predicts from meaning, and is poor at repeating: names, code and sentences that stand in the conversation
-    already. So where the latest tokens stood in the text before, q is the head's distribution with a share w for the token that
-    followed there: (1 - w) head + w copy. w is how often copying has been right in this answer after a match of that length.
-    Where it is right almost always the copy is proposed outright, and the head is spared. Either way q is what the token was
-    drawn from, so every rule judges exactly.
+    A head of one layer predicts from meaning, and is poor at repetition: names, code and sentences that already occur in the
+    conversation. So if the latest tokens occurred earlier in the text, q is a mixture of the head's distribution and the token
+    that followed there: (1 - w) head + w copy. w is the share of correct copies in this answer after a match of that length. If w
+    is at least `SURE`, the copy is proposed without sampling, and the head does not run. Either way q is the distribution that
+    the token was drawn from, so every rule stays exact.
 
-    Row t stands for the target's features at position t and the token at t + 1, so the text's newest token has no row. Rows of
-    proposals are made from the head's own features and always forgotten: when the target has judged, its own features of what
-    was kept are at hand.
+    Row t combines the target's features at position t and the token at t + 1, so the text's newest token has no row. Rows of
+    proposals are made from the head's own features and always dropped: after the verdict, the target's own features of the
+    accepted tokens are available.
 
     Args:
         head: the folder of a head, or a loaded one, which several drafters may share.
-        target: what it was trained for; without it the first `decode` says it.
+        target: the target it was trained for; None takes the one of the first `decode`.
         name: shown to the user.
-        copies: whether it may copy; without, the head is on its own.
+        copies: whether it may copy; if not, q is the head's distribution alone.
 
     Raises:
-        DraftlightError: the folder holds no usable head, or it does not fit the target.
+        DraftlightError: the folder has no usable head, or it does not fit the target.
     """
 
     _embedding: Callable[[mx.array], mx.array]
@@ -67,10 +67,11 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
     # Rounds
 
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
-        """As in `Drafter`. Nothing while the newest features are not known, or sampling rests, and nothing can be copied.
+        """As in `Drafter`. Proposes nothing if nothing can be copied and either the newest features are unknown or sampling is
+        not allowed.
 
-        Where the chain stays in the lazy graph (a fixed gamma on a GPU), nobody reads what the head drew, so behind that nothing
-        is copied.
+        If the chain stays in the lazy graph (a fixed gamma on a GPU), the host does not know the sampled tokens, so nothing is
+        copied after them.
         """
         limit = min(plan.length, self._head.config.max_position_embeddings - len(self._committed))
         self._statistics = None
@@ -81,7 +82,7 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
             copied, share = self._copy_after(drafted)
             if copied is not None and share >= SURE and sampler.may_place:
                 token = sampler.place(copied, share)
-                asks, is_known = False, True  # the head has no row for what it was not asked
+                asks, is_known = False, True  # after a copy the head cannot continue: it has no row for the copied token
             elif asks and sampler.remaining:
                 feature, logits = self._first_step() if feature is None else self._attend(feature, token, int(self._cache.offset))
                 columns: mx.array | None = self._head.target_ids
@@ -96,7 +97,7 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         return sampler.draft(self._statistics)
 
     def prefetch(self) -> None:
-        """Queues the next round's first step: it depends on the committed tokens only, not on rule or noise."""
+        """Queues the next round's first step, which depends only on the committed tokens, not on rule or noise."""
         if self._copy_after(())[1] >= SURE:
             return
         if self._queued is None and self._is_ready and not self._is_full:
@@ -104,7 +105,7 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
             mx.async_eval(*self._queued)
 
     def _absorb(self, rows: int) -> None:
-        """Gives the first `rows` rows their keys and values, without asking for a prediction."""
+        """Computes keys and values of the first `rows` rows, without a prediction."""
         start = int(self._cache.offset)
         if start >= rows:
             trim_to([self._cache], rows, "head")
@@ -114,12 +115,13 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         self._cache.update_and_fetch(keys, values)
 
     def _project(self, feature: mx.array, tokens: mx.array, start: int) -> tuple[mx.array, mx.array, mx.array]:
-        """Queries, keys and values of rows from `start` on, from features (rows, hidden) and the tokens after them (rows,)."""
+        """Returns queries, keys and values of rows from `start` on, from features (rows, hidden) and the tokens after them
+        (rows,)."""
         embedding = self._embedding(tokens).astype(feature.dtype)
         return self._head.project(feature[None], embedding[None], start)
 
     def _first_step(self) -> tuple[mx.array, mx.array]:
-        """The head's feature (1, hidden) and logits (columns,) for the token after all committed ones."""
+        """Returns the head's feature (1, hidden) and logits (columns,) for the token after all committed ones."""
         if self._queued is not None:
             queued, self._queued = self._queued, None
             return queued
@@ -130,7 +132,8 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         return self._attend(self._features[-1][-1:], mx.array(self._committed[-1:]), newest)
 
     def _attend(self, feature: mx.array, token: mx.array, start: int) -> tuple[mx.array, mx.array]:
-        """One step: the head's feature (1, hidden) for position start + 1, and logits (columns,) for the token at start + 2."""
+        """Runs one step: returns the head's feature (1, hidden) for position start + 1, and logits (columns,) for the token at
+        start + 2."""
         queries, keys, values = self._project(feature, token, start)
         keys, values = self._cache.update_and_fetch(keys, values)
         attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=self._head.config.head_size**-0.5)
@@ -144,7 +147,7 @@ def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> Lo
 
 
 def from_folder(folder: Path, name: str, target: LoadedModel) -> LoadedDrafter:
-    """The head of a folder under any name. Errors as in `engine.drafters.loaded.Build`."""
+    """Returns the head of a folder as a drafter of any name. Errors as in `engine.drafters.loaded.Build`."""
     head = in_targets_type(functools.partial(load_head, folder), target)
     make = functools.partial(FeatureHead, head, target, name)
     return LoadedDrafter(name, make(), head.sha256, make=make, warning=doubts(head, target))

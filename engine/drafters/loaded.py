@@ -17,12 +17,12 @@ class LoadedDrafter:
     """A drafter built for the current target.
 
     Attributes:
-        name: as the user selected it.
-        drafter: the drafter itself; None where the target generates every token.
+        name: the name that the user selected.
+        drafter: the drafter itself; None if the target generates every token.
         sha256: digest of its weights; None if it has none.
-        model: the model that drafts; None for anything but an ordinary draft model.
-        make: makes another drafter on the same weights; None if the same one has to serve again.
-        warning: what a user should know of a drafter that can be used nevertheless; empty if nothing.
+        model: the draft model; None for drafters of any other kind.
+        make: makes another drafter on the same weights; None if the same one must be reused.
+        warning: a hint for the user about a drafter that can be used nevertheless; may be empty.
     """
 
     name: str
@@ -33,7 +33,7 @@ class LoadedDrafter:
     warning: str = ""
 
     def renewed(self) -> Drafter | None:
-        """Returns a drafter that has seen nothing yet, or the same one where there is no `make`."""
+        """Returns a drafter without any state, or the same one if there is no `make`."""
         return self.drafter if self.make is None else self.make()
 
     @property
@@ -43,8 +43,8 @@ class LoadedDrafter:
 
 
 Build = Callable[[str, LoadedModel, Callable[[], LoadedModel]], LoadedDrafter]
-"""Builds a drafter from the name that the user selected, the target, whose cache can be rolled back, and a function that loads
-the model of that name. Raises DraftlightError with the reasons where the drafter does not fit the target."""
+"""Builds a drafter. Its arguments are the name that the user selected, the target, whose cache can be rolled back, and a function
+that loads the model of that name. Raises DraftlightError with the reasons if the drafter does not fit the target."""
 
 
 def builder(kind: DrafterKind) -> Build:

@@ -1,4 +1,4 @@
-"""Drafting by prompt lookup: when the latest tokens stood in the conversation before, propose what followed then."""
+"""Drafts by prompt lookup: if the latest tokens occurred earlier in the conversation, proposes what followed them there."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from engine.models.loaded import LoadedModel
 from engine.types import MAX_GAMMA, DrafterStatistics
 
 USUAL_WORTH = 0.2
-"""Least chance that a proposal is reached and right, where gamma is fixed: of less likely ones four in five would be wrong."""
+"""With a fixed gamma, minimum probability that a proposal is reached and right: of less likely ones four in five would be
+wrong."""
 
 
 class NGram(Drafter):
-    """Prompt lookup (Saxena 2023) over the whole conversation, with drafts as long as the match is worth.
+    """Prompt lookup (Saxena 2023) over the whole conversation, with drafts as long as they pay.
 
-    Every earlier place counts, back to the first turn. Of all places where the latest tokens stood before, the one with the
-    longest match wins, the latest among equals, and what followed there is copied; a copy that reaches the end of the text goes
-    on with itself, so a loop is drafted as a loop.
+    Every earlier position counts, back to the first turn. Among the earlier occurrences of the latest tokens, the one with the
+    longest match is used, the latest among equals, and what followed there is copied. A copy that reaches the end of the text
+    continues with itself, so a loop is drafted as a loop.
 
-    How often a copied token is right depends above all on how many tokens match before it, and a proposal that was accepted makes
-    the match one longer. So under an automatic gamma the draft is as long as pays with these chances on this machine, and else it
-    ends before the chance that all of it is right falls below `worth`; where already the first token does not pay, the drafter is
-    silent. The odds are learned within the answer, by length of the match, from every
-    round: what would have been copied is compared with what the target wrote even when nothing was proposed, so a silent drafter
-    notices for free when copying pays again.
+    The probability that a copied token is right depends mainly on the length of the match before it, and each accepted proposal
+    makes the match one longer. Under an automatic gamma the draft is as long as pays with these probabilities on this machine.
+    Otherwise it ends before the probability that all of it is right falls below `worth`; if even the first token does not pay,
+    nothing is proposed. The odds are learned within the answer, by length of the match, from every round: the possible copy is
+    compared with the target's tokens even if nothing was proposed, so the drafter notices at no cost when copying pays again.
 
     Proposals are deterministic, so q is one-hot and every rule accepts x with probability p(x).
 
     Args:
-        longest: a match is followed back over so many tokens at most.
-        shortest: a shorter match is none.
-        worth: the least chance that a proposal is reached and right, whatever gamma says; 0 always drafts as much as is allowed.
-            None is what an automatic gamma finds worth it, and `USUAL_WORTH` where gamma is fixed.
+        longest: maximum length of a match.
+        shortest: minimum length of a match.
+        worth: minimum probability that a proposal is reached and right, under any gamma; 0 always drafts as much as is allowed.
+            None leaves the length to an automatic gamma, and is `USUAL_WORTH` under a fixed one.
     """
 
     name = "ngram"
@@ -60,7 +60,7 @@ class NGram(Drafter):
         self._match, self._copy = 0, list[int]()
 
     def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
-        """As in `Drafter`. The tokens hold the whole conversation, so nothing of an earlier one is kept."""
+        """As in `Drafter`. The tokens hold the whole conversation, so all earlier state is dropped."""
         self._clear(context.tokens)
         return True
 
@@ -70,20 +70,20 @@ class NGram(Drafter):
         return {self.name: Estimate(() if self._worth is not None else tuple(chances), statistics=self._statistics)}
 
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
-        """As in `Drafter`; nothing when the latest tokens are new, or too short a match to be worth it."""
+        """As in `Drafter`; proposes nothing if the latest tokens are new, or the match is too short to pay."""
         chances = self._chances(plan.length)
         length = len(chances) if plan.is_adaptive and self._worth is None else self._worthwhile(chances)
         return sampler.copied(self._copy[:length], chances, self._statistics)
 
     def _chances(self, limit: int) -> list[float]:
-        """Returns the probability of each of at most `limit` copies: the odds of a match of one more token with each."""
+        """Returns the probability of each of at most `limit` copies: the odds of a match that is one token longer for each."""
         self._match, start, places = self._lookup.match()
         self._copy = self._lookup.copied(start, MAX_GAMMA) if self._match else []
         self._statistics = DrafterStatistics(hits=places, misses=int(not places), match=self._match, entries=self._lookup.entries)
         return [self._odds.of(self._match + place) for place in range(min(limit, len(self._copy)))]
 
     def _worthwhile(self, chances: Sequence[float]) -> int:
-        """How many come before the chance that all of them are right falls below what they must be worth."""
+        """Returns the number of leading copies for which the probability that all are right is at least `worth`."""
         least = USUAL_WORTH if self._worth is None else self._worth
         return next((place for place, reached in enumerate(accumulate(chances, mul)) if reached < least), len(chances))
 

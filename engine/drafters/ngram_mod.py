@@ -1,4 +1,4 @@
-"""Drafting by n-gram hashing: llama.cpp's ngram-mod, for long verbatim repeats."""
+"""Drafts by n-gram hashing: llama.cpp's ngram-mod, for long verbatim repeats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.types import DrafterStatistics
 MULTIPLIER = 6364136223846793005
 WORD = 2**64 - 1
 CHUNK = 32
-"""New n-grams wait in the text until more than so many tokens have come."""
+"""New n-grams are inserted once there are more than this many new tokens."""
 LARGEST_FILL = 0.25
 LOW_ACCEPTANCE, LOW_STREAK = 0.25, 5
 
@@ -24,22 +24,22 @@ LOW_ACCEPTANCE, LOW_STREAK = 0.25, 5
 class NGramMod(Drafter):
     """ngram-mod (llama.cpp, `common/ngram-mod.cpp` and `common/speculative.cpp`, pull requests 19164 and 22168).
 
-    A table knows one next token per hash of `n_match` tokens, without keys: n-grams that share a slot overwrite each other, which
-    wastes rows of a pass and never changes the text. A draft looks its tokens up one after the other, each after the `n_match`
-    tokens before it, and is taken only if at least `n_min` are found, so it fires on long repeats alone.
+    A table stores one next token per hash of `n_match` tokens, without keys: n-grams that share a slot overwrite each other,
+    which wastes rows of a pass but never changes the text. A draft looks up its tokens one after the other, each by the `n_match`
+    tokens before it. It is only used if at least `n_min` are found, so it applies to long repeats alone.
 
-    Where this differs from llama.cpp: there all conversations share one pool. Here the table belongs to the drafter and to one
-    conversation: it is kept while texts go on from one another, and emptied when another text begins, so that no answer depends
-    on what was asked elsewhere. The occupancy counts slots as they are filled (there, when they are overwritten), and the low
-    acceptance is of what was offered after `limit` cut the draft.
+    Differences from llama.cpp: There, all conversations share one pool. Here the table belongs to the drafter and to one
+    conversation: it is kept while texts continue each other, and emptied when another text begins, so that no answer depends on
+    other conversations. Occupancy counts slots when they are filled (there, when they are overwritten), and low acceptance refers
+    to the proposals that remain after `limit` cut the draft.
 
     Proposals are deterministic, so q is one-hot and every rule accepts x with probability p(x).
 
     Args:
-        n_match: tokens that are hashed.
-        n_min: a shorter draft is dropped.
-        n_max: the longest draft.
-        size: slots of the table.
+        n_match: number of tokens that are hashed.
+        n_min: minimum length of a draft; a shorter one is dropped.
+        n_max: maximum length of a draft.
+        size: number of slots of the table.
     """
 
     capabilities = DrafterCapabilities(samples=False, sets_own_length=True)
@@ -60,14 +60,14 @@ class NGramMod(Drafter):
         self._forget()
 
     def _forget(self) -> None:
-        self._table: dict[int, int] = {}  # filled slots only: what is not there is EMPTY, and the length is the occupancy
+        self._table: dict[int, int] = {}  # filled slots only, so the length is the occupancy
         self._inserted = 0  # n-grams that begin before this token have been inserted
         self._drafted = 0
         self._low = 0
         self._resets = 0
 
     def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
-        """As in `Drafter`. Inserts every n-gram of the text; a table that is too full then is emptied."""
+        """As in `Drafter`. Inserts every n-gram of the text; if the table is then too full, it is emptied."""
         tokens = context.tokens
         if self._tokens != list(tokens[: len(self._tokens)]):
             self._forget()
@@ -80,12 +80,12 @@ class NGramMod(Drafter):
         return True
 
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
-        """As in `Drafter`; nothing unless `n_min` tokens are found, whatever the plan's length leaves of them."""
+        """As in `Drafter`; proposes nothing unless `n_min` tokens are found, even if the plan allows fewer."""
         return sampler.copied(self.draft(plan.length), statistics=self._statistics)
 
     def draft(self, limit: int) -> list[int]:
-        """At most `limit` ids to stand after the text so far."""
-        known = len(self._tokens) - 1  # the newest token is looked up with, not yet learned
+        """Returns at most `limit` ids that follow the text so far."""
+        known = len(self._tokens) - 1  # the newest token is used for the lookup, but not inserted yet
         self._drafted = 0
         if known < self._n_match:
             self._statistics = self._lookups(0, 0)
@@ -101,7 +101,7 @@ class NGramMod(Drafter):
         return draft
 
     def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
-        """As in `Drafter`. A streak of bad drafts empties the table; the whole text is inserted again before the next one."""
+        """As in `Drafter`. A streak of bad drafts empties the table; the whole text is inserted again before the next draft."""
         self._tokens.extend(tokens)
         if self._drafted:
             accepted = min(len(tokens) - 1, self._drafted)
@@ -116,14 +116,14 @@ class NGramMod(Drafter):
         self._resets += 1
 
     def _insert(self, length: int) -> None:
-        """Inserts what is new among the n-grams of the first `length` tokens that have a successor there."""
+        """Inserts the new n-grams among the first `length` tokens that have a successor there."""
         text = self._tokens[self._inserted : length]
         for hashed, following in zip(self._hashes(text), text[self._n_match :], strict=False):
             self._table[hashed % self._size] = following
         self._inserted = length - self._n_match
 
     def _looked_up(self) -> list[int]:
-        """Up to `n_max` ids, each found after the `n_match` before it."""
+        """Returns up to `n_max` ids, each found by the `n_match` before it."""
         text = self._tokens[-self._n_match :]
         hashed = next(self._hashes(text))
         for _ in range(self._n_max):
@@ -135,7 +135,7 @@ class NGramMod(Drafter):
         return text[self._n_match :]
 
     def _hashes(self, text: Sequence[int]) -> Iterator[int]:
-        """The hash of each n-gram of the text: its tokens folded in order, h * MULTIPLIER + token, in 64 bits."""
+        """Yields the hash of each n-gram of the text: its tokens folded in order, h * MULTIPLIER + token, in 64 bits."""
         hashed = 0
         for token in text[: self._n_match]:
             hashed = (hashed * MULTIPLIER + token) & WORD
@@ -145,7 +145,7 @@ class NGramMod(Drafter):
             yield hashed
 
     def _rolled(self, hashed: int, oldest: int, newest: int) -> int:
-        """The hash one token further, without folding the whole n-gram anew."""
+        """Returns the rolling hash one token further."""
         return (hashed * MULTIPLIER + newest - oldest * self._oldest_weight) & WORD
 
     def _lookups(self, hits: int, misses: int) -> DrafterStatistics:

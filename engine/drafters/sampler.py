@@ -1,4 +1,4 @@
-"""Sampling one round's proposals from a drafter's logits."""
+"""Samples one round's proposals from a drafter's logits."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from engine.types import DrafterStatistics, Rule
 
 
 class Expansion(Protocol):
-    """The part of a draft policy that a sampler asks."""
+    """The part of a draft policy that a sampler uses."""
 
     def should_expand(self, plan: DraftPlan, chances: Sequence[float], is_copy: bool = False) -> bool:
-        """Returns whether another token pays after those to which the drafter gave these chances, the last one a copy or not."""
+        """Returns whether another token pays after those for which the drafter reported these probabilities. `is_copy`: whether
+        the last one is a copy."""
 
 
 class Sampler:
-    """Samples one round's proposals, and remembers the distributions that they were sampled from.
+    """Samples one round's proposals, and stores the distributions that they were sampled from.
 
-    A drafter knows neither the rule nor the noise: it asks for a token and goes on from it.
+    A drafter knows neither the rule nor the noise: it asks for a token and continues after it.
 
     Args:
-        shaper: the same shaping as the target's, so that q answers to the same options as p.
-        rule: decides which noise is used.
+        shaper: the same as the target's, so that the same options shape q and p.
+        rule: determines which noise is used.
         noise: the round's randomness.
         history: prompt and committed tokens, for penalties; the last one is the tree's root.
         vocab_size: width of the target's logits.
-        plan: of this round.
-        policy: asked after each token where the plan is adaptive.
+        plan: the plan of this round.
+        policy: consulted after each token if the plan is adaptive.
 
     Attributes:
-        may_place: whether a drafter that could sample may propose a token outright instead.
-        chances: the probabilities that the drafter gave to the tokens so far, where the plan is adaptive.
+        may_place: whether a drafter that samples may also propose a token without sampling.
+        chances: the drafter's probabilities of the tokens so far, if the plan is adaptive.
     """
 
     may_place = True
@@ -93,7 +94,7 @@ class Sampler:
         return token
 
     def place(self, token: int, chance: float) -> mx.array:
-        """Proposes a token outright, (1,) int32: its q is 1. `chance` is the probability that it is right."""
+        """Proposes a token without sampling, (1,) int32: its q is 1. `chance` is the probability that it is right."""
         placed = mx.array([token], dtype=mx.int32)
         self._rows.append(self._shaper.certain(token, self.vocab_size))
         self._tokens.append(placed)
@@ -102,30 +103,30 @@ class Sampler:
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether `should_continue` may say no."""
+        """Whether `should_continue` may return False."""
         return self._policy is not None
 
     @property
     def remaining(self) -> int:
-        """The number of tokens that may still be sampled in this round; copies are not counted."""
+        """Number of tokens that may still be sampled in this round; copies are not counted."""
         return max(0, self._plan.max_sampled - (len(self._tokens) - len(self._placed)))
 
     @property
     def inverse_temperature(self) -> float:
-        """The factor that `sample` multiplies logits with; 1 at temperature 0."""
+        """Factor by which `sample` multiplies logits; 1 at temperature 0."""
         return self._shaper.inverse_temperature
 
     @property
     def evaluates_tokens(self) -> bool:
-        """Whether a token is evaluated as soon as it is sampled, so that reading it is no further synchronisation."""
+        """Whether a token is evaluated as soon as it is sampled, so that reading it is no additional synchronisation."""
         return self._policy is not None or computes_on_host()
 
     def should_continue(self) -> bool:
-        """Returns whether another token pays, up to the plan's length. Ask once after each token but the last. It may be a copy:
-        a drafter that copies as well asks `remaining` before it samples.
+        """Returns whether another token pays, up to the plan's length. Call it once after each token but the last. The next token
+        may be a copy: before it samples, a drafter that also copies checks `remaining`.
 
-        Where the plan is adaptive this evaluates the token just sampled and looks at the chance that the drafter gave it. The
-        answer depends on what was sampled and on past rounds, never on a verdict to come, so every rule stays exact.
+        If the plan is adaptive, this evaluates the token just sampled and reads the drafter's probability of it. The result
+        depends on the sampled tokens and on past rounds, never on a future verdict, so every rule stays exact.
         """
         if self._policy is None:
             return True
@@ -137,11 +138,12 @@ class Sampler:
         return self._policy.should_expand(self._plan, self.chances, last in self._placed)
 
     def draft(self, statistics: DrafterStatistics | None = None) -> Draft:
-        """Returns all that was sampled and placed, as a chain."""
+        """Returns all sampled and placed tokens, as a chain."""
         return Draft(self._tree(), tuple(self.chances), statistics)
 
     def copied(self, ids: Sequence[int], chances: Sequence[float] = (), statistics: DrafterStatistics | None = None) -> Draft:
-        """Returns a chain of tokens that are proposed outright instead; `chances` are the probabilities that they are right."""
+        """Returns a chain of tokens that are proposed without sampling instead; `chances` are the probabilities that they are
+        right."""
         return Draft(DraftTree.copied(self._root, ids, self.vocab_size), tuple(chances[: len(ids)]), statistics)
 
     @property
