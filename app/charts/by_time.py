@@ -183,7 +183,7 @@ class TimesChart(Chart):
         if len(staged):
             parts = staged[:, 1:].mean(axis=0)
             return ", ".join(f"{part} {milliseconds(value)}" for part, value in zip(PHASES, parts, strict=True))
-        return f"{milliseconds(float(tally.milliseconds.rows[first:last].mean()))}, not split by phase"
+        return f"{milliseconds(float(tally.milliseconds.rows[first:last].mean()))}; phases not timed"
 
 
 def phase_columns(material: Material) -> tuple[Floats, Floats]:

@@ -180,7 +180,7 @@ class _Text:
         print(status_line(self._totals.summary(), end.finish, end.seconds_to_first_token, self._seed), file=sys.stderr)
         if self._rested:
             many = f"{len(self._rested):,} of {amount(self._totals.summary().rounds, 'round')}"
-            print(f"Drafting rested in {many}. In the last of them: {weighed(self._rested[-1])}", file=sys.stderr)
+            print(f"Drafting paused in {many}. The last of them: {weighed(self._rested[-1])}", file=sys.stderr)
         if (comparison := self._comparisons.newest) is not None:
             print(comparison_sentence(comparison), file=sys.stderr)
         if self._painter.colours and wants_colour(sys.stderr):

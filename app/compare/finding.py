@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from app.compare.comparison import LETTERS, Comparison, Kind, drafter_words
 from app.look.wording import RULE_TITLES
-from engine.lens.rule_comparison import share
 from engine.types import Rule
 from engine.values.wording import amount
 
@@ -55,7 +54,7 @@ def _finding(comparison: Comparison, rule: Rule, columns: tuple[int, ...]) -> Ru
     first = min(relation.first for relation in relations if relation.first is not None)
     names = " and ".join(LETTERS[index] for index in columns)
     why = " The text depends on the drafter." if kind == "expected" else " " + next(r.words for r in relations if r.kind == kind)
-    return RuleFinding(rule, columns, kind, f"{title}: the texts of {names} part at token {first + 1:,}.{why}")
+    return RuleFinding(rule, columns, kind, f"{title}: the texts of {names} diverge at token {first + 1:,}.{why}")
 
 
 def closing(comparison: Comparison) -> tuple[str, str]:
@@ -123,7 +122,7 @@ def _acceptance(comparison: Comparison) -> str:
             doubtful = True
             continue
         name = drafter_words(column.setup.drafter, comparison.target)
-        parts.append(f"{share(more.value)} more with {name} (between {share(more.low)} and {share(more.high)})")
+        parts.append(f"{100 * more.value:.0f} points more with {name} (between {100 * more.low:.0f} and {100 * more.high:.0f})")
         measured = [comparison.columns[other] for other in rules["rejection"]]
         twin = next((other for other in measured if other.setup.drafter == column.setup.drafter), None)
         alphas = [run.answer.tally.summary.alpha for run in (column, twin) if run is not None]

@@ -13,7 +13,7 @@ from app.look import theme as themes
 from app.look.theme import DARK, Theme
 from app.look.widgets import in_row, text_label
 
-LONGEST = "Rejection: the texts of C and D part at token 1,000. The text depends on the drafter."
+LONGEST = "Rejection: the texts of C and D diverge at token 1,000. The text depends on the drafter."
 """A typical finding at its longest; its height is reserved from the start, so that nothing below moves."""
 DRAWINGS = {"same": "check", "unexpected": "warning", "failed": "warning"}
 

@@ -230,7 +230,7 @@ def time_words(round_: Round) -> str:
     """Returns a round's time and, if measured, its phases."""
     times = round_.milliseconds
     if not times.measured:
-        return f"{milliseconds(times.total)} in total, not split by phase."
+        return f"{milliseconds(times.total)} in total; phases not timed."
     parts = ", ".join(f"{phase} {milliseconds(length)}" for phase, _, length in parts_of(round_))
     return f"{milliseconds(times.total)}: {parts}."
 

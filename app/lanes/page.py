@@ -17,7 +17,7 @@ from app.session.cursor import Cursor
 from app.session.shown_answer import ShownAnswer
 from engine.types import PHASES, Round
 
-KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not split"))
+KEYS: tuple[tuple[Phase, str], ...] = (*((phase, phase) for phase in PHASES), ("whole", "not timed"))
 
 
 class PhaseKey(QWidget):
@@ -51,7 +51,7 @@ class PhaseKey(QWidget):
         words = dict(KEYS)
         if self._staged is not None:
             times = self._staged.milliseconds
-            words |= {phase: f"{phase} {milliseconds(getattr(times, phase) or 0.0)}" for phase in PHASES} | {"whole": "not split"}
+            words |= {phase: f"{phase} {milliseconds(getattr(times, phase) or 0.0)}" for phase in PHASES} | {"whole": "not timed"}
         for titles in (words, dict(KEYS)):
             entries = [(phase, text, metrics.horizontalAdvance(text) + 15 * scale) for phase, text in titles.items()]
             if sum(width for _, _, width in entries) + 8 * scale * (len(entries) - 1) <= self.width():

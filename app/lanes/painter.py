@@ -176,7 +176,7 @@ class LanePainter:
 
     def _name_part(self, painter: QPainter, part: QRectF, phase: Phase, length: float, lane: Lane) -> None:
         rows = f" {amount(lane.round.rows, 'row')}" if phase == "verify" else ""
-        words = f"{'not split by phase' if phase == 'whole' else phase}{rows}  {milliseconds(length)}"
+        words = f"{'phases not timed' if phase == 'whole' else phase}{rows}  {milliseconds(length)}"
         visible = part.intersected(QRectF(lane.left, part.top(), lane.right - lane.left, part.height()))
         shown = self.elided(words, visible.width() - 8)
         if shown:

@@ -12,10 +12,10 @@ from engine.values.drafter_kinds import DRAFTERS, NGRAM
 from engine.values.wording import listed, size
 
 KEEPS = {
-    "keys": "keeps every token",
-    "window": "keeps a window of tokens",
-    "chunks": "keeps chunks of tokens",
-    "recurrent": "keeps a recurrent state",
+    "keys": "full attention",
+    "window": "sliding window",
+    "chunks": "chunked attention",
+    "recurrent": "recurrent state",
     "": "",
 }
 

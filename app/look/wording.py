@@ -12,7 +12,7 @@ from engine.values.drafter_kinds import NO_DRAFTER, DrafterKind, Fits
 RULE_NOTES: dict[Rule, str] = {
     "match": "Match: drafter and target draw independently; a proposal is accepted if both drew the same token.",
     "rejection": "Rejection: a proposal is accepted with probability min(1, p/q); otherwise the target draws from the residual. "
-    "The text depends on the drafter.",
+    "The text depends on the drafter (same probabilities, different dice).",
     "gumbel": "Gumbel: drafter and target draw with the same noise, so they agree more often than under Match. "
     "The drafter does not change the text.",
     "block": "Block: the proposals of a round are judged together; on average at least as many are accepted as under Rejection.",

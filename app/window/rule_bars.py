@@ -184,7 +184,7 @@ def _nothing_yet(session: Session, settings: Settings) -> RuleBars:
     elif settings.drafter == NO_DRAFTER:
         told = "Choose a drafter to compare the rules: without one, nothing is proposed."
     else:
-        told = "Each answer shows here, while it runs, what the rules accept of the same proposals."
+        told = "While an answer runs, these bars compare how much each rule would accept."
         if settings.temperature <= COLD and answer is None:
             share_alike = "the same" if settings.temperature == 0 else "nearly the same"
             told = f"At temperature {settings.temperature:g} the rules accept {share_alike}; at {WARM:g} they differ."
@@ -236,7 +236,7 @@ class RuleBarsView(QWidget):
         metrics = QFontMetricsF(self._bold)
         self._line = QFontMetricsF(self.font()).height()
         self._names = [metrics.horizontalAdvance(RULE_TITLES[rule]) for rule in SHOWN_RULES]
-        self._digits = metrics.horizontalAdvance("1.00")
+        self._digits = metrics.horizontalAdvance("100%")
 
     @property
     def _row(self) -> float:
@@ -247,14 +247,19 @@ class RuleBarsView(QWidget):
         gap = 9 * self._scale
         if not self.flat:
             return QRectF(max(self._names) + gap, index * self._row, round(170 * self._scale), self._row)
-        gap, wide, apart = (round(each * self._scale) for each in ((6, 10, 6) if self.tight else (9, 32, 16)))
+        gap, wide, apart = (round(each * self._scale) for each in ((5, 8, 5) if self.tight else (9, 32, 16)))
         left = sum(self._names[: index + 1]) + (index + 1) * gap + index * (wide + self._value + apart)
         return QRectF(left, 0, wide, self._row)
 
     @property
+    def _before_value(self) -> float:
+        """Gap between a bar and its value in pixels."""
+        return (3 if self.flat and self.tight else 8) * self._scale
+
+    @property
     def _value(self) -> float:
         """Width of a value in pixels, including the gap before it."""
-        return 8 * self._scale + self._digits + 2
+        return self._before_value + self._digits + 2
 
     def sizeHint(self) -> QSize:
         last = self.track(len(SHOWN_RULES) - 1)
@@ -274,9 +279,9 @@ class RuleBarsView(QWidget):
         theme, scale = self._theme, self._scale
         painter.setFont(self._bold if bar.in_force else self.font())
         painter.setPen(QColor(theme.text if bar.in_force else theme.dim))
-        left = QRectF(0, room.top(), room.left() - (6 if self.flat and self.tight else 9) * scale, room.height())
+        left = QRectF(0, room.top(), room.left() - (5 if self.flat and self.tight else 9) * scale, room.height())
         painter.drawText(left, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, RULE_TITLES[bar.rule])
-        right = QRectF(room.right() + 8 * scale, room.top(), self._value, room.height())
+        right = QRectF(room.right() + self._before_value, room.top(), self._value, room.height())
         figure = bar.happened if bar.expected is None else bar.expected
         painter.drawText(right, Qt.AlignmentFlag.AlignVCenter, "–" if figure is None else share(figure))
         if bar.expected is not None:

@@ -66,7 +66,8 @@ def stops_of(window: Host) -> tuple[Stop, ...]:
         ),
         Stop(
             "Rules",
-            "How proposals are judged. Change the rule while an answer runs and watch what happens. All rules are exact.",
+            "How proposals are judged. Change the rule while an answer runs and watch what happens. Whichever you choose, "
+            "the model's output distribution stays the same.",
             lambda: window.header.rule,
         ),
         Stop(

@@ -58,7 +58,7 @@ class UnsavedQuestion(Question):
     given_up = Signal()
 
     def __init__(self, reason: str, parent: QWidget) -> None:
-        lost = "If you close the window now, the answers are lost. What you wrote may be in the message field again next time."
+        lost = "If you close the window now, the answers are lost. Draftlight will try to restore your unsent text."
         more = f"{reason}\n\n{lost}"
         super().__init__(parent, "unsavedQuestion", "Your last messages are not saved.", more)
         self.setIcon(QMessageBox.Icon.Warning)

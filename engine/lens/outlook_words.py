@@ -27,18 +27,19 @@ def weighed(round_: Round) -> str:
 
 
 def price(outlook: Outlook) -> str:
-    """Returns what drafting costs here, the alpha at which it pays and the current alpha, without a full stop."""
+    """Returns what drafting costs here, the acceptance rate at which it pays, and the current one, without a full stop."""
     many = amount(outlook.gamma, "proposal")
-    words = f"A round of {many} takes {outlook.cost:.2f} times as long as one without here"
-    if outlook.needed >= 0.995:
-        words += ", which no alpha makes up for"
-    else:
-        words += f", which pays from {'a chance' if outlook.copies else 'an alpha'} of {outlook.needed:.2f}"
+    words = f"Here a round with {many} takes {outlook.cost:.2f} times as long as a plain one"
     if outlook.copies:
-        return f"{words}; the copy at hand has {outlook.alpha:.2f}"
-    return (
-        f"{words}; the {drafter_title(outlook.drafter).lower() if outlook.drafter else 'drafter'} has {outlook.alpha:.2f} lately"
-    )
+        needed = "no chance is high enough" if _is_hopeless(outlook) else f"copying pays from a chance of {outlook.needed:.0%}"
+        return f"{words}; {needed}, and this copy has {outlook.alpha:.0%}"
+    needed = "no acceptance rate makes up for that" if _is_hopeless(outlook) else f"it pays from {outlook.needed:.0%} accepted"
+    name = drafter_title(outlook.drafter).lower() if outlook.drafter else "drafter"
+    return f"{words}; {needed}, and the {name} is at {outlook.alpha:.0%} (α)"
+
+
+def _is_hopeless(outlook: Outlook) -> bool:
+    return outlook.needed >= 0.995
 
 
 def rest(outlook: Outlook) -> str:
@@ -49,13 +50,16 @@ def rest(outlook: Outlook) -> str:
     if outlook.next_try == 0:
         return "drafting is tried again"
     why = ", since the last one hardly paid" if outlook.alpha >= outlook.needed else ""
-    return f"drafting rests, next try in {amount(outlook.next_try, 'round')}{why}"
+    return f"drafting is paused, next try in {amount(outlook.next_try, 'round')}{why}"
 
 
 def resting(round_: Round) -> str:
-    """Returns that drafting is paused and why, as part of a sentence, for a round that has no proposals because of it; else
-    ""."""
-    if round_.outlook is None or round_.proposals or round_.outlook.next_try is None:
+    """Returns that drafting is paused and why, in a few words, for a round that has no proposals because of it; else ""."""
+    outlook = round_.outlook
+    if outlook is None or round_.proposals or outlook.next_try is None:
         return ""
-    why = price(round_.outlook)
-    return f"{rest(round_.outlook)}: {why[0].lower()}{why[1:]}"
+    if _is_hopeless(outlook):
+        return "drafting paused: it costs too much here"
+    if outlook.alpha >= outlook.needed:
+        return "drafting paused: it hardly paid"
+    return f"drafting paused: {outlook.alpha:.0%} accepted, {outlook.needed:.0%} needed here"

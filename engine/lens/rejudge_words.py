@@ -19,8 +19,8 @@ def limits(judged: Rejudge) -> list[str]:
     said = []
     if judged.counts.changes and _recorded(judged) != _title(judged):
         text_stays = judged.rule in INVARIANT_RULES and judged.rules <= set(INVARIANT_RULES)
-        what = "The drafts" if text_stays else "The text"
-        said.append(f"{what} behind the first change of a round {'are' if text_stays else 'is'} not known.")
+        what = "the drafts are" if text_stays else "the text is"
+        said.append(f"After the first change in a round, {what} unknown.")
     if judged.rule != "rejection":
         return said
     if "gumbel" in judged.rules:

@@ -254,41 +254,45 @@ def student_95(freedom: int) -> float:
 
 
 def share(value: float) -> str:
-    """Returns a share for running text: .45, or 1.00 for all."""
-    words = f"{value:.2f}"
-    return words[1:] if words.startswith("0.") else words
+    """Returns a share for running text: 45%."""
+    return f"{value:.0%}"
 
 
 def positions_words(comparison: RuleComparison) -> str:
-    """Returns the number of judged positions that count, and of copied ones, in words."""
-    many = amount(comparison.positions, "judged position")
-    if comparison.all_copied:
-        return f"{many}, {'all ' * (comparison.positions != 1)}copied"
-    copied = amount(comparison.copied, "copied one")
-    return f"{many}, plus {copied} that every rule accepts alike" if comparison.copied else many
+    """Returns the number of judged tokens that count: "42 judged tokens"."""
+    many = amount(comparison.positions, "judged token")
+    return f"{many} ({'all ' * (comparison.positions != 1)}copied)" if comparison.all_copied else many
+
+
+def _not_counted(comparison: RuleComparison) -> str:
+    """Returns a sentence on the copied tokens, which every rule accepts alike; "" without any."""
+    if comparison.all_copied or not comparison.copied:
+        return ""
+    return f" {amount(comparison.copied, 'copied token')} not counted."
 
 
 def comparison_sentence(comparison: RuleComparison) -> str:
-    """Returns all figures in one sentence."""
+    """Returns all figures in one or two sentences."""
     expected = " · ".join(f"{RULE_TITLES[rule]} {share(value)}" for rule, value in comparison.expected.items())
-    happened = f"{share(comparison.accepted)} happened under {RULE_TITLES[comparison.rule]}"
-    joint = "" if comparison.happened is not None else ", which judges jointly, so nothing is expected of it"
-    return f"At {positions_words(comparison)}: {expected} expected; {happened}{joint}."
+    joint = "" if comparison.happened is not None else ", which judges jointly and has no expected value,"
+    happened = f"{RULE_TITLES[comparison.rule]}{joint} accepted {share(comparison.accepted)}"
+    return f"Expected of {positions_words(comparison)}: {expected}; {happened}.{_not_counted(comparison)}"
 
 
 def happened_words(comparison: RuleComparison) -> str:
     """Returns expected and observed acceptance under the rule in force, with the number of positions, in words."""
     title, where = RULE_TITLES[comparison.rule], positions_words(comparison)
     if comparison.happened is None:
-        return f"{title}: {share(comparison.accepted)} happened at {where}. It judges jointly, so nothing is expected of it."
+        joint = "It judges jointly and has no expected value."
+        return f"{title} accepted {share(comparison.accepted)} of {where}. {joint}{_not_counted(comparison)}"
     expected, happened = share(comparison.expected[comparison.reference]), share(comparison.happened)
-    return f"{title}: {expected} expected, {happened} happened at {where}."
+    return f"{title} accepted {happened} of {where} (expected {expected}).{_not_counted(comparison)}"
 
 
 def difference_sentence(comparison: RuleComparison, intervals: bool = True) -> str:
     """Returns how much more or less the other rules accept of the same proposals, as far as the differences are significant."""
     if comparison.too_few:
-        return f"Too few rounds to tell the rules apart: {comparison.rounds} of {FEWEST_ROUNDS}."
+        return f"Collecting data: {comparison.rounds} of {FEWEST_ROUNDS} rounds."
     known = comparison.clear
     parts = [_difference_words(rule, comparison.differences[rule], intervals) for rule in known]
     unknown = " and ".join(RULE_TITLES[rule] for rule in comparison.differences if rule not in known)
@@ -299,8 +303,8 @@ def difference_sentence(comparison: RuleComparison, intervals: bool = True) -> s
 
 def _difference_words(rule: ExpectedRule, found: Interval, intervals: bool) -> str:
     ends = sorted(abs(end) for end in (found.low, found.high) if end is not None)
-    range_ = f" ({share(ends[0])} to {share(ends[1])})" if intervals else ""
-    return f"{RULE_TITLES[rule]} accepts {share(abs(found.value))} {'more' if found.value > 0 else 'less'}{range_}"
+    range_ = f" ({100 * ends[0]:.0f} to {100 * ends[1]:.0f})" if intervals else ""
+    return f"{RULE_TITLES[rule]} accepts {100 * abs(found.value):.0f} points {'more' if found.value > 0 else 'less'}{range_}"
 
 
 def likeness(comparison: RuleComparison, options: DecodingOptions) -> str:

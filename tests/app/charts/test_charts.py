@@ -109,7 +109,7 @@ def test_readouts_name_the_round_and_its_numbers() -> None:
     assert "expected" in TauChart.readout(material, index)
     staged = next(round_.index for round_ in reversed(LONG) if round_.milliseconds.measured)
     assert "verify" in TimesChart.readout(material, staged)
-    assert "not split by phase" in TimesChart.readout(material, staged - 1)
+    assert "phases not timed" in TimesChart.readout(material, staged - 1)
 
 
 def test_a_column_of_many_rounds_reads_out_their_mean() -> None:

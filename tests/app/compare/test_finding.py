@@ -29,7 +29,7 @@ def test_each_rule_says_whether_its_text_stayed() -> None:
     assert (gumbel.kind, gumbel.columns) == ("same", (0, 1))
     assert gumbel.words == "Gumbel: same text with both drafters: 5 of 5 tokens."
     assert (rejection.kind, rejection.columns) == ("expected", (2, 3))
-    assert rejection.words == "Rejection: the texts of C and D part at token 4. The text depends on the drafter."
+    assert rejection.words == "Rejection: the texts of C and D diverge at token 4. The text depends on the drafter."
 
 
 def test_rejection_texts_that_happen_to_agree_are_not_said_to_part() -> None:
@@ -99,8 +99,8 @@ def test_acceptance_is_compared_at_the_same_positions_with_its_interval() -> Non
     headline, words = closing(judged(0.06))
     assert headline == "Gumbel kept the text when the drafter changed; Rejection happened to keep it."
     assert words == (
-        "At the same positions, theory predicts that Rejection accepts .06 more with Trained head (between .06 and .06) and "
-        ".06 more with Small draft model (between .06 and .06)."
+        "At the same positions, theory predicts that Rejection accepts 6 points more with Trained head (between 6 and 6) and "
+        "6 points more with Small draft model (between 6 and 6)."
     )
 
 

@@ -782,7 +782,7 @@ def test_the_card_of_the_empty_window_sets_the_rules_side_by_side_and_says_what_
     qtbot.waitUntil(lambda: not view.running)
     gumbel, rejection = (field.words.text() for field in view.band.fields)
     assert gumbel.startswith("Gumbel: same text with both drafters")
-    assert rejection.startswith("Rejection: the texts of C and D part at token ")
+    assert rejection.startswith("Rejection: the texts of C and D diverge at token ")
     assert view.parting.words.accessibleDescription().startswith(
         "Gumbel kept the text when the drafter changed; Rejection did not."
     )

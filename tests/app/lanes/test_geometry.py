@@ -61,7 +61,7 @@ def test_parts_are_drawn_only_where_they_were_measured() -> None:
     starts, lengths = [start for _, start, _ in staged], [length for _, _, length in staged]
     assert starts == pytest.approx([0, 20, 90, 93])
     assert sum(lengths) == pytest.approx(100)
-    assert "not split by phase" in time_words(make_round(0, [" a"], " b"))
+    assert "phases not timed" in time_words(make_round(0, [" a"], " b"))
     assert time_words(make_round(0, [" a"], " b", total=100, staged=True)) == (
         "100 ms: draft 20.0 ms, verify 70.0 ms, judge 3.0 ms, other 7.0 ms."
     )

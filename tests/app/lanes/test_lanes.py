@@ -278,7 +278,7 @@ def test_the_time_of_a_round_is_explained_beside_its_chips(open_lanes: Open) -> 
     on_bar = QPointF(60, field.top_of(0) + field.scale.row - 2)
     assert "verify 70.0 ms" in lanes._explanation_at(on_bar)
     assert "equal lengths" in lanes._explanation_at(on_bar)
-    assert "not split by phase" in lanes._explanation_at(on_bar + QPointF(0, field.scale.row))
+    assert "phases not timed" in lanes._explanation_at(on_bar + QPointF(0, field.scale.row))
     assert lanes._explanation_at(QPointF(middle_of(lanes, 0, 0))) == ""
 
 

@@ -483,8 +483,7 @@ def test_a_row_says_all_of_it_to_a_screen_reader() -> None:
     model = LibraryModel("tiny", "/models/tiny", "LM Studio", 4 * 10**9, "llama", "Q4_0", 8192, "window", 30 * 10**9, form="GGUF")
     entry = of_model(model, 10 * 10**9, "/models/tiny", "ngram")
     assert entry.spoken == (
-        "tiny, Target, 4.0 GB, GGUF Q4_0 · llama · context 8,192 · keeps a window of tokens · 30.0 GB of memory, 10.0 GB free"
-        " · LM Studio"
+        "tiny, Target, 4.0 GB, GGUF Q4_0 · llama · context 8,192 · sliding window · 30.0 GB of memory, 10.0 GB free · LM Studio"
     )
 
 

@@ -132,7 +132,7 @@ def test_another_rule_and_fewer_proposals_are_judged_at_once(page: RulesPage) ->
     show(page, answer())
     page.rule.buttons["match"].click()
     assert listed(page) == wanted("match") and "Match would have proposed" in page.list.changes.row(0).words
-    assert page.notes.text() == "The drafts behind the first change of a round are not known."
+    assert page.notes.text() == "After the first change in a round, the drafts are unknown."
     page.gamma.setCurrentIndex(page.gamma.findData(1))
     page.gamma.activated.emit(page.gamma.currentIndex())
     assert listed(page) == wanted("match", 1)

@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 from app.look import theme as themes
 from app.window.rule_bars import rule_bars
 from app.window.window import Window
-from engine.lens.rule_comparison import FEWEST_ROUNDS, RuleComparisons, comparison_sentence, difference_sentence
+from engine.lens.rule_comparison import FEWEST_ROUNDS, RuleComparisons, comparison_sentence, difference_sentence, happened_words
 from engine.rounds.trace import read
 from engine.types import Expected, Round
 from tests.app.driving import wait_for_answer
@@ -56,11 +56,11 @@ def test_the_bars_say_what_the_rules_accept_of_the_same_proposals(qtbot: QtBot, 
     assert [bar.expected for bar in strip.bars.bars] == [*comparison.expected.values(), None]
     assert [bar.in_force for bar in strip.bars.bars] == [False, True, False, False]
     assert [bar.happened for bar in strip.bars.bars] == [None, comparison.happened, None, None]
-    assert strip.about.text().startswith(f"Gumbel: .{comparison.expected['gumbel'] * 100:.0f} expected, .")
+    assert strip.about.text() == happened_words(comparison)
     assert strip.told.text() == f"{difference_sentence(comparison, intervals=False)} Whiskers: 95% intervals."
     spoken = strip.bars.accessibleDescription()
     assert spoken == f"{comparison_sentence(comparison)} {difference_sentence(comparison)}"
-    assert f"{comparison.positions} judged positions" in spoken and spoken in strip.told.toolTip()
+    assert f"{comparison.positions} judged tokens" in spoken and spoken in strip.told.toolTip()
 
 
 def test_the_bars_follow_a_change_of_rule_in_mid_answer(qtbot: QtBot, open_window: Open) -> None:
@@ -87,7 +87,7 @@ def test_under_block_its_own_share_is_shown_without_an_expectation(qtbot: QtBot,
     judged = sum(len(round_.expected) for round_ in rounds)
     accepted = sum(proposal.status == "accepted" for round_ in rounds for proposal in round_.proposals)
     assert block.in_force and block.expected is None and block.happened == pytest.approx(accepted / judged)
-    assert window.header.strip.about.text().startswith(f"Block: .{accepted / judged * 100:.0f} happened at {judged} judged")
+    assert window.header.strip.about.text().startswith(f"Block accepted {accepted / judged:.0%} of {judged} judged")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_with_few_rounds_it_says_that_it_is_too_early(qtbot: QtBot, open_window:
     engine.pause_after = FEWEST_ROUNDS - 2
     window.send("Tell me a story.")
     strip = window.header.strip
-    qtbot.waitUntil(lambda: f"Too few rounds to tell the rules apart: {FEWEST_ROUNDS - 2} of" in strip.told.text())
+    qtbot.waitUntil(lambda: f"Collecting data: {FEWEST_ROUNDS - 2} of" in strip.told.text())
     assert all(bar.gap is None for bar in strip.bars.bars), "no interval is drawn from so few"
     engine.pause_after = None
     qtbot.waitUntil(lambda: window.session.running is None)
@@ -149,7 +149,7 @@ def test_with_few_rounds_it_says_that_it_is_too_early(qtbot: QtBot, open_window:
 def test_before_anything_was_judged_the_words_say_what_will_be_seen_and_nothing_moves(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(temperature=0.8)
     strip = window.header.strip
-    assert "what the rules accept of the same proposals" in strip.told.text()
+    assert "how much each rule would accept" in strip.told.text()
     assert all(bar.expected is None for bar in strip.bars.bars)
     height = window.header.height()
     answer(qtbot, window)
@@ -275,7 +275,7 @@ def test_what_bars_and_whiskers_are_stands_in_view(qtbot: QtBot, open_window: Op
     window, _ = open_window([*rounds[:3], *story_rounds(STORY * 2)[3:]])
     answer(qtbot, window)
     strip = window.header.strip
-    assert "copied ones that every rule accepts alike" in strip.about.text()
+    assert "not counted." in strip.about.text()
     assert strip.told.text().endswith("Whiskers: 95% intervals.")
 
 

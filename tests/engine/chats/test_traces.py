@@ -289,7 +289,7 @@ def test_an_answer_under_way_is_read_from_its_trace_when_its_writer_is_gone(tmp_
         assert (answer.made.figures.tokens, answer.made.settings.options.seed) == (6, 5)
         assert other.open(conversation).by_id[silent.message].text == ""
         assert other.notes == [
-            "2 answers were interrupted when Draftlight last ended. What had been written by then is kept, and can go on."
+            "2 answers were interrupted when Draftlight last ended. What was written is kept; press Continue to go on."
         ]
 
 

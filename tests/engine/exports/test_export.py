@@ -331,5 +331,5 @@ def test_the_json_export_compares_the_rules_at_the_same_positions(tmp_path: Path
         for rule in ("match", "gumbel", "rejection"):
             assert told["expected"][rule] == pytest.approx(sum(getattr(place, rule) for place in judged) / len(judged))
         assert told["happened"] == pytest.approx(sum(round_.accepted for round_ in part) / len(judged))
-        assert told["words"].startswith(f"At {len(judged)} judged positions: Match .")
+        assert told["words"].startswith(f"Expected of {len(judged)} judged tokens: Match ")
         assert told["difference_words"].startswith("Of the same proposals, ")

@@ -365,7 +365,7 @@ def test_a_change_of_rule_divides_the_answer_and_its_figures(tmp_path: Path) -> 
         assert f"{summary.alpha:.2f}{summary.alpha_low:.2f} to {summary.alpha_high:.2f}" in page.text
         assert f"{summary.predicted_tau:.2f}" in page.text
         judged = sum(len(round_.expected) for round_ in part)
-        assert f"At {judged} judged positions: Match ." in page.text
+        assert f"Expected of {judged} judged tokens: Match " in page.text
 
 
 def test_an_answer_under_one_rule_has_no_divider_and_no_table_of_stretches(tmp_path: Path) -> None:

@@ -12,45 +12,46 @@ from engine.lens.token_reasons import decision
 from engine.types import Emitted, Outlook
 from tests.engine.small_models import round_of
 
-LONGER = "times as long as one without here, which"
-PRICE = f"A round of 2 proposals takes 1.30 {LONGER} pays from an alpha of 0.45"
+LONGER = "times as long as a plain one"
+PRICE = f"Here a round with 2 proposals takes 1.30 {LONGER}; it pays from 45% accepted, and"
 PARKED = Outlook(2, 1.3, 0.29, 0.45, next_try=20)
 
 
 @pytest.mark.parametrize(
     ("outlook", "words"),
     [
-        (PARKED, f"{PRICE}; the drafter has 0.29 lately. Drafting rests, next try in 20 rounds."),
+        (PARKED, f"{PRICE} the drafter is at 29% (α). Drafting is paused, next try in 20 rounds."),
         (
             replace(PARKED, drafter="head", next_try=1),
-            f"{PRICE}; the trained head has 0.29 lately. Drafting rests, next try in 1 round.",
+            f"{PRICE} the trained head is at 29% (α). Drafting is paused, next try in 1 round.",
         ),
         (
             replace(PARKED, alpha=0.61),
-            f"{PRICE}; the drafter has 0.61 lately. Drafting rests, next try in 20 rounds, since the last one hardly paid.",
+            f"{PRICE} the drafter is at 61% (α). Drafting is paused, next try in 20 rounds, since the last one hardly paid.",
         ),
-        (replace(PARKED, next_try=None), f"{PRICE}; the drafter has 0.29 lately."),
+        (replace(PARKED, next_try=None), f"{PRICE} the drafter is at 29% (α)."),
         (
             replace(PARKED, alpha=0.61, next_try=None, skipped="measured"),
-            f"{PRICE}; the drafter has 0.61 lately. "
+            f"{PRICE} the drafter is at 61% (α). "
             "Now and then a round skips drafting even when it pays, to measure the cost of a plain round.",
         ),
-        (replace(PARKED, alpha=0.61, next_try=None), f"{PRICE}; the drafter has 0.61 lately."),
+        (replace(PARKED, alpha=0.61, next_try=None), f"{PRICE} the drafter is at 61% (α)."),
         (
             replace(PARKED, alpha=0.61, next_try=None, skipped="last"),
-            f"{PRICE}; the drafter has 0.61 lately. There was room for only one more token.",
+            f"{PRICE} the drafter is at 61% (α). There was room for only one more token.",
         ),
         (
             replace(PARKED, alpha=0.61, next_try=None, skipped="reading"),
-            f"{PRICE}; the drafter has 0.61 lately. This round also read the rest of the prompt, so nothing was drafted.",
+            f"{PRICE} the drafter is at 61% (α). This round also read the rest of the prompt, so nothing was drafted.",
         ),
         (
             Outlook(1, 1.35, 0.18, 0.35, copies=True, drafter="ngram"),
-            f"A round of 1 proposal takes 1.35 {LONGER} pays from a chance of 0.35; the copy at hand has 0.18.",
+            f"Here a round with 1 proposal takes 1.35 {LONGER}; copying pays from a chance of 35%, and this copy has 18%.",
         ),
         (
             Outlook(1, 2.5, 0.9, 1.0),
-            f"A round of 1 proposal takes 2.50 {LONGER} no alpha makes up for; the drafter has 0.90 lately.",
+            f"Here a round with 1 proposal takes 2.50 {LONGER}; no acceptance rate makes up for that, "
+            "and the drafter is at 90% (α).",
         ),
     ],
 )
@@ -62,9 +63,7 @@ def test_why_drafting_rests_or_goes_on(outlook: Outlook, words: str) -> None:
 
 def test_that_it_rests_is_said_of_rounds_that_do() -> None:
     plain, drafted = round_of(0, 0, 50.0), round_of(1, 2, 50.0)
-    assert resting(replace(plain, outlook=PARKED)).startswith(
-        "drafting rests, next try in 20 rounds: a round of 2 proposals takes 1.30"
-    )
-    assert resting(replace(drafted, outlook=PARKED)) == "" and "rests" not in weighed(replace(drafted, outlook=PARKED))
-    assert weighed(replace(drafted, outlook=replace(PARKED, alpha=0.61))).endswith("has 0.61 lately.")
+    assert resting(replace(plain, outlook=PARKED)) == "drafting paused: 29% accepted, 45% needed here"
+    assert resting(replace(drafted, outlook=PARKED)) == "" and "paused" not in weighed(replace(drafted, outlook=PARKED))
+    assert weighed(replace(drafted, outlook=replace(PARKED, alpha=0.61))).endswith("is at 61% (α).")
     assert resting(replace(plain, outlook=replace(PARKED, next_try=None))) == resting(plain) == weighed(plain) == ""

@@ -70,8 +70,8 @@ def test_an_answer_under_its_own_rule_says_only_that() -> None:
 
 
 def test_what_is_not_told_depends_on_the_rule() -> None:
-    assert limits(judged("match")) == ["The drafts behind the first change of a round are not known."]
-    assert [" ".join(words.split()[:2]) for words in limits(judged("rejection"))] == ["The text", "Rejection would", "The token"]
+    assert limits(judged("match")) == ["After the first change in a round, the drafts are unknown."]
+    assert [" ".join(words.split()[:2]) for words in limits(judged("rejection"))] == ["After the", "Rejection would", "The token"]
     assert not limits(judged("gumbel"))
 
 

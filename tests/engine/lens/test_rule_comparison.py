@@ -64,24 +64,21 @@ def test_copied_proposals_are_counted_apart() -> None:
     found = newest([judged(0, [EASY, certain], certain, copied=(1, 2)), judged(1, [EASY])])
     assert (found.positions, found.copied, found.rounds) == (2, 2, 2)
     assert found.expected == pytest.approx({"match": 0.5, "gumbel": 0.8, "rejection": 0.9}) and found.happened == 1
-    assert (
-        "At 2 judged positions, plus 2 copied ones that every rule accepts alike: Match .50 · Gumbel .80 · Rejection .90 expected"
-        in comparison_sentence(found)
-    )
+    assert "Expected of 2 judged tokens: Match 50% · Gumbel 80% · Rejection 90%" in comparison_sentence(found)
 
 
 def test_one_position_is_counted_as_one() -> None:
     certain = Expected(0.7, 0.7, 0.7)
-    assert positions_words(newest([judged(0, [certain], copied=(0,))])) == "1 judged position, copied"
+    assert positions_words(newest([judged(0, [certain], copied=(0,))])) == "1 judged token (copied)"
     found = newest([judged(0, [EASY, certain], copied=(1,))])
-    assert positions_words(found) == "1 judged position, plus 1 copied one that every rule accepts alike"
+    assert positions_words(found) == "1 judged token"
 
 
 def test_where_all_are_copied_they_are_shown_and_the_reason_is_given() -> None:
     certain = Expected(0.7, 0.7, 0.7)
     found = newest([judged(index, [certain], copied=(0,)) for index in range(3)])
     assert found.all_copied and found.positions == found.copied == 3
-    assert "3 judged positions, all copied" in comparison_sentence(found)
+    assert "3 judged tokens (all copied)" in comparison_sentence(found)
     assert "copied" in likeness(found, WARM) and not helps_to_warm(found, DecodingOptions(temperature=0.1))
 
 
@@ -102,7 +99,7 @@ def test_block_is_compared_by_what_is_expected_alone() -> None:
     assert found.happened is None and found.surprise is None and found.reference == "rejection"
     assert found.accepted == 9 / 18, "one of two in each round"
     assert set(found.differences) == {"match", "gumbel"}
-    assert "happened under Block, which judges jointly, so nothing is expected of it." in comparison_sentence(found)
+    assert "; Block, which judges jointly and has no expected value, accepted " in comparison_sentence(found)
 
 
 def test_without_analysis_there_is_nothing_to_compare() -> None:
@@ -181,15 +178,15 @@ def test_students_quantile_is_scipys(freedom: int) -> None:
 def test_with_few_rounds_it_is_too_early_to_tell() -> None:
     found = newest([judged(index, [EASY], HARD) for index in range(FEWEST_ROUNDS - 1)])
     assert found.too_few and found.clear == ()
-    assert difference_sentence(found) == f"Too few rounds to tell the rules apart: {FEWEST_ROUNDS - 1} of {FEWEST_ROUNDS}."
+    assert difference_sentence(found) == f"Collecting data: {FEWEST_ROUNDS - 1} of {FEWEST_ROUNDS} rounds."
 
 
 def test_a_clear_difference_is_told_with_its_interval_and_its_direction() -> None:
     found = newest(simulated(random.Random(1), 60))
     assert set(found.clear) == {"match", "rejection"}
     words = difference_sentence(found)
-    assert words.startswith("Of the same proposals, Match accepts .") and "less (." in words
-    assert " and Rejection accepts ." in words and "more (." in words and words.endswith(" than Gumbel.")
+    assert words.startswith("Of the same proposals, Match accepts ") and " points less (" in words
+    assert " and Rejection accepts " in words and " points more (" in words and words.endswith(" than Gumbel.")
     assert "(" not in difference_sentence(found, intervals=False)
 
 
@@ -199,7 +196,7 @@ def test_a_difference_whose_interval_covers_zero_is_not_told() -> None:
     found = newest([judged(index, [up if index % 2 else down]) for index in range(20)])
     assert found.clear == ("rejection",)
     assert difference_sentence(found).endswith("Too few rounds to tell Match from Gumbel.")
-    assert difference_sentence(found).startswith("Of the same proposals, Rejection accepts .50 more")
+    assert difference_sentence(found).startswith("Of the same proposals, Rejection accepts 50 points more")
 
 
 @pytest.mark.parametrize("options, said, helps", [
@@ -232,5 +229,5 @@ def test_no_reason_is_given_where_the_rules_differ_or_it_is_too_early_to_say() -
     assert "temperature 0" in likeness(early, DecodingOptions(temperature=0.0)), "known beforehand"
 
 
-def test_shares_stand_without_the_zero() -> None:
-    assert [share(value) for value in (0.0, 0.456, 0.996, 1.0)] == [".00", ".46", "1.00", "1.00"]
+def test_shares_are_percentages() -> None:
+    assert [share(value) for value in (0.0, 0.456, 0.996, 1.0)] == ["0%", "46%", "100%", "100%"]
