@@ -1,12 +1,12 @@
-"""Stage 3 of a training: what all drafters share (steps, measurements on held-out text, checkpoints), and what a head and a block
-drafter learn from features on disk.
+"""Stage 3 of a training: steps, measurements on held-out text and checkpoints, for heads and block drafters.
 
-What a training depends on is `Plan`; with `steps` given, the weights after an interruption are those without one, to the bit.
+`Plan` contains everything that a training depends on. If `steps` is given, an interrupted training ends with the same weights,
+bit by bit, as an uninterrupted one.
 
-At run time a head drafts in a chain: its first step sees the target's feature at position t, each further one the feature that
-the step before put out. Training unrolls the same chains from every position of a text at once. The step s of the chain from
-position t attends to the first steps' keys up to t, made from the target's features, and to the keys of its own chain; that is
-what `engine.drafters.feature_head` has in its cache there (a test holds the two together).
+At run time a head drafts in a chain: its first step reads the target's feature at position t, and each further step reads the
+feature that the previous step put out. Training unrolls these chains from every position of a text at once. Step s of the chain
+from position t attends to the first steps' keys up to t, which are made from the target's features, and to the keys of its own
+chain. `engine.drafters.feature_head` has the same keys in its cache (a test compares both).
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ _NEVER = -1e9
 
 
 def unroll(head: HeadModel, fused: mx.array, embedded: mx.array, steps: int) -> list[mx.array]:
-    """The head's features after each step of all chains.
+    """Returns the head's features after each step of all chains.
 
     Args:
         fused: (batch, rows, hidden), `head.fuse` of the target's features at positions 0 to rows - 1.
         embedded: (batch, at least rows + steps - 1, hidden) embeddings of the tokens from position 1 on.
 
     Returns:
+        For each step s (batch, rows, hidden). Row t is the chain from position t; its logits predict the token at t + 2 + s.
         For each step s (batch, rows, hidden): row t is the chain from position t, whose logits are of the token at t + 2 + s.
     """
     batch, rows, _ = fused.shape
@@ -74,8 +75,8 @@ def unroll(head: HeadModel, fused: mx.array, embedded: mx.array, steps: int) -> 
 def _attend(
     queries: mx.array, first: tuple[mx.array, mx.array], own: list[tuple[mx.array, mx.array]], mask: mx.array
 ) -> mx.array:
-    """Attention to the first steps of all positions so far and to one key of each later step: a softmax in parts, which spares
-    the (rows, steps x rows) scores."""
+    """Returns the attention to the first steps of all positions so far and to one key of each later step. The softmax is
+    computed in parts, which avoids the (rows, steps x rows) scores."""
     scores = queries @ first[0].swapaxes(-1, -2) + mask
     single = [(queries * keys).sum(axis=-1, keepdims=True) for keys, _ in own]
     highest = scores.max(axis=-1, keepdims=True)
@@ -100,18 +101,18 @@ def soft_loss(
     variation: float,
     base: tuple[mx.array, mx.array] | None = None,
 ) -> mx.array:
-    """Weighted cross-entropy with soft labels, and total variation from them: what `rejection` accepts is one minus that.
+    """Returns the weighted cross-entropy with soft labels, plus their total variation: rule `rejection` accepts 1 minus that.
 
-    The gradient is written out: one exponential over the vocabulary instead of the two that automatic differentiation takes. On
-    the CPU that saves a quarter (0.27 against 0.35 seconds for 1,024 positions and 8,192 columns).
+    The gradient is written by hand: it needs one exponential over the vocabulary, where automatic differentiation needs two. On
+    the CPU that saves a quarter (0.27 instead of 0.35 seconds for 1,024 positions and 8,192 columns).
 
     Args:
-        hidden: (positions, hidden) normed features. head: (vocabulary, hidden).
+        hidden: (positions, hidden) normalised features. head: (vocabulary, hidden).
         columns: (positions, labels) int32 columns of the labels, -1 outside the head.
         labels: (positions, labels) probabilities at temperature 1 / sharpness, 0 where the column is -1.
-        weights: (positions,). sharpness: multiplies the logits. variation: weight of the total variation.
-        base: features (positions, width) and rows (vocabulary, width) of logits to which those of `hidden` and `head` are added.
-            The rows are given: only the features have a gradient.
+        weights: (positions,). sharpness: factor of the logits. variation: weight of the total variation.
+        base: features (positions, width) and rows (vocabulary, width) of logits to which those of `hidden` and `head` are
+            added. The rows are constant: only the features have a gradient.
     """
     features, rows_given = base if base is not None else (mx.zeros((hidden.shape[0], 0)), mx.zeros((head.shape[0], 0)))
 
@@ -119,7 +120,7 @@ def soft_loss(
     def loss(
         hidden: mx.array, head: mx.array, features: mx.array, columns: mx.array, labels: mx.array, weights: mx.array
     ) -> tuple[mx.array, mx.array, mx.array, mx.array]:
-        """() the loss, and beside it its gradients by `hidden`, `head` and `features`, which `backwards` hands on."""
+        """Returns the loss () and its gradients by `hidden`, `head` and `features`, which `backwards` passes on."""
         logits = hidden @ head.T
         if base is not None:
             logits = logits + features @ rows_given.T
@@ -136,10 +137,10 @@ def soft_loss(
         overlap = mx.minimum(labels, drafted).sum(axis=-1)
         value = ((cross_entropy + variation * (mass[:, 0] - overlap)) * weights).sum()
 
-        below = drafted * (drafted < labels)  # where more probability would be accepted
+        below = drafted * (drafted < labels)  # more probability here would be accepted more often
         pull = labels + variation * below
         gradient = powers * (weights[:, None] * (mass + variation * below.sum(axis=-1, keepdims=True)) / total)
-        # Within a row columns differ where they count; those outside all add 0 to column 0.
+        # Columns that count differ within a row; those outside the head all add 0 to column 0.
         rows = mx.broadcast_to(mx.arange(hidden.shape[0])[:, None], places.shape)
         gradient = gradient.at[rows, places].add(-weights[:, None] * pull * inside) * sharpness
         by_features = mx.zeros_like(features) if base is None else gradient @ rows_given
@@ -149,7 +150,7 @@ def soft_loss(
     def backwards(
         primals: tuple[mx.array, ...], cotangents: tuple[mx.array, ...], outputs: tuple[mx.array, ...]
     ) -> tuple[mx.array, ...]:
-        """The gradients that the forward pass has worked out, scaled; only `hidden`, `head` and `features` have one."""
+        """Returns the gradients computed in the forward pass, scaled; only `hidden`, `head` and `features` have one."""
         constants = (mx.zeros_like(primal) for primal in primals[3:])
         return *(cotangents[0] * gradient for gradient in outputs[1:]), *constants
 
@@ -158,12 +159,12 @@ def soft_loss(
 
 MOST_HELD_OUT = 80
 COUNTED_FROM = 0.5
-"""Of the training: earlier, at a high learning rate, a head that is no better yet says nothing."""
+"""Share of the training before which measurements do not count towards patience: the learning rate is still too high."""
 BETAS, WEIGHT_DECAY, LARGEST_GRADIENT = (0.9, 0.98), 0.01, 1.0
 SHARPER = (1.0, 1.1, 1.2, 1.35, 1.5)
-"""What the logits of a trained head may be multiplied with."""
+"""Factors tried for the logits of a trained drafter."""
 WARM_UP, LOWEST = 40, 0.02
-"""Steps up to the highest learning rate, and the share of it that remains at the end."""
+"""Warm-up steps to the highest learning rate, and the fraction of it that remains at the end."""
 
 
 Drafted = tuple[int, np.ndarray, np.ndarray, np.ndarray]
@@ -172,8 +173,8 @@ Drafted = tuple[int, np.ndarray, np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Plan:
-    """What decides the weights, besides the text, the target and the start. Names as in `TrainRequest`; `steps_back` of a block
-    drafter is the size of its block, and `anchors` are blocks for each record, 0 of a head."""
+    """Everything that determines the weights, except text, target and initial weights. Names as in `TrainRequest`. For a block
+    drafter `steps_back` is its block size, and `anchors` the number of blocks per record; for a head it is 0."""
 
     steps_back: int
     steps: int | None
@@ -188,13 +189,13 @@ class Plan:
 
 @dataclass
 class TrainingProgress:
-    """How far a training is; all of it goes into the checkpoint.
+    """Progress of a training; all of it is in the checkpoint.
 
     Attributes:
-        seconds: of training, measuring left out.
-        since_best: measurements since the best one that count.
-        measured: every measurement so far.
-        peak_bytes: most memory that MLX held when it was looked at, target included.
+        seconds: training time, without measurements.
+        since_best: number of measurements since the best one, as far as they count.
+        measured: all measurements so far.
+        peak_bytes: peak memory that MLX held, target included.
     """
 
     step: int = 0
@@ -207,12 +208,12 @@ class TrainingProgress:
 
 
 class DrafterTraining:
-    """One training under way; `HeadTraining` and `BlockTraining` say what is learned.
+    """A training in progress; the subclasses `HeadTraining` and `BlockTraining` define what is learned.
 
     Args:
-        model: float32; it is changed in place. ids: (columns,) target ids of its logits.
-        train, held_out: see `split`. positions: draft positions that are measured.
-        lessons: from the number of tokens that all records begin with.
+        model: float32; trained in place. ids: (columns,) target ids of its logits.
+        train, held_out: see `split`. positions: number of draft positions that are measured.
+        lessons: creates the lessons, from the number of tokens that all records begin with.
     """
 
     def __init__(
@@ -238,36 +239,36 @@ class DrafterTraining:
         self._value_and_gradient = nn.value_and_grad(model, self._loss)
 
     def _inputs(self, batch: Sequence[Example]) -> tuple[Any, ...]:
-        """The arguments of `_loss` for a batch."""
+        """Returns the arguments of `_loss` for a batch."""
         raise NotImplementedError
 
     def _loss(self, *inputs: Any) -> mx.array:
-        """() of a batch."""
+        """Returns the loss () of a batch."""
         raise NotImplementedError
 
     def _teacher_forced(self, batch: Sequence[Example]) -> Iterator[Drafted]:
-        """What the drafter says at every draft position of a batch's answers."""
+        """Yields the drafter's logits at every draft position of a batch's answers."""
         raise NotImplementedError
 
     def _multiply(self, factor: float) -> None:
-        """Multiplies the drafter's logits for good."""
+        """Scales the drafter's logits permanently."""
         raise NotImplementedError
 
     # Training
 
     @property
     def fraction(self) -> float:
-        """How much of it is done."""
+        """Fraction of the training that is done."""
         if self.plan.steps is not None:
             return self.progress.step / self.plan.steps
         assert self.plan.minutes is not None
         return self.progress.seconds / (60 * self.plan.minutes)
 
     def run(self) -> Iterator[float]:
-        """Steps from the current one on, with the loss of each, until the plan is done.
+        """Runs the remaining steps of the plan, and yields the loss of each.
 
         Raises:
-            DraftlightError: the loss is no longer a number.
+            DraftlightError: the loss is not a number.
         """
         for batch in self._remaining():
             if self.fraction >= 1:
@@ -282,7 +283,7 @@ class DrafterTraining:
             yield loss
 
     def _remaining(self) -> Iterator[list[Example]]:
-        """Batches without end; they depend on seed and step alone."""
+        """Yields batches without end; they depend only on seed and step."""
         first = epoch = 0
         while True:
             batches = shuffled(self.train, self.plan.batch_tokens, np.random.default_rng([self.plan.seed, epoch]))
@@ -303,24 +304,24 @@ class DrafterTraining:
         rising = min(1.0, (self.progress.step + 1) / warm_up)
         return self.plan.learning_rate * rising * max(LOWEST, 1 - self.fraction)
 
-    # Measuring
+    # Measurements
 
     def sharpen(self, tick: Callable[[], None] = lambda: None) -> float:
-        """Multiplies the logits by what makes the held-out overlap largest; returns the factor.
+        """Scales the logits by the factor with the largest held-out overlap; returns the factor.
 
-        A drafter that is unsure spreads over many tokens what the target gives to one of them. The sum of min(p, q) is largest
-        for a q that is bolder than the best guess of p.
+        An uncertain drafter spreads over many tokens the probability that the target gives to one. The sum of min(p, q) is
+        largest for a q that is sharper than the best estimate of p.
         """
         best = max(SHARPER, key=lambda factor: self.measure(tick, factor).overlapping)
         self._multiply(best)
         return best
 
     def measure(self, tick: Callable[[], None] = lambda: None, sharper: float = 1.0) -> HeldOut:
-        """On the answers of held-out text, teacher-forced, each draft position by itself.
+        """Measures the drafter on the answers of held-out text, teacher-forced, each draft position separately.
 
         Args:
-            tick: called before every batch; may raise to break off.
-            sharper: what the drafter's logits are multiplied with.
+            tick: called before every batch; may raise to interrupt.
+            sharper: factor of the drafter's logits.
         """
         agreed, overlap, count = (np.zeros(self._positions) for _ in range(3))
         for batch in groups(sorted(self.held_out, key=len), self.plan.batch_tokens):
@@ -339,7 +340,7 @@ class DrafterTraining:
         return HeldOut(self.progress.step, shares[0], shares[1], int(count[0]))
 
     def note(self, measured: HeldOut) -> bool:
-        """Take a measurement in; whether it is the best so far."""
+        """Records a measurement; returns whether it is the best so far."""
         progress = self.progress
         progress.measured = (*progress.measured, measured)
         is_best = progress.best is None or measured.score > progress.best.score
@@ -349,16 +350,16 @@ class DrafterTraining:
             progress.since_best += 1
         return is_best
 
-    # Keeping
+    # Checkpoints
 
     def save(self, file: Path) -> None:
-        """Write everything needed to go on."""
+        """Writes everything that is needed to resume."""
         self.progress.peak_bytes = max(self.progress.peak_bytes, mx.get_peak_memory())
         state = {"head": self.model.trainable_parameters(), "optimiser": self.optimiser.state}
         _write(file, dict(tree_flatten(state)), asdict(self.progress))
 
     def resume(self, file: Path) -> None:
-        """Go on from where `save` was called. Raises DraftlightError if the file is damaged."""
+        """Resumes from the state that `save` wrote. Raises DraftlightError if the file is damaged."""
         try:
             arrays, described = cast(tuple[dict[str, mx.array], dict[str, str]], mx.load(str(file), return_metadata=True))
             state = cast(dict[str, Any], tree_unflatten(list(arrays.items())))
@@ -376,11 +377,11 @@ class DrafterTraining:
         self.progress = progress
 
     def save_weights(self, file: Path) -> None:
-        """Write the weights alone."""
+        """Writes only the weights."""
         _write(file, dict(tree_flatten(self.model.parameters())), {})
 
     def load_weights(self, file: Path) -> None:
-        """Take weights that `save_weights` wrote. Raises DraftlightError if the file is missing or damaged."""
+        """Loads weights that `save_weights` wrote. Raises DraftlightError if the file is missing or damaged."""
         try:
             self.model.load_weights(str(file))
             mx.eval(self.model.parameters())
@@ -392,7 +393,7 @@ class DrafterTraining:
 
 
 def held_out(described: dict[str, Any]) -> HeldOut:
-    """From what `dataclasses.asdict` made of it."""
+    """Returns the measurement that `dataclasses.asdict` converted."""
     return HeldOut(described["step"], tuple(described["agreement"]), tuple(described["overlap"]), described["positions"])
 
 
@@ -401,12 +402,13 @@ def _write(file: Path, arrays: dict[str, mx.array], progress: dict[str, Any]) ->
 
 
 POSITIONS = 4
-"""Draft positions that are measured."""
+"""Number of draft positions that are measured."""
 
 
 def head_memory(config: HeadConfig, columns: int, plan: Plan, longest: int, parameters: int) -> int:
-    """About how many bytes a training takes beside the target: weights, gradients, moments and their successors, and what a
-    step keeps for its gradient, the logits of one chain step at a time. The longest record decides what attention takes."""
+    """Returns the approximate bytes that a training takes in addition to the target: weights, gradients, moments and their
+    successors, and what a step stores for its gradient (logits of one chain step at a time). The longest record determines the
+    attention's share."""
     tokens = max(plan.batch_tokens, longest)
     kept = 14 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_attention_heads * longest
     inputs = 2 * len(config.taps) * config.hidden_size
@@ -414,10 +416,10 @@ def head_memory(config: HeadConfig, columns: int, plan: Plan, longest: int, para
 
 
 class HeadTraining(DrafterTraining):
-    """The training of a head.
+    """Training of a head.
 
     Args:
-        head: float32; it is changed in place. embedding: the target's, ids to vectors.
+        head: float32; trained in place. embedding: the target's, ids to vectors.
         train, held_out: see `split`.
     """
 
@@ -428,7 +430,7 @@ class HeadTraining(DrafterTraining):
         ids = np.array(head.target_ids)
 
         def lessons(prefix: int) -> Lessons:
-            """The chain from position t predicts the token at t + 2."""
+            """Returns the lessons of a head: the chain from position t predicts the token at t + 2."""
             return Lessons(head.config, ids, embedding, plan.copied, max(0, prefix - 2))
 
         super().__init__(plan, head, ids, train, held_out, POSITIONS, lessons)
@@ -446,7 +448,7 @@ class HeadTraining(DrafterTraining):
         return loss
 
     def _teacher_forced(self, batch: Sequence[Example]) -> Iterator[Drafted]:
-        """Of every second position."""
+        """Yields the logits of every second position."""
         inputs, embedded, labels = self.lessons.load(batch, POSITIONS)
         steps = unroll(self.head, self.head.fuse(inputs), embedded, POSITIONS)
         mx.eval(steps)
@@ -461,17 +463,16 @@ class HeadTraining(DrafterTraining):
 
 
 REACH = 4.0
-"""The weight of a slot falls by e for every so many before it: it counts only where those were accepted (DeepSpec)."""
+"""Slots over which a slot's weight falls by a factor e: a slot counts only if those before it were accepted (DeepSpec)."""
 MEASURED_ANCHORS = 24
-"""Of a held-out record."""
+"""Anchors per held-out record that are measured."""
 
 Laid = tuple[mx.array, mx.array, mx.array]
-"""Features (rows, taps x hidden) of a record, its anchors (blocks,) and its tokens, those of the last block
-included."""
+"""Features (rows, taps x hidden) of a record, its anchors (blocks,), and its tokens up to the end of the last block."""
 
 
 def block_memory(config: BlockConfig, columns: int, plan: Plan, longest: int, parameters: int) -> int:
-    """About how many bytes a training takes beside the target, as `head_memory`."""
+    """Returns the approximate bytes that a training takes in addition to the target (see `head_memory`)."""
     slots = max(1, plan.batch_tokens // longest) * plan.anchors * plan.steps_back
     attention = 2 * config.num_attention_heads * (longest + plan.steps_back)
     kept = config.num_hidden_layers * (12 * config.hidden_size + 5 * config.intermediate_size + attention)
@@ -480,10 +481,10 @@ def block_memory(config: BlockConfig, columns: int, plan: Plan, longest: int, pa
 
 
 class BlockTraining(DrafterTraining):
-    """The training of a block drafter of our own packaging.
+    """Training of a block drafter in Draftlight's own packaging.
 
     Args:
-        model: float32, bound to its target; it is changed in place. embedding: the target's, ids to vectors.
+        model: float32, bound to its target; trained in place. embedding: the target's, ids to vectors.
     """
 
     def __init__(
@@ -496,7 +497,7 @@ class BlockTraining(DrafterTraining):
         )
 
     def _lessons(self, ids: np.ndarray, embedding: Any, prefix: int) -> Lessons:
-        self._first = max(1, prefix - 1)  # the block after an anchor begins with the token after it
+        self._first = max(1, prefix - 1)  # the block of an anchor predicts the token after it first
         return Lessons(self.block.config, ids, embedding, self.plan.copied, self._first - 1)
 
     def _inputs(self, batch: Sequence[Example]) -> tuple[Any, ...]:
@@ -522,7 +523,7 @@ class BlockTraining(DrafterTraining):
         return laid, *(mx.array(array) for array in (rows.astype(np.int32), columns, labels, weights / weights.sum()))
 
     def _anchors(self, example: Example) -> np.ndarray:
-        """Every place of an anchor in the answer of a record."""
+        """Returns every possible anchor position in a record's answer."""
         return np.arange(max(self._first, example.prompt_length - 1), len(example) - 1)
 
     def _laid(self, example: Example, read: np.ndarray, anchors: np.ndarray) -> Laid:
@@ -539,8 +540,8 @@ class BlockTraining(DrafterTraining):
         return soft_loss(read, projected, columns, labels, weights, SHARPNESS, self.plan.variation, base)
 
     def _filled(self, laid: Laid) -> tuple[mx.array, mx.array]:
-        """(blocks, slots, hidden) outputs, and (blocks, slots, rank) what the Markov head reads off the tokens of the text before
-        each."""
+        """Returns the outputs (blocks, slots, hidden), and what the Markov head computes from the text's previous tokens
+        (blocks, slots, rank)."""
         _, anchors, text = laid
         hidden, state = unroll_blocks(self.block, *laid, self._slots), None
         said = []

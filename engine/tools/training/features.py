@@ -1,13 +1,13 @@
-"""Stage 2 of a training: the target's features and soft labels of the text, read once and kept on disk.
+"""Stage 2 of a training: reads the target's features and soft labels of the text once, and stores them on disk.
 
-Reading them anew in every pass over the text would save the disk but not time: see `engine/tools/training/README.md` for what was
-measured. A folder for each part of a file of text, a few thousand tokens of it, holds
+Reading them again in every epoch would save disk space but not time; `engine/tools/training/README.md` has the measurements.
+Each file of text is split into parts of a few thousand tokens; the folder of a part contains
 
     features.npy  (tokens, taps x hidden) float16: the tapped layers' outputs
-    ids.npy       (tokens, LABELS) uint16 or uint32: the likeliest next tokens
+    ids.npy       (tokens, LABELS) uint16 or uint32: the most likely next tokens
     logs.npy      (tokens, LABELS) float16: their log-probabilities at temperature 1
 
-with rows in the order of the part's tokens. They are opened as memory maps, one batch at a time.
+in the order of the part's tokens. They are opened as memory maps, one batch at a time.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from engine.tools.training.reading import LABELS, Read, Reader
 from engine.values.errors import DraftlightError
 
 ROWS = 1536
-"""Padded tokens of one forward pass, unless one text is longer."""
+"""Padded tokens per forward pass, unless one text is longer."""
 PART = 4096
-"""Tokens whose features are kept together: what an interruption can lose."""
+"""Tokens whose features are stored together: the most that an interruption can lose."""
 
 Tick = Callable[[int], None]
 
@@ -39,7 +39,7 @@ class Example:
     """One record with features: `tokens` (length,) int32 in memory, the rest on disk.
 
     Attributes:
-        folder: where its features lie. first: its first row there.
+        folder: contains its features. first: index of its first row there.
     """
 
     tokens: np.ndarray
@@ -53,7 +53,7 @@ class Example:
 
 
 def with_feature_files(text: Path, features: Path) -> Iterator[tuple[Path, list[texts.TextRecord]]]:
-    """The records of a file of text in parts of about `PART` tokens, and where the features of each lie."""
+    """Yields the records of a file of text in parts of about `PART` tokens, with the folder of each part's features."""
     part: list[texts.TextRecord] = []
     number = tokens = 0
     for record in texts.load(text):
@@ -66,7 +66,7 @@ def with_feature_files(text: Path, features: Path) -> Iterator[tuple[Path, list[
 
 
 def bytes_per_token(taps: int, hidden: int, vocabulary: int) -> int:
-    """Of a folder of features."""
+    """Returns the size of stored features per token."""
     return 2 * taps * hidden + LABELS * (_id_type(vocabulary)().itemsize + 2)
 
 
@@ -75,16 +75,16 @@ def _id_type(vocabulary: int) -> type[np.uint16] | type[np.uint32]:
 
 
 def cache(reader: Reader, files: Sequence[Path], features: Path, vocabulary: int, tick: Tick) -> None:
-    """Read the features of every part that has none yet.
+    """Reads and stores the features of every part that has none yet.
 
     Args:
-        tick: called with the tokens done so far, parts that were there already among them; may raise to break off.
+        tick: called with the tokens done so far, earlier parts included; may raise to interrupt.
     """
     done = 0
     for file in files:
         for folder, records in with_feature_files(file, features):
             if not folder.exists():
-                tick(done)  # the first pass may take long
+                tick(done)  # the first pass may take a long time
                 _write(_read(reader, records, functools.partial(_ahead, tick, done)), folder, vocabulary)
             done += sum(len(record.tokens) for record in records)
             tick(done)
@@ -95,7 +95,7 @@ def _ahead(tick: Tick, before: int, fresh: int) -> None:
 
 
 def _read(reader: Reader, records: Sequence[texts.TextRecord], tick: Tick) -> list[Read]:
-    """In the order of the records; read in groups of similar length."""
+    """Returns the features in the order of the records; records of similar length are read together."""
     read: dict[int, Read] = {}
     order = sorted(range(len(records)), key=lambda index: len(records[index].tokens))
     done = 0
@@ -121,10 +121,10 @@ def _write(read: Sequence[Read], folder: Path, vocabulary: int) -> None:
 
 
 def examples(files: Sequence[Path], features: Path) -> list[Example]:
-    """Every record that has features.
+    """Returns every record, with its features.
 
     Raises:
-        DraftlightError: a file has none, or they belong to another file.
+        DraftlightError: a file has no features, or they belong to another file.
     """
     found: list[Example] = []
     for file in files:
@@ -153,6 +153,6 @@ def _map(folder: Path, name: str) -> np.ndarray:
 
 
 def load(example: Example) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Features (length, taps x hidden), label ids and log-probabilities (length, LABELS) of one record; pages of the files."""
+    """Returns features (length, taps x hidden), label ids and log-probabilities (length, LABELS) of a record, memory-mapped."""
     rows = slice(example.first, example.first + len(example))
     return tuple(_map(example.folder, name)[rows] for name in ("features", "ids", "logs"))  # type: ignore[return-value]

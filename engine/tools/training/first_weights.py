@@ -1,4 +1,4 @@
-"""A head or a block drafter before its training: shapes and first weights from the target, or from an earlier head of it."""
+"""Shapes and initial weights of a head or a block drafter, from the target or from an earlier head of it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from engine.values.errors import DraftlightError
 
 
 def config_for(target: LoadedModel, taps: Sequence[int]) -> HeadConfig:
-    """A head of the shape of one of the target's layers, as near as the head's format comes.
+    """Returns a head configuration as close to the target's layer shape as the head's format allows.
 
-    Heads of attention fill the hidden size exactly: a target whose heads do not gets as many of its size as fit, or of 64.
+    The attention heads of a draft head must fill the hidden size exactly. If the target's do not, the draft head gets as many
+    heads of the target's size as fit, or of size 64.
     """
     model: Any = getattr(target.model, "language_model", target.model)
     args = getattr(model, "args", None)
@@ -52,7 +53,7 @@ def config_for(target: LoadedModel, taps: Sequence[int]) -> HeadConfig:
 
 
 def frequent_tokens(examples: Sequence[Example], size: int, vocabulary: int) -> np.ndarray:
-    """(at most size,) int32 ids in rising order: the most frequent in answers, then in prompts, then the lowest."""
+    """Returns (at most size,) int32 ids in rising order: the most frequent in answers, then in prompts, then the lowest."""
     answers = np.zeros(vocabulary, np.int64)
     everything = np.zeros(vocabulary, np.int64)
     for example in examples:
@@ -62,8 +63,8 @@ def frequent_tokens(examples: Sequence[Example], size: int, vocabulary: int) -> 
 
 
 def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, seed: int) -> HeadModel:
-    """An untrained head in float32: copies of the target's last layer, norm and output rows, dequantised, where their shapes
-    are the head's; random elsewhere. It starts as if the newest tap were the feature and the embedding did not count."""
+    """Returns an untrained head in float32. It has dequantised copies of the target's last layer, norm and output rows where
+    their shapes fit, and random weights elsewhere. Initially it reads only the newest tap, and almost ignores the embedding."""
     mx.random.seed(seed)
     head = HeadModel(config, len(target_ids))
     head.about.target_ids = mx.array(target_ids)
@@ -94,10 +95,10 @@ def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, 
 
 
 def earlier_head(folder: Path, target: LoadedModel, taps: Sequence[int] | None) -> HeadModel:
-    """A head to go on from, in float32.
+    """Returns an earlier head to continue training, in float32.
 
     Raises:
-        DraftlightError: it is no usable head, or of another target or other taps.
+        DraftlightError: it is not a usable head, or it belongs to another target or other taps.
     """
     head = load_head(folder)
     head.require_target(target)
@@ -110,26 +111,26 @@ def earlier_head(folder: Path, target: LoadedModel, taps: Sequence[int] | None) 
 
 
 def copy_where_it_fits(module: Any, array: mx.array | None) -> None:
-    """Where there is something of the right shape to copy."""
+    """Copies the array to the module's weight if there is one of the right shape."""
     if array is not None and array.shape == module.weight.shape:
         module.weight = array.astype(mx.float32)
 
 
 def norm_weight(module: Any) -> mx.array | None:
-    """The weights of a plain RMS norm; others (such as those that add one) mean something else by theirs."""
+    """Returns the weights of a plain RMS norm; other norms use theirs differently (some add one)."""
     return module.weight if type(module) is nn.RMSNorm else None
 
 
 MARKOV_RANK, PAIRED_RANK = 32, 128
-"""Of the Markov head; that of a paired block drafter also keeps what it has seen of the draft."""
+"""Rank of the Markov head; that of a paired block drafter is higher, because it also stores a state of the draft."""
 SMALL = 0.02
-"""Spread of weights that begin at random."""
+"""Standard deviation of random initial weights."""
 
 
 def block_config_for(
     target: LoadedModel, taps: Sequence[int], layers: int, size: int, causal: bool, mask: int, paired: bool = False
 ) -> BlockConfig:
-    """A block drafter of our own packaging whose layers have the shape of the target's."""
+    """Returns the configuration of a block drafter in Draftlight's own packaging, with layers of the target's shape."""
     like = config_for(target, taps)
     return BlockConfig(
         packaging="Draftlight",
@@ -159,7 +160,7 @@ def block_config_for(
 
 
 def mask_token(target: LoadedModel, examples: Sequence[Example]) -> int:
-    """A token that the text does not have: a special one if there is one, else the last."""
+    """Returns a token that does not occur in the text: a special one if there is one, else the last."""
     used = {int(token) for example in examples for token in np.unique(example.tokens)}
     special = sorted(target.tokenizer.special) if target.tokenizer is not None else []
     rows = int(embedding_of(target.model).weight.shape[0])
@@ -170,12 +171,13 @@ def mask_token(target: LoadedModel, examples: Sequence[Example]) -> int:
 def fresh_block(
     target: LoadedModel, config: BlockConfig, target_ids: np.ndarray, seed: int, head: HeadModel | None = None
 ) -> BlockModel:
-    """An untrained block drafter in float32: copies of the target's last layers and norm where their shapes allow, else random.
+    """Returns an untrained block drafter in float32: copies of the target's last layers and norm where they fit, else random.
 
-    The newest tap is the context at first, normed as the copied layer would norm it, so that its keys and values of the context
-    are about the target's. The Markov head says nothing at first; its embedding is the target's on its main directions.
+    Initially the context is the newest tap, normalised as the copied layer would do it, so that the context's keys and values
+    are approximately the target's. The Markov head initially adds nothing; its embedding is the target's, projected to its
+    principal components.
 
-    One that is paired begins as a trained head of the same target and taps, as `_from_head` says.
+    A paired drafter starts from a trained head of the same target and taps (see `_from_head`).
     """
     mx.random.seed(seed)
     if config.paired:
@@ -202,10 +204,10 @@ def fresh_block(
 
 
 def _from_head(target: LoadedModel, config: BlockConfig, head: HeadModel) -> BlockModel:
-    """A paired block drafter whose first slot gives what the head's first step gives, and stays so.
+    """Returns a paired block drafter whose first slot equals the head's first step, with frozen weights.
 
-    The second layer begins as the head's too, as if the first slot were the target's features. Layers after it change nothing at
-    first, nor does the Markov head, which keeps a state.
+    The second layer also starts as a copy of the head, with the first slot in place of the target's features. Layers after it
+    change nothing initially. Nor does the Markov head, which has a state.
     """
     columns, hidden = len(head.target_ids), config.hidden_size
     rank = min(PAIRED_RANK, hidden)
@@ -253,7 +255,8 @@ def _from_head(target: LoadedModel, config: BlockConfig, head: HeadModel) -> Blo
 
 
 def _main_directions(target: LoadedModel, rank: int) -> mx.array:
-    """(vocabulary, rank) the target's embedding, centred, on its main directions; of spread 1."""
+    """Returns (vocabulary, rank): the target's centred embedding on its principal components, scaled to standard deviation
+    1."""
     embedding = np.array(dense(embedding_of(target.model)).astype(mx.float32))
     centred = embedding - embedding.mean(axis=0)
     _, directions = np.linalg.eigh(centred.T @ centred)
@@ -274,6 +277,6 @@ def _copy_layer(layer: Any, source: nn.Module) -> None:
         if (norm := norm_weight(getattr(attention, f"{name}_norm", None))) is not None:
             copy_where_it_fits(own[f"{name}_norm"], norm)
         else:
-            # The target does not norm these: the expected length of what its projection makes of a normed input takes the place.
+            # The target does not normalise these: use the expected length of the projection of a normalised input.
             length = (own[f"{name}_proj"].weight * layer.input_layernorm.weight).square().sum(axis=1).mean().sqrt()
             own[f"{name}_norm"].weight = mx.ones_like(own[f"{name}_norm"].weight) * length

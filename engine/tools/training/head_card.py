@@ -1,4 +1,4 @@
-"""The model card of a trained head: what it was made from and how, as it happened."""
+"""Model card of a trained head: what it was made from and how, with the actual figures."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from engine.values.wording import amount, noun, size
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a card says.
+    """Everything that a card states.
 
     Attributes:
-        sources: of given text, name and SHA-256 of each file.
-        written: records, tokens and answer tokens by temperature, of text the target wrote.
-        given: records and tokens of given text.
-        trained, held_out: records and tokens of either part.
+        sources: name and SHA-256 of each file of given text.
+        written: by temperature, number of records, tokens and answer tokens of text that the target wrote.
+        given: number of records and tokens of given text.
+        trained, held_out: number of records and tokens of each part.
         coverage: share of held-out answer tokens that the head can propose.
-        start: where the first weights came from.
+        start: origin of the initial weights.
         ended: why the training ended.
-        sharper: what the output rows were multiplied with after training; `as_written` was measured with the result.
-        versions: as `engine.machine.provenance.versions` tells them.
+        sharper: factor of the output rows after training; `as_written` was measured with it.
+        versions: as `engine.machine.provenance.versions` returns them.
     """
 
     target: str
@@ -53,7 +53,7 @@ class Facts:
 
 
 def count(files: Sequence[Path]) -> tuple[dict[float, tuple[int, int, int]], tuple[int, int]]:
-    """`Facts.written` and `Facts.given` of files of text."""
+    """Returns `Facts.written` and `Facts.given` for files of text."""
     written: dict[float, tuple[int, int, int]] = {}
     given = 0, 0
     for file in files:
@@ -69,7 +69,7 @@ def count(files: Sequence[Path]) -> tuple[dict[float, tuple[int, int, int]], tup
 
 
 def card(facts: Facts) -> str:
-    """The card as Markdown."""
+    """Returns the card as Markdown."""
     parts = [_title(facts), _text(facts), _head(facts), _training(facts), _measured(facts), _again(facts)]
     return "\n\n".join(parts) + "\n"
 

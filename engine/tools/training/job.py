@@ -1,4 +1,4 @@
-"""A training from the queue to its end. Runs on the engine thread and imports no MLX itself."""
+"""Runs a training from the request to its end. Runs on the engine thread and imports no MLX itself."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from engine.values.requests.train import HeldOut, TrainRequest
 
 
 class TrainTask(LongTask[TrainRequest]):
-    """The training of a draft head. Stopping it leaves everything so far on disk."""
+    """Task that trains a draft head. Everything done so far stays on disk if it is stopped."""
 
     purpose = "training the drafter"
 
     def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> TrainingFinished:
-        """Runs the stages that were asked for on the target. Raises Stopped, or Closing, to be broken off."""
+        """Runs the requested stages on the target. Raises Stopped or Closing if it is interrupted."""
 
         def tell(line: str) -> None:
-            """Sends a line that a user may want to read again."""
+            """Emits a line that stays visible."""
             emit(TrainingTold(self.id, line))
 
         def measured(held_out: HeldOut) -> None:
-            """Sends a measurement on held-out text."""
+            """Emits a measurement on held-out text."""
             emit(TrainingMeasured(self.id, held_out))
 
         target = slots.target(self.request.target)
@@ -34,5 +34,5 @@ class TrainTask(LongTask[TrainRequest]):
         )
 
     def cut_off(self) -> TrainingFinished:
-        """The end of a training that was stopped; the same request goes on with it."""
+        """Returns the end event of a training that was stopped; the same request resumes it."""
         return TrainingFinished(self.id, None)

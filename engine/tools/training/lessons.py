@@ -1,4 +1,4 @@
-"""What a head learns from: which text is held out, in which batches the rest comes, and what each step of the chains is told."""
+"""Prepares training data: which text is held out, the batches of the rest, and the labels of each step of the chains."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from engine.values.errors import DraftlightError
 
 HELD_OUT_SHARE = 0.04
 SHARPNESS = 1.25
-"""Inverse of the labels' temperature, 0.8: the app's default."""
+"""Inverse of the labels' temperature, 0.8, which is the app's default."""
 DECAY = 0.85
-"""Weight of each further step of a chain: it counts only where the ones before were accepted."""
+"""Factor of the weight of each further chain step: a step counts only if those before it were accepted."""
 PROMPT_WEIGHT = 0.3
-"""Of positions inside prompts, which are many and less like what will be drafted."""
+"""Weight of positions inside prompts, which are many and less similar to what will be drafted."""
 SHORTEST_COPY = 3
-"""Tokens that have to agree before a copy counts."""
+"""Tokens that must match before a copy counts."""
 WINDOW = 256
-"""Records sorted by length together: little padding, and batches still differ from epoch to epoch."""
+"""Number of records that are sorted by length together: little padding, and batches still differ between epochs."""
 
 
 @dataclass(frozen=True)
 class Targets:
-    """Of one step of the chains: which rows count (positions,), how much, and their labels (positions, LABELS)."""
+    """Labels of one step of the chains: rows that count (positions,), their weights, and labels (positions, LABELS)."""
 
     rows: mx.array
     weights: mx.array
@@ -39,8 +39,8 @@ class Targets:
 
 
 def split(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
-    """Examples to train on and those held out. It depends on the text of prompts and documents alone, so more text never moves
-    one from here to there, and all answers to a prompt are on one side.
+    """Returns the examples to train on and the held-out ones. The split depends only on the text of prompts and documents: more
+    text never moves an example to the other side, and all answers to a prompt are on one side.
 
     Raises:
         DraftlightError: there is too little text for both.
@@ -52,7 +52,7 @@ def split(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
 
 
 def require_several(groups: Collection[int]) -> None:
-    """Raises DraftlightError unless some of these different groups of text can be held out from the others."""
+    """Raises DraftlightError if there are too few different groups of text to hold some of them out."""
     if len(groups) < 2:
         raise DraftlightError(
             "There is too little text to hold some out for measuring. Give at least two different documents or chats."
@@ -60,7 +60,7 @@ def require_several(groups: Collection[int]) -> None:
 
 
 def common_opening(examples: Sequence[Example]) -> int:
-    """Tokens that all examples begin with: a system prompt, which nobody has to draft."""
+    """Returns the number of tokens that all examples begin with: a system prompt, which is never drafted."""
     first = examples[0].tokens
     shared = len(first)
     for example in examples:
@@ -71,8 +71,8 @@ def common_opening(examples: Sequence[Example]) -> int:
 
 
 def copied_right(tokens: np.ndarray) -> np.ndarray:
-    """(length,) bool: which tokens follow from a copy, as the n-gram drafter makes them, of the text so far. A head that works
-    beside that drafter, or where it would, gains nothing from learning them."""
+    """Returns (length,) bool: which tokens the n-gram drafter would copy correctly from the text so far. A head that runs
+    beside that drafter gains nothing from learning them."""
     right = np.zeros(len(tokens), bool)
     lookup = Lookup()
     for position, token in enumerate(tokens.tolist()):
@@ -83,15 +83,15 @@ def copied_right(tokens: np.ndarray) -> np.ndarray:
 
 
 class Shapes(Protocol):
-    """What is asked of a drafter's configuration."""
+    """Configuration fields that all drafters have."""
 
     @property
     def taps(self) -> tuple[int, ...]:
-        """Target layers that it reads."""
+        """Target layers that the drafter reads."""
 
     @property
     def hidden_size(self) -> int:
-        """Width of one of these."""
+        """Width of a layer's output."""
 
     @property
     def vocab_size(self) -> int:
@@ -99,15 +99,15 @@ class Shapes(Protocol):
 
 
 class Lessons:
-    """Turns records into arrays for a drafter.
+    """Converts records to training arrays.
 
     Args:
         target_ids: (vocabulary,) of the head. embedding: the target's, ids to vectors.
-        copied: weight of tokens that a copy gets right.
-        first: position of the first chain of each record: what all records begin with is not learned.
+        copied: weight of tokens that a copy predicts correctly.
+        first: position of each record's first chain; what all records begin with is not learned.
 
     Attributes:
-        column: by target id, the head's column, -1 outside.
+        column: by target id, the head's column; -1 if it has none.
     """
 
     def __init__(self, config: Shapes, target_ids: np.ndarray, embedding: Any, copied: float, first: int) -> None:
@@ -117,11 +117,11 @@ class Lessons:
         self.column[target_ids] = np.arange(len(target_ids))
 
     def long_enough(self, examples: Sequence[Example], steps: int) -> list[Example]:
-        """Those that have a position for every step of a chain."""
+        """Returns the examples that have a position for every step of a chain."""
         return [one for one in examples if len(one) - 2 - (steps - 1) > self._first]
 
     def prepare(self, batch: Sequence[Example], steps: int) -> tuple[mx.array, mx.array, list[Targets]]:
-        """Inputs and embeddings as `load` gives them, and what each step of the chains learns, weights adding up to 1."""
+        """Returns inputs and embeddings as `load` does, and the labels of each chain step, with weights that sum to 1."""
         inputs, embedded, labels = self.load(batch, steps)
         targets = []
         for step in range(steps):
@@ -133,8 +133,8 @@ class Lessons:
         return inputs, embedded, [Targets(one.rows, one.weights / total, one.columns, one.labels) for one in targets]
 
     def load(self, batch: Sequence[Example], steps: int) -> tuple[mx.array, mx.array, list[tuple[np.ndarray, np.ndarray]]]:
-        """Features (batch, rows, taps x hidden), embeddings of the tokens from position 1 on (batch, rows + steps, hidden), and
-        labels of each example. The last two positions begin no chain."""
+        """Returns features (batch, rows, taps x hidden), embeddings of the tokens from position 1 on (batch, rows + steps,
+        hidden), and the labels of each example. No chain begins at the last two positions."""
         longest = max(map(len, batch))
         config = self._config
         tokens = np.zeros((len(batch), longest + steps), np.int32)
@@ -156,7 +156,8 @@ class Lessons:
         step: int,
         prompts: bool = True,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of the chains' step: rows that have a label, in the flattened batch, their weights, and the labels' ids and logs."""
+        """Returns for a chain step: rows of the flattened batch that have a label, their weights, and the labels' ids and
+        logs."""
         parts: list[tuple[np.ndarray, ...]] = []
         for number, (example, (ids, logs)) in enumerate(zip(batch, labels, strict=True)):
             start = self._first if prompts else max(self._first, example.prompt_length - 2 - step)
@@ -171,7 +172,7 @@ class Lessons:
         return flat.astype(np.int32), weights, all_ids, all_logs
 
     def copies_in(self, example: Example) -> np.ndarray:
-        """`copied_right`, found once for each record."""
+        """Returns `copied_right` of the record, computed once."""
         key = (example.folder, example.first)
         if key not in self._copies:
             self._copies[key] = copied_right(example.tokens)
@@ -179,7 +180,7 @@ class Lessons:
 
 
 def shuffled(examples: Sequence[Example], batch_tokens: int, generator: np.random.Generator) -> list[list[Example]]:
-    """Every example once, in batches of at most `batch_tokens` padded tokens (or one record)."""
+    """Returns every example once, in batches of at most `batch_tokens` padded tokens (or one record)."""
     order = generator.permutation(len(examples))
     batches: list[list[Example]] = []
     for start in range(0, len(order), WINDOW):
@@ -189,10 +190,10 @@ def shuffled(examples: Sequence[Example], batch_tokens: int, generator: np.rando
 
 
 def groups(by_length: Sequence[Example], batch_tokens: int) -> list[list[Example]]:
-    """Batches of neighbours, each of at most `batch_tokens` padded tokens or of one record.
+    """Returns batches of consecutive records, each of at most `batch_tokens` padded tokens or of one record.
 
     Args:
-        by_length: the shortest first, so that the newest record of a batch says how long its rows are.
+        by_length: shortest first, so that the last record of a batch determines the padded length.
     """
     groups: list[list[Example]] = []
     for example in by_length:
@@ -203,6 +204,6 @@ def groups(by_length: Sequence[Example], batch_tokens: int) -> list[list[Example
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Over the last axis."""
+    """Returns the softmax over the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)

@@ -1,8 +1,8 @@
-"""What a target is asked when it writes its own training text: turns it wrote itself, and tasks made of its own answers.
+"""Prompts for a target that writes its own training text: user turns that it wrote, and tasks made from its own answers.
 
-Nothing here comes from a collection of prompts: user turns are the target's continuations of a few starting words, and the longer
-tasks (summarise, answer from passages, edit, code, translate) are built around texts and code from its earlier answers, so that
-every subject is one it writes about. Arithmetic problems are made from numbers.
+No collection of prompts is used. User turns are the target's continuations of a few starting words. The longer tasks
+(summarise, answer from passages, edit, code, translate) contain texts and code from its earlier answers, so that every subject
+is one it writes about. Arithmetic problems are made from random numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STARTS = tuple(" ".join(_STARTS.split()).split("; "))
 """Beginnings of user turns."""
 
 SHARES = {"chat": 30, "summarise": 13, "passages": 12, "edit": 14, "code": 14, "arithmetic": 9, "translate": 8}
-"""Of a hundred prompts, so many of each kind."""
+"""Share of each kind of prompt, in percent."""
 
 _BLOCK = re.compile(r"```[a-z]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _NAME = re.compile(r"\b[a-z_]{1,12}\b")
@@ -41,14 +41,14 @@ _SHORTEST_TEXT, _SHORTEST_CODE = 200, 80
 
 @dataclass
 class PromptMaterial:
-    """What the target has written so far."""
+    """Turns, texts and code that the target has written so far."""
 
     turns: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     codes: list[str] = field(default_factory=list)
 
     def add(self, answer: str) -> None:
-        """Take an answer in, as far as tasks can be made of it."""
+        """Adds an answer if tasks can be made from it."""
         blocks = [block.strip() for block in _BLOCK.findall(answer)]
         self.codes += [block for block in blocks if len(block) >= _SHORTEST_CODE and ("def " in block or "=" in block)]
         if not blocks and len(answer) >= _SHORTEST_TEXT:
@@ -56,11 +56,12 @@ class PromptMaterial:
 
 
 def turn_prompts(tokenizer: Tokenizer, chosen: Sequence[str]) -> tuple[list[list[int]], frozenset[int]]:
-    """Token ids up to a user turn that begins with each of these words, and the tokens that end it.
+    """Returns token ids up to a user turn that begins with each of these texts, and the tokens that end such a turn.
 
-    Where the template puts something behind a turn is found by rendering two that end differently.
+    Two rendered turns with different ends show what the template adds after a turn.
 
     Raises:
+        DraftlightError: the model has no chat template.
         DraftlightError: the model has no chat template.
     """
     prompts = []
@@ -78,7 +79,7 @@ def turn_prompts(tokenizer: Tokenizer, chosen: Sequence[str]) -> tuple[list[list
 
 
 def prompts(rng: random.Random, material: PromptMaterial, count: int) -> list[str]:
-    """User turns of all kinds, in the proportions of `SHARES`, as far as there is material for them."""
+    """Returns user turns of all kinds, in the proportions of `SHARES`, as far as there is material for them."""
     kinds = rng.choices(list(SHARES), list(SHARES.values()), k=count)
     return [_KINDS[kind](rng, material) or _chat(rng, material) for kind in kinds]
 

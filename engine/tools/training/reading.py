@@ -1,7 +1,7 @@
-"""What a training asks of a target: features and soft labels of text, and many answers at once.
+"""Runs a target for training: reads features and soft labels of text, and writes many answers at once.
 
-`TargetReader` works for every target that a draft head fits, on every device: the model as mlx-lm serves it, quantised or not,
-tapped by `engine.target.layer_taps`. On the CPU `CpuLlama` does the same for llama models faster.
+`TargetReader` works for every target that a draft head fits, on every device: it uses mlx-lm's model, quantised or not, with
+the taps of `engine.target.layer_taps`. On the CPU `CpuLlama` does the same for llama models faster.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from engine.target.prompt_cache import logits_width, make_prompt_cache
 from engine.values.errors import DraftlightError
 
 LABELS = 64
-"""Likeliest tokens kept at each position."""
+"""Number of most likely tokens stored at each position."""
 LARGEST = 65504.0
-"""float16's: features beyond it are cut to it. Only the first token's outputs of some models come near."""
+"""Maximum of float16, to which features are clipped. Only the outputs of the first token come near it, in some models."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """Of one text: features (length, taps x hidden) float16, and of the `LABELS` likeliest next tokens at each position the ids
-    (length, LABELS) int32, in no order, and log-probabilities at temperature 1 (length, LABELS) float16."""
+    """Features and labels of one text: features (length, taps x hidden) float16, and at each position the `LABELS` most likely
+    next tokens: ids (length, LABELS) int32, unordered, and log-probabilities at temperature 1 (length, LABELS) float16."""
 
     features: np.ndarray
     ids: np.ndarray
@@ -40,30 +40,31 @@ class Read:
 
 
 class Batch(Protocol):
-    """Answers being written side by side."""
+    """Answers that are written in parallel."""
 
     def draw(self, tokens: np.ndarray, uniforms: np.ndarray, temperature: float) -> np.ndarray:
-        """The next token of every row (rows,), from the newest ones and a uniform number each; at temperature 0 the arg-max."""
+        """Returns the next token of every row (rows,), from the newest ones and a uniform number each; at temperature 0 the
+        arg-max."""
 
     def keep(self, rows: np.ndarray) -> None:
-        """Go on with these rows only."""
+        """Continues with these rows only."""
 
 
 class Reader(Protocol):
-    """A target and its taps."""
+    """Runs a target with its taps."""
 
     fast: bool
-    """Whether it is the CPU's own."""
+    """Whether it is the faster CPU implementation."""
 
     def read(self, texts: Sequence[np.ndarray]) -> list[Read]:
-        """Features and labels of texts (length,) each, of similar length."""
+        """Returns features and labels of texts (length,) each, of similar length."""
 
     def begin(self, prompts: Sequence[Sequence[int]]) -> Batch:
-        """Answers to prompts; all but the newest token of each are read."""
+        """Starts answers to prompts: reads all but the newest token of each."""
 
 
 def padded(texts: Sequence[np.ndarray] | Sequence[Sequence[int]]) -> np.ndarray:
-    """(texts, longest) int32, filled up at the end with token 0."""
+    """Returns (texts, longest) int32, padded at the end with token 0."""
     tokens = np.zeros((len(texts), max(map(len, texts))), np.int32)
     for row, text in enumerate(texts):
         tokens[row, : len(text)] = np.asarray(text)
@@ -71,7 +72,7 @@ def padded(texts: Sequence[np.ndarray] | Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def stored(features: np.ndarray) -> np.ndarray:
-    """Features as they are kept."""
+    """Returns features in the form in which they are stored."""
     return np.clip(features, -LARGEST, LARGEST).astype(np.float16)
 
 
@@ -81,11 +82,11 @@ _GROWTH = 64
 
 
 class CpuLlama:
-    """Reads with numpy: a llama model's forward pass, for trainings on the CPU. Only for a model that `fits`.
+    """Runs a llama model's forward pass in numpy, for trainings on the CPU. Only for a model that `fits`.
 
-    MLX's CPU back-end computes exponentials one at a time; numpy's are vectorised, which tells most in attention to long texts.
-    The figures are in README.md. The weights are the model's own arrays, not copies. It is used for training only, where equality
-    to the last bit means nothing; a test compares it with MLX.
+    MLX's CPU back-end computes exponentials one at a time, while numpy's are vectorised; this matters most for attention over
+    long texts. README.md has the figures. The weights are the model's own arrays, not copies. This is used only for training,
+    where equality to the last bit is not needed; a test compares it with MLX.
     """
 
     fast = True
@@ -105,7 +106,7 @@ class CpuLlama:
 
     @staticmethod
     def fits(model: Any) -> bool:
-        """Whether the model is a plain llama in float32: no biases, no stretched positions, no sliding windows."""
+        """Returns whether the model is a plain float32 llama: no biases, no rotary scaling, no sliding windows."""
         if type(model) is not llama.Model:
             return False
         args = model.args
@@ -138,8 +139,8 @@ class CpuLlama:
         return _CpuBatch(self, prompts)
 
     def forward(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """Of texts (batch, rows): features (batch, rows, taps x hidden), the last norm's output (batch, rows, hidden), and each
-        layer's rotated keys and values (batch, kv heads, rows, head size)."""
+        """Returns for texts (batch, rows): features (batch, rows, taps x hidden), the last norm's output (batch, rows, hidden),
+        and each layer's rotated keys and values (batch, kv heads, rows, head size)."""
         batch, rows = tokens.shape
         repeat = self.heads // self.kv_heads
         mask = np.triu(np.full((rows, rows), _NEVER), 1)
@@ -163,8 +164,8 @@ class CpuLlama:
         return np.concatenate([outputs[index] for index in self.taps], axis=-1), self.final(hidden), kept
 
     def step(self, tokens: np.ndarray, positions: np.ndarray, keys: list[np.ndarray], values: list[np.ndarray]) -> np.ndarray:
-        """Logits (rows, vocabulary) of one token for each row, which stands at its own position; extends the rows' caches
-        (rows, kv heads, room, head size) of every layer in place."""
+        """Returns logits (rows, vocabulary) for one token per row, each at its own position. Extends the rows' caches (rows, kv
+        heads, room, head size) of every layer in place."""
         count, room = len(tokens), int(positions.max()) + 1
         every = np.arange(count)
         hidden_from = np.where(np.arange(room) <= positions[:, None], np.float32(0), _NEVER)[:, None, None]
@@ -184,7 +185,7 @@ class CpuLlama:
     def _project(
         self, layer: _Layer, hidden: np.ndarray, shape: tuple[int, ...], turn: tuple[np.ndarray, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Scaled queries, keys and values (..., heads, head size)."""
+        """Returns scaled queries, keys and values (..., heads, head size)."""
         flat = _norm(hidden, layer.before_attention, self.epsilon).reshape(-1, hidden.shape[-1])
         queries, keys, values = ((flat @ matrix.T).reshape(*shape, -1, self.size) for matrix in layer.projections)
         return _rotate(queries, turn) * np.float32(self.size**-0.5), _rotate(keys, turn), values
@@ -198,7 +199,7 @@ class CpuLlama:
         return hidden + (gate @ layer.down.T).reshape(hidden.shape)
 
     def final(self, hidden: np.ndarray) -> np.ndarray:
-        """The last norm: (..., hidden) outputs of the last layer -> (..., hidden) what the output head reads."""
+        """Applies the last norm: (..., hidden) outputs of the last layer -> (..., hidden) input of the output head."""
         return _norm(hidden, self.norm, self.epsilon)
 
     def _turn(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -218,7 +219,7 @@ class _Layer:
 
 
 class _CpuBatch:
-    """Answers from caches with room for the longest row, which grow by and by."""
+    """Answers whose caches have room for the longest row and are enlarged as needed."""
 
     def __init__(self, model: CpuLlama, prompts: Sequence[Sequence[int]]) -> None:
         self._model = model
@@ -280,14 +281,14 @@ def _norm(hidden: np.ndarray, weight: np.ndarray, epsilon: float) -> np.ndarray:
 
 
 def _rotate(array: np.ndarray, turn: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The two halves of each head, turned; (..., heads, head size)."""
+    """Applies rotary embeddings: rotates the two halves of each head; (..., heads, head size)."""
     first, second = np.split(array, 2, axis=-1)
     cosine, sine = turn
     return np.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:
-    """In place, over the last axis."""
+    """Computes the softmax over the last axis, in place."""
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=-1, keepdims=True)
@@ -296,17 +297,17 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
 
 _PREFILL = 256
 _LOGITS = 1 << 26
-"""Logits at once: it bounds the rows of a forward pass for large vocabularies."""
+"""Maximum number of logits at once; it limits the rows of a forward pass for large vocabularies."""
 
 
 def default_taps(layers: int) -> tuple[int, ...]:
-    """About a third and two thirds of the way up, and the last layer but one: 9, 20 and 28 of 30."""
+    """Returns layers at about one and two thirds of the depth, and the last but one: 9, 20 and 28 of 30."""
     wanted = (round(0.3 * layers), round(0.66 * layers), layers - 2)
     return tuple(sorted({min(max(0, layer), layers - 1) for layer in wanted}))
 
 
 def reader_for(target: LoadedModel, taps: Sequence[int]) -> Reader:
-    """The fastest reader that is right for the target.
+    """Returns the fastest reader that works for the target.
 
     Raises:
         DraftlightError: no draft head can work for it.
@@ -319,7 +320,7 @@ def reader_for(target: LoadedModel, taps: Sequence[int]) -> Reader:
 
 
 class TargetReader:
-    """Reads with mlx-lm's own model."""
+    """Runs mlx-lm's own model."""
 
     fast = False
 
@@ -338,14 +339,14 @@ class TargetReader:
         logits = self._model(mx.array(tokens[: len(texts)]))
         features = mx.clip(self._taps.take_batch().astype(mx.float32), -LARGEST, LARGEST).astype(mx.float16)
         mx.eval(logits, features)
-        # What is made of them, a sort above all, takes several times their memory: of one long text not all at once either.
+        # Sorting the logits takes several times their memory, so even one long text is processed in stretches.
         stretch = max(1, _LOGITS // (self._width * len(texts)))
         parts = [self._labels(logits[:, start : start + stretch]) for start in range(0, tokens.shape[1], stretch)]
         arrays = [np.array(features), *(np.concatenate(part, axis=1) for part in zip(*parts, strict=True))]
         return [Read(*(array[row, : len(text)] for array in arrays)) for row, text in enumerate(texts)]
 
     def _labels(self, logits: mx.array) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and log-probabilities of the likeliest tokens, (texts, positions, LABELS) each."""
+        """Returns ids and log-probabilities of the most likely tokens, (texts, positions, LABELS) each."""
         logits = logits.astype(mx.float32)
         labels = min(LABELS, int(logits.shape[-1]))
         ids = mx.argpartition(logits, kth=-labels, axis=-1)[..., -labels:]
@@ -359,7 +360,7 @@ class TargetReader:
 
 
 class _TargetBatch:
-    """Answers from mlx-lm's batched cache. Prompts are padded at the end and the cache is shifted afterwards, as mlx-lm does."""
+    """Answers with mlx-lm's batched cache. Prompts are padded at the end and the cache is then shifted, as in mlx-lm."""
 
     def __init__(self, model: Any, prompts: Sequence[Sequence[int]]) -> None:
         self._model = model

@@ -1,8 +1,8 @@
-"""Text that a target wrote for itself, as files hold it.
+"""Reads files of text that a target wrote for itself.
 
-The file format (``.npz``): ``tokens`` (all records in a row, whole numbers), ``offsets`` (record i is
-``tokens[offsets[i]:offsets[i + 1]]``) and ``prompt_lengths`` (the first so many tokens of a record are the prompt, chat
-template included; the rest is the answer).
+File format (``.npz``): ``tokens`` (integers, all records concatenated), ``offsets`` (record i is ``tokens[offsets[i]:offsets[i
++ 1]]``) and ``prompt_lengths`` (number of leading tokens of each record that are the prompt, chat template included; the rest
+is the answer).
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ class Record:
 
     @property
     def answer(self) -> np.ndarray:
-        """(answer tokens,) int32: what follows the prompt."""
+        """(answer tokens,) int32: the tokens after the prompt."""
         return self.tokens[self.prompt_length :]
 
 
 def read(source: Path, max_length: int | None = None) -> list[Record]:
-    """Records of one ``.npz`` file, or of every one in a folder in the order of their names.
+    """Returns the records of one ``.npz`` file, or of all such files in a folder, ordered by name.
 
     Args:
-        max_length: records are cut to this many tokens; those without an answer then are left out.
+        max_length: records are cut to this many tokens; those that then have no answer are left out.
 
     Raises:
+        DraftlightError: there is no such file, or it does not have the format above.
         DraftlightError: nothing is there, or a file does not have the format above.
     """
     files = sorted(source.glob("*.npz")) if source.is_dir() else [source]

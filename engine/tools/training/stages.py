@@ -1,4 +1,4 @@
-"""The four stages of `draftlight train-drafter`, in order, each of which goes on where it was interrupted."""
+"""The four stages of `draftlight train-drafter`, in order; each one resumes after an interruption."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from engine.values.requests.train import STAGES, HeldOut, Trained, TrainRequest
 from engine.values.wording import amount, size
 
 TOKENS_PER_ANSWER_TOKEN = 2.5
-"""Tokens of written records, prompts included, for each answer token: for stating the disk's need beforehand."""
+"""Estimated tokens of written records, prompts included, per answer token: used to state the disk space needed beforehand."""
 FREED_BYTES = 500_000_000
-"""Freed memory that MLX may keep for reuse."""
+"""Freed bytes that MLX may keep for reuse."""
 
 _RATE_AFTER = 5.0
 
@@ -54,14 +54,14 @@ Tell = Callable[[str], None]
 
 
 def train(target: LoadedModel, request: TrainRequest, tell: Tell, report: Report, measured: Callable[[HeldOut], None]) -> Trained:
-    """Run the stages that are asked for.
+    """Runs the requested stages.
 
     Args:
-        tell: takes lines that stay. report: takes the step under way and the fraction of its stage; it may raise to break off,
-            and what was done until then is kept. measured: takes every measurement.
+        tell: called with lines that stay visible. report: called with the current step and the fraction of its stage; it may
+            raise to interrupt, and what was done until then is saved. measured: called with every measurement.
 
     Raises:
-        DraftlightError: what cannot be, and what to do.
+        DraftlightError: says what is not possible, and what to do.
     """
     check_output(request.output)
     work = Work(request.work_folder)
@@ -70,7 +70,7 @@ def train(target: LoadedModel, request: TrainRequest, tell: Tell, report: Report
 
 
 def check_output(folder: Path) -> None:
-    """Raises DraftlightError if the folder holds something other than a trained drafter, which must not be overwritten."""
+    """Raises DraftlightError if the folder contains anything but a trained drafter, because it must not be overwritten."""
     if folder.is_file():
         raise DraftlightError(f"{folder} is a file. Give a folder for the drafter.")
     if not folder.is_dir() or not any(folder.iterdir()):
@@ -117,16 +117,16 @@ class _Run:
         return config_for(self.target, taps) if self.request.kind == "head" else self._block_config(taps)
 
     def _block_config(self, taps: Sequence[int]) -> BlockConfig:
-        """What fills the block is chosen when the text is known."""
+        """Returns the configuration of a block drafter; its mask token is chosen later, when the text is known."""
         request = self.request
         paired = self.start is not None
         return block_config_for(self.target, taps, request.layers, request.block_size, not request.both_ways, 0, paired)
 
     def stages(self) -> Trained:
-        """Runs the stages that were asked for, in their order.
+        """Runs the requested stages in order.
 
         Returns:
-            The folder, if it was written, and the best measurement, if the training was looked at.
+            The folder if it was written, and the best measurement if the training was loaded.
         """
         wanted = STAGES if self.request.stage is None else (self.request.stage,)
         reader = reader_for(self.target, self.config.taps) if {"text", "features"} & set(wanted) else None
@@ -187,7 +187,7 @@ class _Run:
         answers = _counting(self.report, "writing answers", wanted)
 
         def tick(what: str, tokens: int) -> None:
-            """Reports the step under way: of questions that they are being written, of answers the tokens that they have."""
+            """Reports the current step: writing questions, or answers with their number of tokens."""
             if what == "questions":
                 self.report("writing questions", 0.0)
             else:
@@ -226,7 +226,7 @@ class _Run:
     # Training
 
     def _prepared(self) -> DrafterTraining:
-        """The training where it stands, after a look at its settings."""
+        """Returns the training at its current step, after a check of its settings."""
         request, work = self.request, self.work
         examples = features.examples(texts.files(work.text), work.features)
         if not examples:
@@ -245,7 +245,7 @@ class _Run:
         return training
 
     def _fresh(self, plan: Plan, ids: np.ndarray, train: Sequence[Example], held_out: Sequence[Example]) -> DrafterTraining:
-        """The training before its first step."""
+        """Returns the training before its first step."""
         embedding = embedding_of(self.target.model)
         if isinstance(self.config, BlockConfig):
             config = replace(self.config, mask_token_id=mask_token(self.target, [*train, *held_out]))
@@ -365,11 +365,11 @@ class _Run:
 
 
 def _counting(report: Report, what: str, total: int) -> Callable[[int], None]:
-    """Takes the tokens done so far and reports them, with their rate since the first time."""
+    """Returns a function that reports the tokens done so far, and their rate since the first call."""
     began: tuple[float, int] | None = None
 
     def tick(done: int) -> None:
-        """Reports the tokens done so far, and once some time has passed their rate."""
+        """Reports the tokens done so far, and after some time also their rate."""
         nonlocal began
         now = time.monotonic()
         began = began or (now, done)
@@ -385,21 +385,21 @@ def _count(records: Sequence[texts.TextRecord]) -> int:
 
 
 def _held(folder: Path) -> int:
-    """Bytes of the files in a folder's folders."""
+    """Returns the bytes of the files in a folder's subfolders."""
     return sum(path.stat().st_size for path in folder.glob("*/*.npy"))
 
 
 SAVE_EVERY = 40.0
-"""Seconds between two checkpoints: what an interruption can lose, and the step under way."""
+"""Seconds between two checkpoints: the most, plus one step, that an interruption can lose."""
 MEASUREMENTS = 16
-"""In a whole training, besides one before it."""
+"""Measurements in a whole training, not counting the one before it."""
 CHECKPOINT = "checkpoint.safetensors"
 
 Report = Callable[[str, float], None]
 
 
 def ended(training: DrafterTraining, patience: int) -> str:
-    """Why there is nothing left to train, or an empty text."""
+    """Returns why the training has ended; empty if it has not."""
     if training.fraction >= 1:
         return "Training ran to the end."
     if patience and training.progress.since_best >= patience:
@@ -408,18 +408,18 @@ def ended(training: DrafterTraining, patience: int) -> str:
 
 
 def weights_file(folder: Path, held_out: HeldOut) -> Path:
-    """Where the weights lie that this measurement is of, if it was the best."""
+    """Returns the file of the weights with this measurement, if it was the best."""
     return folder / f"best-{held_out.step:08}.safetensors"
 
 
 def run_to_end(
     training: DrafterTraining, folder: Path, patience: int, report: Report, measured: Callable[[HeldOut], None]
 ) -> None:
-    """Train until it has `ended`; what is needed to go on lies in `folder`.
+    """Trains until it has `ended`; `folder` contains what is needed to resume.
 
     Args:
-        report: called after every step; what it raises breaks the training off, with a checkpoint.
-        measured: takes every measurement.
+        report: called after every step; if it raises, a checkpoint is written and the training ends.
+        measured: called with every measurement.
     """
     _measure_if_due(training, folder, report, measured)
     saved = time.monotonic()
@@ -445,7 +445,7 @@ def _step(training: DrafterTraining) -> str:
 
 
 def _measure_if_due(training: DrafterTraining, folder: Path, report: Report, told: Callable[[HeldOut], None]) -> bool:
-    """Saves, measures and saves again when another part of the training is done; whether it did."""
+    """Saves, measures and saves again if another fraction of the training is done; returns whether it did."""
     if training.fraction < len(training.progress.measured) / MEASUREMENTS:
         return False
     if training.progress.step:

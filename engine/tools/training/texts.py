@@ -1,8 +1,8 @@
-"""Records of text as tokens: their files in the work folder, and how given text becomes such records.
+"""Records of text as tokens: their files in the work folder, and the conversion of given text to records.
 
-A file (``.npz``) holds ``tokens`` uint32 (all records in a row) and for each record ``lengths``, ``prompts`` (the first so many
-tokens are the prompt), ``groups`` uint32 (equal for records of the same prompt or document: they are held out together) and
-``temperatures`` float32 (of the answer; -1 where it is not known). Files are only ever added, in the order of their names.
+A file (``.npz``) contains ``tokens`` uint32 (all records concatenated) and for each record ``lengths``, ``prompts`` (number of
+leading tokens that are the prompt), ``groups`` uint32 (equal for records of the same prompt or document, which are held out
+together) and ``temperatures`` float32 (of the answer; -1 if unknown). Files are only ever added, in the order of their names.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from engine.values.requests.train import SUFFIXES
 from engine.values.wording import noun
 
 RECORDS = 64
-"""In a file of given text."""
+"""Records per file of given text."""
 SHORTEST = 8
-"""Tokens of a record; shorter ones have nothing to teach."""
+"""Minimum tokens of a record; nothing can be learned from shorter ones."""
 GIVEN, WRITTEN = "given", "written"
-"""What the names of files begin with; given text comes first."""
+"""Prefixes of file names: given text, and text that the target wrote. In alphabetical order given text comes first."""
 UNKNOWN_TEMPERATURE = -1.0
 _KINDS = {"tokens": WHOLE, "lengths": WHOLE, "prompts": WHOLE, "groups": WHOLE, "temperatures": FLOATS}
 _READ_AT_ONCE = 20_000
@@ -48,12 +48,12 @@ class TextRecord:
 
 
 def group_of(tokens: Sequence[int] | np.ndarray) -> int:
-    """The group of a prompt or document, from its tokens."""
+    """Returns the group of a prompt or document, a hash of its tokens."""
     return zlib.crc32(np.asarray(tokens, np.uint32).tobytes())
 
 
 def save(path: Path, records: Sequence[TextRecord]) -> None:
-    """Write a whole file. Raises DraftlightError."""
+    """Writes a whole file. Raises DraftlightError."""
     arrays = {
         "tokens": np.concatenate([record.tokens for record in records]).astype(np.uint32),
         "lengths": np.array([len(record.tokens) for record in records], np.int32),
@@ -65,7 +65,7 @@ def save(path: Path, records: Sequence[TextRecord]) -> None:
 
 
 def load(path: Path) -> list[TextRecord]:
-    """The records of a file. Raises DraftlightError if it is damaged."""
+    """Returns the records of a file. Raises DraftlightError if it is damaged."""
     try:
         tokens, lengths, prompts, groups, temperatures = vectors(path, _KINDS)
         if not len(lengths) or lengths.min() < 1 or lengths.sum() != len(tokens):
@@ -78,15 +78,15 @@ def load(path: Path) -> list[TextRecord]:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files of a folder, oldest first: given text, then what was written."""
+    """Returns the files of a folder, oldest first: given text, then text that the target wrote."""
     return sorted(folder.glob("*.npz"))
 
 
 def find(sources: Sequence[Path]) -> list[Path]:
-    """The files of text that are named or lie in named folders, in the order of their names.
+    """Returns the text files that are named or lie in named folders, ordered by name.
 
     Raises:
-        DraftlightError: a name that is neither, a folder without text, or a file of another kind.
+        DraftlightError: a name is neither file nor folder, a folder has no text, or a file is of another kind.
     """
     found: list[Path] = []
     for source in sources:
@@ -105,7 +105,8 @@ def find(sources: Sequence[Path]) -> list[Path]:
 
 
 def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
-    """The records of given text (`find`). Documents are cut into pieces of `longest` tokens, chats after so many.
+    """Yields the records of given text (see `find`). Documents are split into pieces of `longest` tokens, chats are cut off
+    there.
 
     Raises:
         DraftlightError: a file cannot be read, or a line of a .jsonl file is not of a known form.
@@ -121,7 +122,7 @@ def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> I
 
 
 def in_files(records: Iterable[TextRecord]) -> Iterator[list[TextRecord]]:
-    """The records in groups of `RECORDS`, one for each file."""
+    """Yields the records in groups of `RECORDS`, one group per file."""
     left = iter(records)
     while group := list(islice(left, RECORDS)):
         yield group
@@ -153,7 +154,7 @@ def _pieces(text: str, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecor
 
 
 def _lines(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
-    """Lines of JSON: {"messages": [{"role", "content"}, ...]}, {"prompt", "answer"} or {"text"}."""
+    """Yields a record for each line of JSON: {"messages": [{"role", "content"}, ...]}, {"prompt", "answer"} or {"text"}."""
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -184,7 +185,7 @@ def _line(entry: Any, tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord
 
 
 def chat_record(messages: Sequence[dict[str, str]], tokenizer: Tokenizer, longest: int) -> TextRecord:
-    """A conversation that ends with an answer; everything before that is the prompt."""
+    """Returns the record of a conversation that ends with an answer; everything before that is the prompt."""
     prompt = tokenizer.apply_chat_template(messages[:-1], add_generation_prompt=True)
     ends = [] if tokenizer.eos_id is None else [tokenizer.eos_id]
     tokens = [*prompt, *tokenizer.encode(messages[-1]["content"]), *ends]

@@ -1,11 +1,11 @@
-"""The work folder of a training: what was asked for when it was begun, whole files, and whether the disk has room.
+"""Work folder of a training: the settings it was started with, its files, and a check of the free disk space.
 
-    settings.json   the settings of each stage that was begun here
-    text/           the records, a file for each batch (`engine.tools.training.texts`)
-    features/       one folder for each file of text (`engine.tools.training.features`)
+    settings.json   the settings of each stage that was started here
+    text/           the records, one file per batch (`engine.tools.training.texts`)
+    features/       one folder per file of text (`engine.tools.training.features`)
     train/          checkpoint and best weights (`engine.tools.training.drafter_training`)
 
-Whatever is written appears under its name in one step, so that an interruption leaves whole files only.
+Every file is renamed into place when it is complete, so that an interruption leaves no partial files.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from engine.values.wording import size
 
 _SETTINGS = "settings.json"
 _SPARE = 200_000_000
-"""Bytes that stay free on the disk."""
+"""Bytes that must stay free on the disk."""
 
 
 class Work:
-    """One work folder. Raises DraftlightError if it cannot be made."""
+    """A work folder. Raises DraftlightError if it cannot be created."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,7 +42,7 @@ class Work:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else trains in this folder meanwhile. Raises DraftlightError if somebody does, or if it cannot be locked."""
+        """Locks the folder. Raises DraftlightError if another training uses it, or if it cannot be locked."""
         busy = f"Another training run is using {self.folder}. Wait for it to finish, or choose another --work."
         lock = self.folder / "lock"
         with contextlib.ExitStack() as held:
@@ -54,10 +54,10 @@ class Work:
             yield
 
     def settle(self, stage: str, settings: Mapping[str, Any]) -> None:
-        """Hold on to a stage's settings, or check that they are the ones it was begun with.
+        """Records a stage's settings, or checks that they equal the ones it was started with.
 
         Raises:
-            DraftlightError: it was begun with others, or what is kept is damaged; the message says what to do.
+            DraftlightError: the settings differ, or the recorded ones are damaged; the message says what to do.
         """
         path = self.folder / _SETTINGS
         kept = _read(path)
@@ -77,7 +77,7 @@ class Work:
             )
 
     def sources(self) -> list[tuple[str, str]]:
-        """Name and SHA-256 of each file of given text. Raises DraftlightError if what is kept is damaged."""
+        """Returns name and SHA-256 of each file of given text. Raises DraftlightError if the recorded settings are damaged."""
         path = self.folder / _SETTINGS
         try:
             return [(str(name), str(digest)) for name, digest in _read(path).get("text", {}).get("sources", [])]
@@ -85,7 +85,7 @@ class Work:
             raise _damaged(path, error) from error
 
     def require_space(self, needed: int, for_what: str) -> str:
-        """A sentence that states the need. Raises DraftlightError if the disk has too little room for it."""
+        """Returns a sentence that states the need. Raises DraftlightError if the disk has too little free space."""
         free = shutil.disk_usage(self.folder).free
         if needed + _SPARE > free:
             raise DraftlightError(
@@ -96,8 +96,8 @@ class Work:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """The settings by stage. What is damaged is refused, for if it counted as missing, text and features that were made with
-    other settings would be used."""
+    """Returns the settings by stage. Raises DraftlightError if the file is damaged: treating it as missing would allow text and
+    features that were made with other settings."""
     if not path.exists():
         return {}
     try:
@@ -115,10 +115,10 @@ def _damaged(path: Path, error: Exception) -> DraftlightError:
 
 
 def _apart(before: object, now: object) -> tuple[object, object]:
-    """Both values; of two lists of several entries, such as files of text, those entries alone that only one of them has."""
+    """Returns both values; of two lists of lists, such as files of text, only the entries that the other list lacks."""
     if isinstance(before, list) and isinstance(now, list) and any(isinstance(each, list) for each in (*before, *now)):
         alone = [each for each in before if each not in now], [each for each in now if each not in before]
-        return alone if any(alone) else (before, now)  # the order alone differs
+        return alone if any(alone) else (before, now)  # only the order differs
     return before, now
 
 

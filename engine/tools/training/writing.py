@@ -1,8 +1,8 @@
-"""Stage 1 of a training: the target writes text for itself, many answers at once.
+"""Stage 1 of a training: the target writes text for itself, many answers in parallel.
 
-First it writes user turns after a few starting words, then it answers them, and answers tasks made of its earlier answers
-(`engine.tools.training.prompts`). Temperatures are taken in turn, batch by batch. Every prompt and every draw follows from the
-seed and from what lies in the folder already, so an interrupted command goes on where it was; a batch under way is noted every
+First it writes user turns that begin with a few given words. Then it answers them, and tasks made from its earlier answers
+(`engine.tools.training.prompts`). Temperatures alternate from batch to batch. Every prompt and every draw is determined by the
+seed and the files already in the folder, so an interrupted command can resume. The state of an unfinished batch is saved every
 `NOTED_EVERY` seconds.
 """
 
@@ -31,12 +31,12 @@ from engine.values.wording import amount
 TURN_TOKENS, TURN_TEMPERATURE = 64, 0.9
 ANSWER_TOKENS = 256
 TURNS_PER_TOKEN = 1 / 400
-"""User turns for each answer token: about what the share of chats asks for."""
+"""User turns per answer token: approximately what the share of chats needs."""
 ROUND = 128
 """Prompts that are made and sorted by length together."""
 MOST_ROWS = 64
 CACHE_BYTES = 1_000_000_000
-"""What the caches of a batch may take; long prompts are answered fewer at once."""
+"""Maximum bytes of a batch's caches; long prompts are answered in smaller batches."""
 NOTED_EVERY = 20.0
 _NOTE = "current.json"
 
@@ -45,7 +45,7 @@ Tick = Callable[[str, int], None]
 
 @dataclass
 class _Batch:
-    """Texts under way. `what`: questions or answers; `tokens`: what each row has so far; `ended`: which rows are done."""
+    """Texts in progress. `what`: questions or answers; `tokens`: of each row so far; `ended`: which rows are done."""
 
     name: str
     what: str
@@ -59,12 +59,12 @@ class _Batch:
 
 
 class SelfplayWriter:
-    """Writes into one folder.
+    """Writes text into one folder.
 
     Args:
-        longest: most tokens of a record.
-        tick: called after every step with what is being written, questions or answers, and the answer tokens so far; may raise
-            to break off.
+        longest: maximum tokens of a record.
+        tick: called after every step with what is being written (questions or answers) and the answer tokens so far; may raise
+            to interrupt.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SelfplayWriter:
         self._tokens = 0
 
     def write(self, wanted: int) -> int:
-        """Write until there are `wanted` answer tokens; returns how many there are.
+        """Writes until there are `wanted` answer tokens; returns their number.
 
         Raises:
             DraftlightError: the target cannot hold a conversation, or ends every answer at once.
@@ -131,8 +131,8 @@ class SelfplayWriter:
                 )
 
     def _round(self, number: int, missing: int) -> Iterator[_Batch]:
-        """Batches of similar length; all of them depend on what was written in earlier rounds only. Near the end, as many
-        prompts as probably make up the answer tokens that are missing."""
+        """Yields batches of similar length, which depend only on text from earlier rounds. Near the end, there are only as many
+        prompts as the missing answer tokens probably need."""
         rng = random.Random(f"{self._seed} round {number}")
         room = self._longest - self._answer
         made = [
@@ -144,7 +144,7 @@ class SelfplayWriter:
             raise DraftlightError(f"No prompt fits into {amount(room, 'token')}. Increase --longest.")
         groups: list[list[list[int]]] = []
         while fitting:
-            # Prompts are sorted: the last one of a group is its longest.
+            # Prompts are sorted, so the last one of a group is its longest.
             size = next(size for size in range(min(MOST_ROWS, len(fitting)), 0, -1) if self._fits(fitting[size - 1], size))
             groups.append(fitting[:size])
             fitting = fitting[size:]
@@ -160,7 +160,7 @@ class SelfplayWriter:
     def _batch(
         self, name: str, what: str, prompts: list[list[int]], temperature: float, limit: int, ends: frozenset[int]
     ) -> _Batch:
-        """As noted where it was interrupted, else at its beginning."""
+        """Returns the batch in its saved state, or at its beginning if none was saved."""
         begun: list[list[int]] = [[] for _ in prompts]
         seed = f"{self._seed} {name}"
         batch = _Batch(name, what, prompts, temperature, limit, ends, seed, begun, [False] * len(prompts))
@@ -172,7 +172,7 @@ class SelfplayWriter:
         return batch
 
     def _finish(self, batch: _Batch) -> None:
-        """Write until every row has ended."""
+        """Writes until every row has ended."""
         count = len(batch.prompts)
         uniforms = np.random.default_rng(list(batch.seed.encode())).random((batch.limit, count))
         rows = np.flatnonzero(~np.array(batch.ended))
@@ -199,7 +199,7 @@ class SelfplayWriter:
                 noted = time.monotonic()
 
     def _told(self, batch: _Batch) -> None:
-        """Say how far it is. Whoever breaks off finds the batch noted."""
+        """Reports progress. Saves the state of the batch if the callback raises."""
         try:
             self._tick(batch.what, self._tokens + (sum(map(len, batch.tokens)) if batch.what == "answers" else 0))
         except Exception:
@@ -220,7 +220,7 @@ class SelfplayWriter:
         ]
 
     def _take(self, path: Path) -> None:
-        """Count a file and make its answers material for later rounds."""
+        """Counts a file's answer tokens and uses its answers as material for later rounds."""
         for record in texts.load(path):
             answer = record.tokens[record.prompt_length :].tolist()
             self._tokens += len(answer)
@@ -228,7 +228,7 @@ class SelfplayWriter:
 
 
 def cache_bytes(model: Any) -> int:
-    """Bytes of cache for each token, from the shapes of a pass that is never evaluated."""
+    """Returns the bytes of cache per token, from the shapes of a pass that is never evaluated."""
     cache: list[Any] = make_prompt_cache(model)
     model(mx.array([[0]]), cache=cache)
     held = [part for layer in cache for part in (layer.keys, layer.values) if part is not None]
@@ -236,5 +236,5 @@ def cache_bytes(model: Any) -> int:
 
 
 def _without(tokens: Sequence[int], ends: frozenset[int]) -> Sequence[int]:
-    """Without the token that ends it, if one does."""
+    """Returns the tokens without a final end token."""
     return tokens[:-1] if tokens and tokens[-1] in ends else tokens
