@@ -1,5 +1,5 @@
-"""What serves requests: the engine's thread, the same in a process of its own, and everything that the thread asks of MLX.
+"""The engine that serves requests: on a thread or in a process of its own, and all its calls to MLX.
 
-`interface.EngineLike` is what both can be asked for; `worker.Engine` is the thread, `process.client.ProcessEngine` the process.
+`interface.EngineLike` is the interface of both; `worker.Engine` runs on a thread, `process.client.ProcessEngine` in a process.
 Not here: how an answer is served (`engine.serving`), and a target on several machines (`engine.cluster`).
 """

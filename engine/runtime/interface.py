@@ -1,6 +1,6 @@
-"""The interface of engines, on a thread (`engine.runtime.worker`) or in a process (`engine.runtime.process`): a method for each
-request, which sends it as a command through the one method that takes commands; and the queue of events between the thread that
-reports them and the one that takes them."""
+"""Interface of engines, on a thread (`engine.runtime.worker`) or in a process (`engine.runtime.process`). Each request is a
+method that sends a command through one `send` method. Events come back through a queue, from the engine's thread to the
+reader's."""
 
 from __future__ import annotations
 
@@ -34,85 +34,86 @@ Asked = TypeVar("Asked")
 
 
 class Requests:
-    """Each request as a method that sends its command. Here alone answers, tasks and counts get their numbers.
+    """A method for each request, which sends its command. Numbers of answers, tasks and counts are assigned only here.
 
     Attributes:
-        numbers: gives the next one. Engines that follow each other behind one `send` get numbers that no two share.
+        numbers: iterator of new numbers. Successive engines behind one `send` share it, so that numbers stay unique.
     """
 
     numbers: Iterator[int]
 
     def send(self, command: Command) -> None:
-        """Has a command carried out. May be called from any thread and never waits for a computation.
+        """Sends a command to the engine. May be called from any thread and never waits for a computation.
 
         Raises:
-            DraftlightError: the engine is closed, and the command asks for something.
+            DraftlightError: the engine is closed, and the command requests something.
         """
         raise NotImplementedError
 
     def load(self, target: str, drafter: str = NO_DRAFTER) -> None:
-        """Load a target, unless it is the current one, and then a drafter for it.
+        """Loads a target, unless it is the current one, and then a drafter for it.
 
-        Reported by LoadStarted, LoadProgress, and LoadFinished or LoadFailed; then DrafterReady or DrafterRefused.
+        Reported by LoadStarted, LoadProgress, and LoadFinished or LoadFailed; then by DrafterReady or DrafterRefused.
         """
         self.send(Load(target, drafter))
 
     def check_drafter(self, name: str) -> None:
-        """Say by a DrafterChecked event whether a model on this machine can draft for the loaded target, without loading it."""
+        """Checks without loading it whether a model on this machine can draft for the target; reported by DrafterChecked."""
         self.send(CheckDrafter(name))
 
     def ignore_memory(self, *names: str) -> None:
-        """From now on load these models even if they will probably exhaust the memory; without a name, every model."""
+        """Allows these models to load even if they will probably exhaust the memory; without a name, allows every model."""
         self.send(IgnoreMemory(names))
 
     def submit(self, request: Request) -> int:
-        """Queue a request and return its run id. The answer ends with one RunFinished or RunFailed event."""
+        """Queues a request and returns its run id. The answer ends with one RunFinished or RunFailed event."""
         return self._numbered(Submit, request)
 
     def count_prompt(self, request: Request) -> int:
-        """Count what the loaded target would read for a request, and return the id of the PromptCounted event that will say it.
+        """Counts the tokens that the target would read for a request; returns the id of the PromptCounted event with the
+        result.
 
-        It is counted at once, also while an answer is under way. Of counts that wait only the newest is made.
+        The count does not wait for a running answer. Of several pending counts only the newest is carried out.
         """
         return self._numbered(CountPrompt, request)
 
     def compare(self, request: CompareRequest) -> tuple[int, ...]:
-        """Queue answers that take turns, and return their run ids in the order of the requests.
+        """Queues answers that take turns, and returns their run ids in the order of the requests.
 
-        Each ends with one RunFinished or RunFailed event of its own, and is changed and stopped by its own id.
+        Each ends with its own RunFinished or RunFailed event, and is updated and stopped by its own id.
         """
         numbers = tuple(next(self.numbers) for _ in request.requests)
         self.send(Compare(numbers, request))
         return numbers
 
     def prove(self, request: ProveRequest) -> int:
-        """Queue checks of a pair and return their task id. They end with one TaskFinished or TaskFailed event."""
+        """Queues checks of a pair and returns their task id. They end with one TaskFinished or TaskFailed event."""
         return self._numbered(Perform, request)
 
     def bench(self, request: BenchRequest) -> int:
-        """Queue a benchmark and return its task id. It ends with one BenchFinished or TaskFailed event."""
+        """Queues a benchmark and returns its task id. It ends with one BenchFinished or TaskFailed event."""
         return self._numbered(Perform, request)
 
     def train(self, request: TrainRequest) -> int:
-        """Queue the training of a draft head and return its task id. It ends with one TrainingFinished or TaskFailed event."""
+        """Queues the training of a draft head and returns its task id. It ends with one TrainingFinished or TaskFailed
+        event."""
         return self._numbered(Perform, request)
 
     def sample(self, request: SampleRequest) -> int:
-        """Queue short answers to be drawn many times, and return their task id. They end with one SamplingFinished or
+        """Queues short answers that are drawn many times, and returns their task id. They end with one SamplingFinished or
         TaskFailed event."""
         return self._numbered(Perform, request)
 
     def update(self, run_id: int, *, rule: Rule | None = None, gamma: Gamma | None = None, drafter: str | None = None) -> None:
-        """Change a queued or running answer from its next round on; None leaves a setting as it is. Without effect once it has
-        ended.
+        """Changes a queued or running answer from its next round on; None leaves a setting unchanged. No effect after its end.
 
         Raises:
-            ValueError: an impossible rule or gamma.
+            ValueError: an invalid rule or gamma.
         """
         self.send(Update(run_id, rule, gamma, drafter))
 
     def stop(self, run_id: int) -> None:
-        """End a queued or running answer or task within a round or a chunk of the prompt; without effect once it has ended."""
+        """Stops a queued or running answer or task within a round or a prompt chunk; no effect after its end."""
         self.send(Stop(run_id))
 
     def _numbered(self, command: Callable[[int, Asked], Command], request: Asked) -> int:
@@ -122,14 +123,14 @@ class Requests:
 
 
 class EventQueue:
-    """Keeps the order. Every method may be called from any thread."""
+    """Queue that keeps events in order. Every method may be called from any thread."""
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
         self._news = threading.Condition()
 
     def put(self, *events: Event) -> None:
-        """Adds events and wakes whoever waits."""
+        """Adds events and wakes a waiting reader."""
         with self._news:
             self._events.extend(events)
             self._news.notify_all()
@@ -152,10 +153,9 @@ class EventQueue:
 
 
 class EngineLike(Requests, ABC):
-    """Loads models and carries out commands one after the other; says what comes of it in events, in the order in which it
-    happened.
+    """An engine: loads models and carries out commands one after another, and reports results as events in chronological order.
 
-    The methods may be called from any thread and never wait for a computation, except `close` and `wait`, which have a limit.
+    The methods may be called from any thread and never wait for a computation, except `close` and `wait`, which have a timeout.
     """
 
     def __init__(self) -> None:
@@ -167,30 +167,30 @@ class EngineLike(Requests, ABC):
         """As in `Requests`."""
 
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
-        """The events since the last call, oldest first, without waiting.
+        """Returns the events since the last call, oldest first, without waiting.
 
         Args:
-            limit: at most so many; the others stay for the next call.
+            limit: maximum number; further events stay for the next call.
             budget: seconds after which no further event is taken.
         """
         return self._events.take(limit, budget)
 
     def wait(self, timeout: float) -> bool:
-        """Wait until there are events, at most `timeout` seconds; whether there are. Not for the window's thread."""
+        """Waits at most `timeout` seconds for events; returns whether there are any. Not for the window's thread."""
         return self._events.wait(timeout)
 
     @property
     def is_computing(self) -> bool:
-        """Whether a thread of this process is between two passes of an answer's target, so that work in Python on another thread
-        would hold it up. That lasts some milliseconds, with a slow drafter some tens; what is not urgent may wait as long.
+        """Whether a thread of this process is between two passes of an answer's target, when Python code on another thread
+        would delay it. That lasts some milliseconds, or some tens with a slow drafter; work that is not urgent can be deferred.
 
-        Never of an engine in another process, which has a lock of its own.
+        Always False for an engine in another process, which has its own interpreter lock.
         """
         return False
 
     @abstractmethod
     def close(self, timeout: float = 5.0) -> bool:
-        """Stop every answer, end the engine, and wait for it at most `timeout` seconds; whether it has ended.
+        """Stops every answer, ends the engine, and waits at most `timeout` seconds; returns whether it has ended.
 
-        Answers under way end as cancelled, with whole traces. Call it again to wait longer.
+        Running answers end as cancelled, with complete traces. May be called again to wait longer.
         """

@@ -1,4 +1,4 @@
-"""The backend that computes with MLX. Made, used and closed on the engine thread."""
+"""The backend that computes with MLX. Created, used and closed on the engine thread."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class MlxBackend:
-    """The real one. MLX is imported by the constructor, hence inside the thread that owns it."""
+    """`Backend` on MLX. The constructor imports MLX, hence on the thread that uses it."""
 
     def __init__(self) -> None:
         require_device()
@@ -58,9 +58,10 @@ class MlxBackend:
         self._read_json = tokenizer_files.read_json
         self._target: tuple[str, LoadedModel | None] = ("", None)
         self._draft_models: weakref.WeakValueDictionary[str, LoadedModel] = weakref.WeakValueDictionary()
-        """Of the target, by name, those that anybody holds: the one of a drafter by itself serves auto, too."""
+        """Draft models of the target by name, as long as something references them: a drafter and the drafter auto share one
+        model."""
         self._kept_costs = KeptCosts(data_folder() / "costs.json")
-        self._costs: tuple[LoadedModel | None, MachineCosts] = (None, MachineCosts())  # of the target asked for last
+        self._costs: tuple[LoadedModel | None, MachineCosts] = (None, MachineCosts())  # of the target used last
 
     def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> LoadedModel:
         """As in `Backend`; refuses a model that cannot be a target, even if it loads."""
@@ -77,28 +78,29 @@ class MlxBackend:
         return model
 
     def _warm_up(self, target: LoadedModel, drafter: Drafter | None = None) -> None:
-        """Compiles what rounds of the pair run. What goes wrong is left to the answer, which says it to whom it concerns."""
+        """Compiles what rounds of the pair run. Errors are only logged: the answer that runs into them reports them to the
+        user."""
         try:
             self._warming.warm_up(target, drafter)
         except Exception as error:
             explain(error, "compiling for the GPU")
 
     def _load_target(self, name: str, progress: Progress, make_room: MakeRoom | None) -> LoadedModel:
-        """What `load` asks for; a target that is split over several processes is loaded in another way."""
+        """Loads a target. Overridden where it is split over several processes."""
         return self._models.load(name, progress, make_room=make_room)
 
     def release(self) -> None:
-        """As in `Backend`; it goes once nobody else holds it either, and `settle` was called."""
+        """As in `Backend`. The target is freed when nothing else references it and `settle` is called."""
         self._target = ("", None)
         self._costs = (None, MachineCosts())
 
     def free_memory(self) -> int | None:
-        """As in `Backend`: on a GPU what MLX may hold there less what it has, else what the system has left."""
+        """As in `Backend`: on a GPU MLX's memory limit minus what it holds, else the free memory of the system."""
         limit = self._device().memory
         return available_memory() if limit is None else limit - self.held_memory()
 
     def held_memory(self) -> int:
-        """As in `Backend`, buffers that MLX keeps for reuse included."""
+        """As in `Backend`, including buffers that MLX keeps for reuse."""
         return int(self._mx.get_active_memory() + self._mx.get_cache_memory())
 
     def drafter(self, name: str, target: LoadedModel, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
@@ -115,7 +117,7 @@ class MlxBackend:
             return self._together(kind.members, target, progress, make_room)
 
         def load() -> LoadedModel:
-            """The model of the drafter's name. A target that drafts for itself is loaded already."""
+            """Loads the model of the drafter's name. A target that drafts for itself is already loaded."""
             loaded_as, loaded = self._target
             if loaded is target and loaded_as == name:
                 return target
@@ -130,7 +132,7 @@ class MlxBackend:
         return self._noted(builder(kind)(name, target, load), target)
 
     def _noted(self, made: LoadedDrafter, target: LoadedModel) -> LoadedDrafter:
-        """The drafter, compiled and resident; what was measured of another model under its name counts no longer."""
+        """Returns the drafter, compiled and resident. Measurements of a different model under its name are discarded."""
         if self._warming.is_needed():
             self._warm_up(target, made.renewed())
         self._models.keep_resident()
@@ -146,9 +148,9 @@ class MlxBackend:
     def _together(
         self, members: Sequence[str], target: LoadedModel, progress: Progress, make_room: MakeRoom | None
     ) -> LoadedDrafter:
-        """Those of the members that fit the target, as one; one whose model does not fit into the memory is left out, too. In
-        place of the built-in ones a target of the user's has a head that was trained for it, if it lies among the models, and the
-        draft model that has served it best."""
+        """Returns the members that fit the target as one drafter. Members whose model does not fit into memory are left out.
+        For a target other than the built-in one, trained drafters replace the built-in ones: a head that was trained for it, if
+        it is on this machine, and the draft model that made it fastest."""
         from engine.drafters import feature_head
         from engine.drafters.automatic import together
         from engine.files.builtin import builtin_path
@@ -169,8 +171,9 @@ class MlxBackend:
         return together(loaded)
 
     def _draft_models_used(self, target: LoadedModel) -> list[str]:
-        """Of the draft models with which this target has answered here the path of the one that makes it fastest by what is known
-        of passes, steps and alphas; none where none makes it faster, or none is there any more."""
+        """Returns the draft model that makes this target fastest, as a list of one path. Only models with which it has answered
+        on this machine count, by their measured pass times, step times and alphas. Empty if none makes it faster or the model
+        is gone."""
         from engine.decode.policy.adaptive import MARGIN, MOST_SAMPLED
 
         costs = self._costs_of(target)
@@ -179,8 +182,8 @@ class MlxBackend:
             alpha, extra = costs.usual_alpha(name), costs.extra(name, samples=True)
             if name in DRAFTERS or alpha is None or extra is None:
                 continue
-            with contextlib.suppress(DraftlightError, OSError, ValueError, RuntimeError):  # as of a disk that is gone
-                path = Path(name).expanduser()  # one that begins in the folder where a command was given means nothing now
+            with contextlib.suppress(DraftlightError, OSError, ValueError, RuntimeError):  # such as a removed disk
+                path = Path(name).expanduser()  # a relative path has no meaning any more
                 is_another = path.is_absolute() and path.exists() and not path.samefile(target.path)
                 if is_another and self._kind_of(name).follows_text:
                     faster[max(speed([alpha] * MOST_SAMPLED, Cost(extra)))] = name
@@ -195,20 +198,20 @@ class MlxBackend:
         return unloaded_pair(target, builtin_path() if name == "builtin" else Path(name).expanduser())
 
     def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
-        """As in `Backend`, by `engine.decode.loop`, which is told what rounds cost here."""
-        costs = self._costs_of(cast("LoadedModel", context.model))  # serving never decodes a bare module
+        """As in `Backend`, by `engine.decode.loop` with this machine's cost model."""
+        costs = self._costs_of(cast("LoadedModel", context.model))  # serving always decodes a LoadedModel
         loop = self._loop.DecodeLoop(replace(context, costs=costs))
         seen: list[Round] = []
         try:
             for outcome in loop.outcomes():
                 seen.append(outcome.round)
                 yield outcome
-                del outcome  # with the arrays of the round
-        finally:  # an answer that is ended from outside has shown what its rounds cost as well
+                del outcome  # frees the round's arrays
+        finally:  # also record the costs of an answer that was interrupted
             costs.follow(seen, context.options.temperature)
 
     def measure(self, target: LoadedModel, drafter: Drafter | None) -> Generator[None, None, None]:
-        """As in `Backend`, by `engine.decode.measuring`, imported when it is first wanted. What was found is kept for ever."""
+        """As in `Backend`, by `engine.decode.measuring`, imported at first use. The results are saved permanently."""
         from engine.decode.measuring import measure
 
         costs = self._costs_of(target)
@@ -228,14 +231,14 @@ class MlxBackend:
     def prove(
         self, target: LoadedModel, drafter: Drafter | None, request: ProveRequest, progress: Callable[[str, float], None]
     ) -> Iterator[Finding]:
-        """As in `Backend`, by `engine.tools.proof.checks`, imported when it is first wanted."""
+        """As in `Backend`, by `engine.tools.proof.checks`, imported at first use."""
         from engine.tools.proof import checks as run
 
         others = self._lookups_and_head(target, drafter)
         yield from run.prove(target, drafter, run.AMOUNTS[request.effort], request.seed, request.plant, progress, others)
 
     def _lookups_and_head(self, target: LoadedModel, drafter: Drafter | None) -> list[Drafter]:
-        """What the window offers for this target besides this drafter, without loading a model."""
+        """Returns the other drafters that the window offers for this target and that need no model to be loaded."""
         others: list[Drafter] = []
         for name in DRAFTERS:
             if drafter is None or DRAFTERS[name].members or name in (drafter.name, NO_DRAFTER, SMALL_DRAFT):
@@ -256,7 +259,7 @@ class MlxBackend:
         report: Callable[[str, float], None],
         measured: Callable[[HeldOut], None],
     ) -> Trained:
-        """As in `Backend`, by `engine.tools.training.stages`, imported when it is first wanted."""
+        """As in `Backend`, by `engine.tools.training.stages`, imported at first use."""
         from engine.tools.training import stages as run
 
         return run.train(target, request, tell, report, measured)
@@ -269,7 +272,7 @@ class MlxBackend:
         options: DecodingOptions,
         proceed: Callable[[], None],
     ) -> Generator[PeerToken, None, None]:
-        """As in `Backend`, by `engine.tools.bench.peers`, imported when it is first wanted."""
+        """As in `Backend`, by `engine.tools.bench.peers`, imported at first use."""
         from engine.tools.bench import peers
 
         yield from peers.answer(target, draft, prompt, options, proceed)
@@ -281,11 +284,11 @@ class MlxBackend:
         return peers.refusal(target, draft)
 
     def finish_queued(self) -> None:
-        """As in `Backend`: MLX's default stream of this thread is empty afterwards."""
+        """As in `Backend`: waits until MLX's default stream of this thread is empty."""
         self._mx.synchronize()
 
     def settle(self) -> None:
-        """As in `Backend`; collects Python's garbage too, so that arrays nobody holds are given back. What is left stays
+        """As in `Backend`; also runs Python's garbage collection, which frees unreferenced arrays. Everything else stays
         resident."""
         self._mx.synchronize()
         garbage.collect()
@@ -294,11 +297,11 @@ class MlxBackend:
         self._mx.reset_peak_memory()
 
     def peak_memory(self) -> int:
-        """As in `Backend`: what MLX counts, without what numpy, Python and the tokenizer take."""
+        """As in `Backend`: memory that MLX counts, without that of numpy, Python and the tokenizer."""
         return int(self._mx.get_peak_memory())
 
     def make_cache(self, target: LoadedModel, kv_bits: int | None = None) -> PromptCache:
-        """As in `Backend`: one entry for each layer, as the model itself or mlx-lm makes them."""
+        """As in `Backend`: one entry per layer, made by the model itself or by mlx-lm."""
         if kv_bits is None:
             return self._cache.make_prompt_cache(target.model)
         from engine.target.quantised_cache import make_quantised_cache
@@ -310,23 +313,23 @@ class MlxBackend:
         return self._cache.cache_length(cache)
 
     def trim(self, cache: PromptCache, length: int) -> int:
-        """As in `Backend`; where no layer can be rolled back the cache stays untouched."""
+        """As in `Backend`; a cache in which no layer can be rolled back stays unchanged."""
         return 0 if self._cache.refusal(cache) is not None else self._cache.rewind(cache, length, "target")
 
     def device(self) -> str:
-        """As in `Backend`: the name of the processor or graphics chip as MLX reports it."""
+        """As in `Backend`: name of the processor or GPU, as MLX reports it."""
         return self._device().name
 
     def numerics(self, target: LoadedModel) -> Numerics:
-        """What of the arithmetic decides last bits: the type of the logits and the size of prompt chunks."""
+        """As in `Backend`: type of the logits and size of prompt chunks."""
         return Numerics(self._cache.logits_type(target.model), self._cache.chunk_size(target.model))
 
     def pulse(self) -> float | None:
-        """As in `Backend`: nobody else waits."""
+        """As in `Backend`: never needed, since no other process waits."""
         return None
 
     def close(self) -> None:
-        """As in `Backend`; gives back memory and this thread's streams."""
+        """As in `Backend`; frees memory and this thread's streams."""
         self._kept_costs.save()
         self._mx.synchronize()
         self._mx.clear_cache()

@@ -1,10 +1,10 @@
-"""The engine thread: the one thread that ever touches MLX, from import to exit.
+"""The engine thread: the only thread that uses MLX, from import to exit.
 
-Requests go in through a queue, immutable events come out of another; only plain Python values cross. What can be asked is in
-`engine.runtime.interface`.
+Requests enter through a queue, and immutable events leave through another; only plain Python values cross.
+`engine.runtime.interface` lists the requests.
 
-The thread is a daemon, so a computation that hangs can never hang the exit of the program; so that it is not cut off in
-the middle of a computation, the program's exit closes an engine that is still open.
+The thread is a daemon, so a hanging computation cannot block the exit of the program. An exit handler closes an engine that is
+still open, so that no computation is cut off.
 """
 
 from __future__ import annotations
@@ -63,23 +63,23 @@ from engine.values.requests.compare import SampleRequest
 from engine.values.requests.train import TrainRequest
 
 _LOOK = 0.1
-"""Seconds between two looks whether an engine that still waits is closed."""
+"""Polling interval in seconds: how often an engine that waits for memory checks whether it is closed."""
 _DONE = object()
-"""Nothing is left to be measured."""
+"""Marks that all measurements are done."""
 
 
 _Job = Run | LongTask[Any]
 _Work = Load | CheckDrafter | tuple[Run, ...] | LongTask[Any]
-"""What is done on the thread. Several runs in one entry take turns."""
+"""Work for the thread. Several runs in one entry take turns."""
 
 
 class Engine(EngineLike):
-    """Loads models and answers requests, one after the other, on a thread of its own.
+    """Loads models and answers requests, one after another, on its own thread.
 
     Args:
-        backend: makes what computes, on the engine thread; other than the default in tests.
-        measures: whether it uses the time when nobody asks for anything to measure what rounds cost with the loaded pair.
-        after: set once there is memory for models; requests wait for that. None where there is already.
+        backend: creates the backend, on the engine thread; tests pass others.
+        measures: whether to measure, while idle, what rounds cost with the loaded pair.
+        after: set once there is memory for models; requests wait for that. None if there is no need to wait.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Engine(EngineLike):
         atexit.register(self.close)
 
     def send(self, command: Command) -> None:
-        """As in `EngineLike`. What is to be heard while the thread computes does not go through its queue."""
+        """As in `EngineLike`. Commands that must take effect during a computation bypass the thread's queue."""
         match command:
             case Load() | CheckDrafter():
                 self._put(command)
@@ -178,7 +178,7 @@ class Engine(EngineLike):
         with self._lock:
             self._runs.pop(run_id, None)
 
-    # What follows runs on the engine thread.
+    # The following methods run on the engine thread.
 
     def _emit(self, event: Event) -> None:
         self._events.put(event)
@@ -218,7 +218,7 @@ class Engine(EngineLike):
                             self._load(work, slots)
             except Closing:
                 continue
-            except BaseException as error:  # whatever it is, the thread has to live: nobody else would tell whoever waits
+            except BaseException as error:  # the thread must survive: nothing else could report the error
                 self._report(work, explain(error, "starting the engine" if backend is None else "serving a request"))
         del slots
         garbage.collect()
@@ -230,7 +230,7 @@ class Engine(EngineLike):
 
     @contextlib.contextmanager
     def _left_out(self) -> Generator[None, None, None]:
-        """What is loaded meanwhile is no part of the time that answers have waited."""
+        """Excludes the time spent loading from the waiting time of answers."""
         clock = Clock()
         began = clock()
         yield
@@ -242,14 +242,14 @@ class Engine(EngineLike):
                 run.submitted += max(0.0, ended - max(began, run.submitted))
 
     def _next(self, backend: Backend | None, slots: ModelSlots | None) -> _Work | Close:
-        """What to do next. Until there is something, the costs of the loaded pair are measured, a round at a time, and then a
-        backend that shares its target with other processes says now and then that there is nothing to do."""
+        """Returns the next work. While the queue is empty, it measures the costs of the loaded pair, one round at a time. After
+        that it calls `Backend.pulse`, by which a target that is split over processes keeps the others informed."""
         if self._measures and backend is not None and slots is not None and self._work.empty() and (pair := slots.pair):
             try:
                 with contextlib.closing(backend.measure(*pair)) as steps:
                     while self._work.empty() and next(steps, _DONE) is not _DONE:
                         pass
-            except Exception as error:  # an answer will say it to whom it concerns
+            except Exception as error:  # the answer that runs into it reports it
                 explain(error, "measuring what rounds cost")
                 self._measures = False
         while True:
@@ -260,11 +260,11 @@ class Engine(EngineLike):
         try:
             slots.target(command.target, announce=True)
             slots.drafter(command.drafter, announce=True)
-        except DraftlightError:  # the events say so
+        except DraftlightError:  # already reported by events
             return
 
     def _report(self, work: _Work, message: str) -> None:
-        """Whoever waits for an end gets one, whatever went wrong."""
+        """Emits the pending end event of a piece of work that failed."""
         self._emit(EngineFailed(message))
         if isinstance(work, LongTask):
             self._emit(TaskFailed(work.id, message))

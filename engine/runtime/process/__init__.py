@@ -1,8 +1,8 @@
-"""The engine in a process of its own: a crash in native code loses an answer there, not the window.
+"""The engine in a process of its own: a crash in native code then ends an answer, not the window.
 
-`client.ProcessEngine` is sent the same commands as `engine.runtime.worker.Engine` (`engine.values.requests.commands`). `child` is
-what runs in the process, around an `Engine` or another one that `launch.Launch` names. Commands go out and events come in over
-`multiprocessing.connection`, as `wire` has them; `client.Owed` knows what is still to be answered if the process dies.
+`client.ProcessEngine` takes the same commands as `engine.runtime.worker.Engine` (`engine.values.requests.commands`). `child`
+runs in the process, around an `Engine` or another one named in `launch.Launch`. Commands and events are sent over
+`multiprocessing.connection`, encoded by `wire`. `client.Owed` contains what is still unanswered if the process dies.
 
-Here is no decoding and no model: those who import `client` and `launch` import no MLX.
+Nothing here decodes or loads a model: importing `client` and `launch` does not import MLX.
 """

@@ -1,8 +1,8 @@
-"""What runs in the process of an engine: it takes commands, sends events, and ends when whoever started it is gone.
+"""The process of an engine: it receives commands, sends events, and ends when its parent is gone.
 
-Standard input is the lifeline. It stays open for as long as whoever started the process lives; at its end the process ends, too,
-even if the engine's thread hangs in native code. Should that code keep Python's lock, so that no thread of Python's can run, a
-timer of `faulthandler`, which needs no lock, ends the process and says where every thread stood.
+Standard input is the lifeline: it stays open while the parent lives. At its end this process ends too, even if the engine's
+thread hangs in native code. If that code holds Python's interpreter lock, no Python thread can run. Then a timer of
+`faulthandler`, which needs no lock, ends the process and prints the stack of every thread.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from engine.values.errors import DraftlightError
 from engine.values.requests.commands import Close, Command
 
 BEAT = 0.5
-"""Seconds of silence after which the process says that it is alive."""
+"""Heartbeat interval: seconds without an event after which an empty message is sent."""
 LOCKED = 300
-"""Seconds for which nothing of Python's may run. Native code that computes for longer gives the lock back, or hangs."""
+"""Seconds after which the process ends if no Python code runs. Native code that computes longer releases the lock, or hangs."""
 GRACE = 2.0
-"""Seconds that an answer gets to write the end of its trace when whoever asked for it is gone."""
+"""Seconds that an answer has to finish its trace when the client is gone."""
 MOST_EVENTS = 256
-"""In one message."""
+"""Maximum number of events per message."""
 
 
 def local_engine(measures: bool = False) -> EngineLike:
-    """The engine of one machine."""
+    """Returns the engine for one machine."""
     from engine.runtime.worker import Engine
 
     return Engine(measures=measures)
 
 
 def main() -> None:
-    """Serves one client, as standard input says, and ends with it."""
+    """Serves the client given on standard input, and ends with it."""
     line = sys.stdin.buffer.readline()
     if not line:
         return
@@ -55,9 +55,9 @@ def main() -> None:
     threading.Thread(target=_watch_lifeline, name="draftlight-lifeline", daemon=True).start()
     listener = Listener(hello["address"], "AF_UNIX", authkey=bytes.fromhex(hello["key"]))
     os.write(1, b".")
-    os.dup2(2, 1)  # what libraries print is no answer to anybody
+    os.dup2(2, 1)  # output printed by libraries must not enter the channel
     connection = listener.accept()
-    with contextlib.suppress(FileNotFoundError):  # the client removes its folder
+    with contextlib.suppress(FileNotFoundError):  # already removed by the client with its folder
         listener.close()
     module, _, function = hello["engine"].partition(":")
     engine = getattr(importlib.import_module(module), function)(**hello["arguments"])
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 class _Service:
-    """One client's commands to an engine."""
+    """Passes one client's commands to an engine."""
 
     def __init__(self, connection: Connection, engine: EngineLike) -> None:
         self._connection = connection
@@ -73,7 +73,7 @@ class _Service:
         self._sending = threading.Lock()
 
     def serve(self) -> None:
-        """Until the client closes the engine or is gone; then the process has ended."""
+        """Serves until the client closes the engine or is gone; then ends the process."""
         threading.Thread(target=self._report, name="draftlight-sender", daemon=True).start()
         while (command := self._next()) is not None:
             if isinstance(command, Close):
@@ -81,7 +81,7 @@ class _Service:
                     pass
                 while self._engine.wait(0):
                     self._send()
-                with self._sending:  # what the other thread has taken it has sent by now
+                with self._sending:  # wait for events that the other thread has taken
                     os._exit(0)
             if not isinstance(command, Command):
                 raise DraftlightError(f"An engine cannot be sent {type(command).__name__}.")
@@ -96,14 +96,14 @@ class _Service:
             return None
 
     def _report(self) -> None:
-        """Sends events as they come, and now and then a sign of life."""
-        with contextlib.suppress(OSError):  # nobody reads any longer; the lifeline ends the rest
+        """Sends events as they come, and heartbeats."""
+        with contextlib.suppress(OSError):  # the client is gone; the lifeline ends the process
             while True:
                 self._engine.wait(BEAT)
                 self._send()
 
     def _send(self) -> None:
-        """Sends the events there are, perhaps none."""
+        """Sends all pending events; an empty message is a heartbeat."""
         with self._sending:
             self._connection.send_bytes(packed(self._engine.events(MOST_EVENTS)))
 
@@ -118,7 +118,7 @@ def _watch_lifeline() -> None:
 
 
 def _end() -> None:
-    """The end of the process and of all that it has started, when nobody else ends them."""
+    """Ends the process and everything that it started, if nothing else does."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)

@@ -1,8 +1,8 @@
-"""The engine as those see it who do not want it in their own process: the same requests, the same events.
+"""Runs an engine in another process, with the same requests and events as in this one.
 
-A process is started with the first request, and again with the first one after a death. Whatever was open when it died gets a
-failed end with a sentence that says what happened. It is seen as dead when its channel ends; it is killed when it has been silent
-for too long, when a stop was not followed by anything at all, or when one of its companions has failed.
+The process starts with the first request, and again with the first one after its death. Everything pending at its death gets a
+failure event with a sentence that says what happened. The process counts as dead when its channel ends. It is killed when it
+sends no heartbeat for too long, when nothing follows a stop, or when one of its companions fails.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ from engine.values.requests.commands import (
 
 @dataclass(slots=True)
 class Owed:
-    """What is still to be answered. For one thread at a time.
+    """Requests that are still unanswered. Not thread-safe.
 
     Attributes:
-        runs, tasks: ids whose end is to come.
-        counts: ids of prompts that are being counted.
-        loads: (target, drafter) that were asked for and are not ready, in their order.
-        begun: those of the runs that have started. stopping: those of them that were told to stop.
+        runs, tasks: ids whose end event is pending.
+        counts: ids of pending prompt counts.
+        loads: requested (target, drafter) pairs that are not ready, in order.
+        begun: ids of runs that have started. stopping: those of them that were stopped.
     """
 
     runs: set[int] = field(default_factory=set)
@@ -73,11 +73,11 @@ class Owed:
 
     @property
     def is_running(self) -> bool:
-        """Whether an answer, a task or a load is under way."""
+        """Whether an answer, a task or a load is in progress."""
         return bool(self.runs or self.tasks or self.loads)
 
     def add(self, command: Command) -> None:
-        """Writes down what a command is to be answered by."""
+        """Records the end that a command must get."""
         match command:
             case Load(target, drafter):
                 self.loads.append((target, drafter))
@@ -93,14 +93,14 @@ class Owed:
                 self.stopping.add(number)
 
     def settle(self, event: Event) -> None:
-        """Strikes off what an event answers."""
+        """Removes what an event answers."""
         match event:
             case RunStarted(run_id):
                 self.begun.add(run_id)
             case RunFinished(run_id) | RunFailed(run_id):
                 for ids in (self.runs, self.begun, self.stopping):
                     ids.discard(run_id)
-            case PromptCounted(count_id):  # of counts that wait only the newest is made: those before it are never heard of
+            case PromptCounted(count_id):  # only the newest pending count is carried out
                 self.counts = {count for count in self.counts if count > count_id}
             case LoadFailed(name):
                 self._settle_load(0, name)
@@ -112,12 +112,12 @@ class Owed:
                 pass
 
     def _settle_load(self, part: int, name: str) -> None:
-        """Answers tell of their models, too; only the one that was asked for first can be meant."""
+        """Removes the oldest load if the event names its model: running answers report their models as well."""
         if self.loads and self.loads[0][part] == name:
             del self.loads[0]
 
     def failures(self, message: str) -> list[Event]:
-        """The ends of all that is open, for want of better ones."""
+        """Returns the failure events of everything pending."""
         ends: list[Event] = [LoadFailed(target, message) for target, _ in self.loads]
         ends += [RunFailed(run_id, message) for run_id in sorted(self.runs)]
         ends += [TaskFailed(task_id, message) for task_id in sorted(self.tasks)]
@@ -126,28 +126,28 @@ class Owed:
 
 
 LOOK = 0.25
-"""Seconds between two looks at whether the process lives."""
+"""Seconds between two checks whether the process lives."""
 SILENCE = 60.0
-"""Seconds without a sign of life, which comes twice a second, after which a process that does not compute either counts as
-hanging. Native code that keeps Python's lock delays it: reading a tokenizer of 250,000 tokens by 2 s, encoding 4 MB of text by
-14 s. If it computes, it has until the timer of `engine.runtime.process.child` ends it."""
+"""Seconds without a heartbeat (sent twice a second) after which a process that does not compute counts as hanging. Native code
+that holds Python's lock delays heartbeats: by 2 s for reading a tokenizer of 250,000 tokens, by 14 s for encoding 4 MB of text.
+A process that computes may stay silent until the timer of `engine.runtime.process.child` ends it."""
 IDLE_SHARE = 0.05
-"""Of a processor; with less, a silent process does not compute."""
+"""Share of a CPU core below which a silent process counts as not computing."""
 UNHEARD = 60.0
-"""Seconds without any event after which a stop counts as unheard: native code hangs that has given Python's lock back."""
+"""Seconds without any event after a stop until the process is killed: native code that released Python's lock hangs."""
 CUT_OFF = "The process that runs models could no longer be reached, so it was ended."
 AGAIN = " The next message starts it again."
-"""What is said of a death to those who can send one."""
+"""Appended to the message about a death, where the user can send a message."""
 _log = logging.getLogger(__name__)
 
 
 class ProcessEngine(EngineLike):
-    """An engine in a process of its own; everything that it can be sent is in `engine.values.requests.commands`.
+    """An engine in a process of its own; `engine.values.requests.commands` lists its commands.
 
     Args:
-        launch: how the process is started.
-        after: set once there is memory for models; no process is started before. None where there is already.
-        again: what is added to the sentence about a death.
+        launch: how to start the process.
+        after: set once there is memory for models; no process is started before. None if there is no need to wait.
+        again: appended to the message about a death.
     """
 
     def __init__(
@@ -163,29 +163,29 @@ class ProcessEngine(EngineLike):
         self._after = after
         self._lock = threading.Lock()
         self._owed = Owed()
-        # The process of the engine keeps the machine awake for long tasks; here the events have to be passed on in time.
+        # The engine's process keeps the machine awake for long tasks; this process must only pass on events in time.
         self._activity = Activity("Waiting for a language model", lets_sleep=True)
-        self._forced: dict[IgnoreMemory, None] = {}  # a set that keeps their order
-        self._loaded: Load | None = None  # what was asked for last
+        self._forced: dict[IgnoreMemory, None] = {}  # a set that keeps its order
+        self._loaded: Load | None = None  # the last one requested
         self._life: _Life | None = None
         self._closing = False
         atexit.register(self.close)
 
     @property
     def process_id(self) -> int | None:
-        """The number of the process; None while there is none."""
+        """Process id; None while there is no process."""
         life = self._life
         return None if life is None else life.process_id
 
     def send(self, command: Command) -> None:
-        """As in `EngineLike`. If nothing at all is heard for `UNHEARD` seconds after an answer was stopped, the process is
-        killed."""
+        """As in `EngineLike`. The process is killed if it sends no event for `UNHEARD` seconds after a running answer was
+        stopped."""
         with self._lock:
             life, owed = self._life, self._owed
             match command:
                 case IgnoreMemory():
                     self._forced[command] = None
-                    if life is None:  # it is said to each process as it starts
+                    if life is None:  # each process gets it when it starts
                         return
                 case CountPrompt(number) if life is None:
                     self._events.put(PromptCounted(number, None, None))  # no target is loaded
@@ -205,7 +205,7 @@ class ProcessEngine(EngineLike):
             self._activity.set_running(owed.is_running)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """As in `EngineLike`. A process that has not ended by then is killed, so it always has."""
+        """As in `EngineLike`. A process that has not ended by then is killed, so the result is always True."""
         with self._lock:
             life = self._life
             if life is not None and not self._closing:
@@ -217,7 +217,7 @@ class ProcessEngine(EngineLike):
         return True
 
     def _tell(self, command: Command | Close) -> None:
-        """Sends a command to the process; starts one if there is none. Whoever calls this holds the lock."""
+        """Sends a command to the process; starts one if there is none. The caller holds the lock."""
         if self._closing:
             raise DraftlightError("The engine is closed.")
         if self._life is None:
@@ -226,10 +226,10 @@ class ProcessEngine(EngineLike):
                 self._life.send(packed(forced))
         self._life.send(packed(command))
 
-    # What follows runs on a thread of the process's life.
+    # The following methods run on a thread of `_Life`.
 
     def _take(self, events: list[Event]) -> None:
-        """Hands events on. As long as a stop is still to be followed, the time without any is counted."""
+        """Passes events on, and restarts the time without events if a stop is pending."""
         with self._lock:
             for event in events:
                 self._owed.settle(event)
@@ -239,11 +239,11 @@ class ProcessEngine(EngineLike):
         self._events.put(*events)
 
     def _ended(self, message: str) -> None:
-        """The process is gone. Nothing that was asked of it is left open."""
+        """Emits the end of everything pending after the process has ended."""
         with self._lock:
             self._life = None
             closing = self._closing
-            if closing:  # as on a thread: nobody waits for a load or a count that was given up
+            if closing:  # as on a thread: nothing waits for abandoned loads and counts
                 self._owed.loads.clear()
                 self._owed.counts.clear()
             ends, self._owed = self._owed.failures(message), Owed()
@@ -254,16 +254,16 @@ class ProcessEngine(EngineLike):
 
 
 class _Life:
-    """One process, from its start to its end, on three threads: one starts it and reads, one writes, one watches.
+    """One process from start to end, on three threads: one starts it and reads, one writes, one watches.
 
     Args:
-        take: gets the events, as they come.
-        ended: gets a sentence about the end, once, after the last event.
-        after: waited for before it is started.
-        again: what is added to the sentence, unless it never was started.
+        take: called with new events.
+        ended: called once, after the last event, with a message about the end.
+        after: event to wait for before the start.
+        again: appended to the message, unless the process was never started.
 
     Attributes:
-        unheard: seconds without an event since a stop that is to be followed; None where there is none.
+        unheard: seconds without an event since a pending stop; None if no stop is pending.
     """
 
     def __init__(
@@ -281,8 +281,8 @@ class _Life:
         self._outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._companions: Companions | None = None
         self._child: Child | None = None
-        self._reason = ""  # why it was killed
-        self._signs = 0  # of life
+        self._reason = ""  # reason for killing it
+        self._signs = 0  # number of messages received
         self.unheard: float | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._live, name="draftlight-process", daemon=True)
@@ -290,16 +290,17 @@ class _Life:
 
     @property
     def process_id(self) -> int | None:
-        """None before it is started."""
+        """Process id; None before the start."""
         child = self._child
         return None if child is None else child.process.pid
 
     def send(self, message: bytes) -> None:
-        """Sends it when the process can take it; never waits."""
+        """Queues a message; never waits."""
         self._outbox.put(message)
 
     def join(self, timeout: float) -> None:
-        """Waits for the end, at most so many seconds, then kills the process. One that is not to begin yet never does."""
+        """Waits at most `timeout` seconds for the end, then kills the process. One that still waits to start is never
+        started."""
         if self._after is not None and not self._after.is_set():
             self._kill("The engine was closed before it had begun.")
         self._thread.join(timeout)
@@ -328,7 +329,7 @@ class _Life:
                 self._companions = self._launch.companions()
                 environment = self._companions.start()
             self._child = Child(self._launch, environment)
-            if self._reason:  # it was to be killed before it was there
+            if self._reason:  # killed before it was started
                 raise DraftlightError(self._reason)
             watcher.start()
             with self._child.connect() as connection:
@@ -344,7 +345,7 @@ class _Life:
             message = str(error)
         except (OSError, EOFError):
             pass
-        except Exception as error:  # whatever it is, whoever waits has to be told
+        except Exception as error:  # the caller must get an end event
             message = explain(error, "talking to the process that runs models")
         try:
             message = self._bury(message)
@@ -353,11 +354,11 @@ class _Life:
                     thread.join()
         except Exception as error:
             message = explain(error, "ending the process that runs models")
-        finally:  # whatever else goes wrong, whoever waits is told
+        finally:  # the caller must get an end event
             self._ended(message)
 
     def _bury(self, message: str) -> str:
-        """Sees that nothing is left of it; why it has ended, in a sentence."""
+        """Removes everything that is left of the process; returns a message about its end."""
         self._over.set()
         self._outbox.put(None)
         try:
@@ -368,7 +369,7 @@ class _Life:
             if self._companions is not None:
                 self._companions.stop()
         if self._child is None:
-            return message  # it was never started
+            return message  # never started
         was_cut_off = self._child.was_killed and not self._reason
         message = message or self._reason or (CUT_OFF if was_cut_off else _end_in_words(status, said))
         if status:
@@ -376,12 +377,13 @@ class _Life:
         return message + self._again
 
     def _write(self, connection: Connection) -> None:
-        with suppress(OSError):  # it is gone, which the reader sees
+        with suppress(OSError):  # the process is gone, which the reader notices
             while (message := self._outbox.get()) is not None:
                 connection.send_bytes(message)
 
     def _watch(self) -> None:
-        """Kills what hangs. Time is counted in looks: while the machine sleeps, or this process is stopped, none passes."""
+        """Kills a process that hangs. Time is counted in polls, so that sleep of the machine or of this process does not
+        count."""
         signs, silent, worked = 0, 0.0, self._processor_seconds()
         while not self._over.wait(LOOK):
             silent = 0.0 if self._signs != signs else silent + LOOK
@@ -401,7 +403,7 @@ class _Life:
         return (self._child.processor_seconds() if self._child is not None else None) or 0.0
 
     def _failure(self) -> str:
-        """What the companions say of a failure; they may see it a little later."""
+        """Returns the failure that the companions report; they may notice it a little later."""
         assert self._companions is not None
         for _ in range(10):
             if failure := self._companions.failure():
@@ -410,8 +412,8 @@ class _Life:
         return ""
 
     def _look_for_cause(self, events: list[Event]) -> None:
-        """Raises DraftlightError, in whose words all that is open fails, if a failure among the events is one of the companions.
-        It is not handed on itself: whoever hears of it must not ask this process again."""
+        """Raises DraftlightError if a failure among the events was caused by a companion; everything pending then fails with
+        that message. The failure event itself is not passed on: its receiver must not send a request to this process again."""
         for place, event in enumerate(events):
             if isinstance(event, (RunFailed, TaskFailed, LoadFailed)) and self._companions is not None:
                 if failure := self._failure():
@@ -422,7 +424,7 @@ class _Life:
 
 
 def _end_in_words(status: int, said: str) -> str:
-    if status == -signal.SIGABRT and lacks_memory(said):  # as MLX ends where a pass fails that nobody waits for
+    if status == -signal.SIGABRT and lacks_memory(said):  # MLX aborts if a pass fails while nothing waits for it
         return f"The process that runs models ran out of the GPU's memory. {LESS_MEMORY}"
     if status == -signal.SIGKILL:
         return "The process that runs models was killed, as the system does when memory runs out."

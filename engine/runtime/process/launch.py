@@ -1,4 +1,4 @@
-"""How the process of an engine is started, and what of it the client holds."""
+"""Starts the process of an engine, and holds the client's end of it."""
 
 from __future__ import annotations
 
@@ -25,53 +25,55 @@ _ROOT = Path(__file__).resolve().parents[3]
 _START = "import importlib, sys; sys.path.insert(0, sys.argv.pop(1)); importlib.import_module(sys.argv.pop(1)).main()"
 _CHILD = "engine.runtime.process.child"
 LONGEST_ADDRESS = 100
-"""Bytes of a socket's path that every system takes."""
+"""Maximum length of a socket path, in bytes, on every supported system."""
 
 
 def is_python() -> bool:
-    """Whether what runs is a Python that takes options; in the application for macOS it is the application itself."""
+    """Returns whether the executable is a Python that takes options; in the macOS application it is the application itself."""
     return Path(sys.executable).name.lower().startswith("python")
 
 
 def own_python(module: str) -> tuple[str, ...]:
-    """The command that runs `main` of a module by this Python and this very code; what is added to it are arguments.
+    """Returns the command that runs `main` of a module with this Python and this code; further arguments can be appended.
 
     In the application for macOS `--engine-process` is handled by its own start-up code
     (`packaging/macos/draftlight/__main__.py`).
     """
     if not is_python():
         return (sys.executable, "--engine-process", module)
-    # Never from the folder it happens to be started in: that may hold another `engine`.
+    # Not from the current folder, which may contain another `engine`.
     return (sys.executable, "-I" if sys.flags.isolated else "-P", "-c", _START, str(_ROOT), module)
 
 
 LAST_WORDS = 1.0
-"""Seconds that a process may take to end once its channel is closed; a dump of its memory takes some."""
+"""Seconds that a process may take to end after its channel is closed; a core dump takes some."""
 
 
 class Companions(Protocol):
-    """Processes that live and die with an engine's: the other ranks of a cluster."""
+    """Processes that start and end with the engine's: the other ranks of a cluster."""
 
     def start(self) -> Mapping[str, str]:
-        """Starts them without waiting for the engine's process; what that finds in its environment. Raises DraftlightError."""
+        """Starts them without waiting for the engine's process; returns environment variables for it. Raises
+        DraftlightError."""
 
     def failure(self) -> str | None:
-        """Why the engine cannot go on, in a sentence for the user; None while all is well. Asked several times a second."""
+        """Returns why the engine cannot continue, as a sentence for users; None if all is well. Called several times a
+        second."""
 
     def stop(self) -> None:
-        """Ends all of them, whatever they are doing, and waits until none is left. Does no harm if they never were started or are
-        stopped already."""
+        """Ends all of them, whatever they are doing, and waits for their end. Has no effect if they were not started or have
+        ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to start.
+    """How to start an engine's process.
 
     Attributes:
-        engine: "module:function" of what makes the engine in the process; it is called with the arguments.
+        engine: "module:function" that creates the engine in the process; it is called with the arguments.
         arguments: JSON values.
-        command: runs `engine.runtime.process.child.main`. environment: what is added to this process's own.
-        companions: makes what is started and ended with it, anew each time.
+        command: runs `engine.runtime.process.child.main`. environment: variables added to those of this process.
+        companions: creates the processes that start and end with it, new ones each time.
     """
 
     engine: str = "engine.runtime.process.child:local_engine"
@@ -84,15 +86,15 @@ class Launch:
 class Child:
     """A started process: the channel to it, and its end.
 
-    Address and key of the channel, which are nobody else's business, go to its standard input, which then stays open for as long
-    as whoever started it lives.
+    Address and key of the channel are secret, so they are written to its standard input. That stays open while the parent
+    lives.
 
     Attributes:
-        was_killed: it had to be killed when it was buried.
+        was_killed: whether it had to be killed in `bury`.
     """
 
     def __init__(self, launch: Launch, environment: Mapping[str, str]) -> None:
-        """`environment`: what its companions add. Raises DraftlightError if it cannot be started."""
+        """`environment`: variables from its companions. Raises DraftlightError if it cannot be started."""
         try:
             self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process is buried
         except OSError as error:
@@ -104,8 +106,8 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 env={**os.environ, **launch.environment, **environment},
-                # Ctrl-C in a terminal is for whoever asks. And a group of its own, but in this session, is told by the kernel
-                # when whoever started it has died, even if it was stopped.
+                # Ctrl-C in a terminal is for the parent. A process group of its own, but in this session, gets a signal from
+                # the kernel when the parent dies, even if the group was stopped.
                 process_group=0,
             )
         except OSError as error:
@@ -117,11 +119,11 @@ class Child:
         self.was_killed = False
 
     def connect(self) -> Connection:
-        """The channel. Waits until the process has opened it; raises OSError or EOFError if it ends before."""
+        """Returns the channel once the process has opened it. Raises OSError or EOFError if the process ends before."""
         assert self.process.stdin is not None and self.process.stdout is not None
         key = secrets.token_bytes(32)
         try:
-            folder = tempfile.mkdtemp(prefix="draftlight-")  # for this user alone
+            folder = tempfile.mkdtemp(prefix="draftlight-")  # accessible to this user only
             if len(os.fsencode(folder)) + len("/engine") > LONGEST_ADDRESS:
                 os.rmdir(folder)
                 folder = tempfile.mkdtemp(prefix="draftlight-", dir="/tmp")
@@ -144,27 +146,27 @@ class Child:
             shutil.rmtree(folder, ignore_errors=True)
 
     def processor_seconds(self) -> float | None:
-        """Seconds of processor time that it has used; None where nobody knows."""
+        """Seconds of CPU time that the process has used; None if unknown."""
         try:
             return processor_seconds(self.process.pid)
         except (OSError, ValueError, IndexError, subprocess.SubprocessError):
             return None
 
     def kill(self) -> None:
-        """Ends it and all that it has started, whatever they are doing."""
-        with self._lock, suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group of zombies
-            if not self._buried:  # its number may be another's by now
+        """Kills the process and everything it started."""
+        with self._lock, suppress(ProcessLookupError, PermissionError):  # macOS raises the latter for a group of zombies
+            if not self._buried:  # afterwards its number may belong to another process
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def bury(self) -> tuple[int, str]:
-        """Waits for its end; its exit status, and the end of what it has written to standard error."""
+        """Waits for the end of the process; returns its exit status and the end of its standard error."""
         try:
             self.process.wait(LAST_WORDS)
         except subprocess.TimeoutExpired:
             self.was_killed = True
             self.kill()
         status = self.process.wait()
-        self.kill()  # what it has left behind
+        self.kill()  # also what it has left behind
         with self._lock:
             self._buried = True
         for pipe in (self.process.stdin, self.process.stdout):
@@ -183,13 +185,13 @@ def _no_folder(error: OSError) -> DraftlightError:
 
 
 def processor_seconds(process_id: int) -> float:
-    """Seconds of processor time that a process has used, in the system's steps. Raises OSError, ValueError, IndexError or
-    SubprocessError where it is not found out."""
+    """Returns the seconds of CPU time that a process has used, in the system's resolution. Raises OSError, ValueError,
+    IndexError or SubprocessError if they cannot be determined."""
     if sys.platform == "linux":
         fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     command = ("ps", "-o", "time=", "-p", str(process_id))
-    everywhere_alike = {**os.environ, "LC_ALL": "C"}  # elsewhere a comma may part the seconds
+    everywhere_alike = {**os.environ, "LC_ALL": "C"}  # other locales may use a decimal comma
     asked = subprocess.run(command, env=everywhere_alike, capture_output=True, text=True, check=True, timeout=5)
     days, _, clock = asked.stdout.strip().rpartition("-")
     seconds = 0.0

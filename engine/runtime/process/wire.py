@@ -1,9 +1,8 @@
-"""Commands and events as bytes and back: pickled, because that is exact and fast, and read by an allow-list.
+"""Encodes commands and events as bytes: pickled, because that is exact and fast, and decoded with an allow-list.
 
-Plain pickles run whatever code whoever wrote them wants. Here the reader makes the frozen values of `engine.types` and paths, and
-nothing else, by their constructors, which check what they are given. JSON (`engine.rounds.codec`) would be as safe, but it knows
-rounds only, writes what is not finite as null, and takes between two and three times as long (`make bench-process ARGS="--parts
-wire"`).
+Plain pickles can run any code. Here the reader creates only paths and the frozen values of `engine.types`, by their
+constructors, which check their arguments. JSON (`engine.rounds.codec`) would be as safe, but it covers only rounds, writes
+non-finite numbers as null, and takes two to three times as long (`make bench-process ARGS="--parts wire"`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _KNOWN = {**_VALUES, (_PATH.__module__, _PATH.__qualname__): _PATH}
 
 
 def _fields_of(kind: type) -> Callable[[Any], tuple[Any, ...]]:
-    """What reads all fields of a value at once."""
+    """Returns a function that reads all fields of a value at once."""
     names = [field.name for field in dataclasses.fields(kind)]
     if len(names) > 1:
         return attrgetter(*names)
@@ -47,14 +46,14 @@ _FIELDS = {kind: _fields_of(kind) for kind in _VALUES.values()}
 
 class _Packer(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        """A value as its class and fields: a fifth of the time of what dataclasses with slots do by themselves."""
+        """Reduces a value to class and fields, in a fifth of the time of the default for dataclasses with slots."""
         fields = _FIELDS.get(type(value))
         return NotImplemented if fields is None else (type(value), fields(value))
 
 
 class _Unpacker(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """A class of the allow-list; anything else is refused."""
+        """Returns a class of the allow-list; refuses any other."""
         try:
             return _KNOWN[module, name]
         except KeyError:
@@ -62,12 +61,12 @@ class _Unpacker(pickle.Unpickler):
 
 
 def packed(value: Any) -> bytes:
-    """The bytes of plain values: numbers, texts, tuples, lists, dictionaries, paths, and the dataclasses of `engine.types`."""
+    """Returns plain values as bytes: numbers, texts, tuples, lists, dictionaries, paths, and dataclasses of `engine.types`."""
     buffer = io.BytesIO()
     _Packer(buffer, 5).dump(value)
     return buffer.getvalue()
 
 
 def unpacked(content: bytes) -> Any:
-    """The value that `packed` wrote. Raises UnpicklingError where it names anything but values."""
+    """Returns the value that `packed` encoded. Raises UnpicklingError if the bytes name anything but values."""
     return _Unpacker(io.BytesIO(content)).load()
