@@ -1,6 +1,6 @@
-"""How requests are served on the engine thread: answers, turns, samples, what is loaded, and caches between turns.
+"""Serves requests on the engine thread: answers, turns, samples, loaded models, and caches between turns.
 
-No MLX by itself: `backend.Backend` stands for all that computes, and `engine.runtime.mlx_backend` is the real one. The thread and
-its queue are `engine.runtime.worker`. A long task is a subclass of `jobs.LongTask`; what it needs of MLX is a method of
-`Backend`.
+Nothing here calls MLX directly: `backend.Backend` is the interface of everything that computes, implemented by
+`engine.runtime.mlx_backend`. The thread and its queue are in `engine.runtime.worker`. A long task is a subclass of
+`jobs.LongTask`; its calls to MLX are methods of `Backend`.
 """

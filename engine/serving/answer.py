@@ -1,10 +1,10 @@
-"""One answer from request to summary: template, cache, rounds, trace and events. Runs on the engine thread.
+"""Produces one answer, from request to summary: template, cache, rounds, trace and events. Runs on the engine thread.
 
-An answer is made in turns of one round, so that several can share the machine (`engine.serving.time_sharing`). Its times are
-its own: what other answers took in between counts nowhere.
+An answer is produced in turns of one round, so that several answers can share the machine (`engine.serving.time_sharing`). Its
+times are its own: time that other answers take in between is excluded.
 
-An answer that has the machine to itself is reported beside the engine thread: while the target's passes run, the rounds before
-are analysed, written to the trace and sent, on a thread that does one after the other and may fall a few rounds behind.
+An answer that has the machine to itself is reported on another thread. While the target's passes run, that thread analyses
+earlier rounds, writes them to the trace and sends them, one after another. It may lag a few rounds behind.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _log = logging.getLogger(__name__)
 
 
 def answer(run: Run, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:
-    """Produce the answer, or report why there is none. Raises nothing but Closing."""
+    """Produces the answer, or reports why there is none. Raises nothing but Closing."""
     for _ in turns(run, backend, slots, emit):
         pass
 
@@ -71,12 +71,13 @@ def answer(run: Run, backend: Backend, slots: ModelSlots, emit: Callable[[Event]
 def turns(
     run: Run, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None], *, shared_since: float | None = None
 ) -> Generator[float, None, None]:
-    """Produce the answer turn by turn, or report why there is none. Whoever asks for turns takes them to the end.
+    """Produces the answer turn by turn, or reports why there is none. The caller must take all turns.
 
     Args:
-        shared_since: since when other answers have turns in between; None if none have.
+        shared_since: time since which other answers have turns in between; None if no other answer has.
 
     Yields:
+        after each round but the last: seconds of its own time that the answer has taken since prefill.
         after each round but the last: seconds of its own that the answer has taken since its prompt was read.
 
     Raises:
@@ -91,7 +92,7 @@ def turns(
         target = slots.target(run.request.target)
         request = _with_changes(run.request, run.take_changes())
         drafter = slots.drafter(request.drafter)
-        # Loading is left out: the next answer finds what this one loads, and of several what one loads is there for the others.
+        # Loading is excluded: the models stay loaded for the next answer, and for the other answers that take turns.
         clock.leave_out(began if shared_since is None else shared_since)
         request = with_given_ids(target, request)
         prompt = prompt_of(target, request)
@@ -109,7 +110,7 @@ def turns(
 
 
 class _AnswerRun:
-    """The answer under way."""
+    """An answer in progress."""
 
     def __init__(
         self,
@@ -154,7 +155,7 @@ class _AnswerRun:
         self._is_changing = False
 
     def produce(self) -> Generator[float, None, None]:
-        """Decode, and leave a whole trace whatever happens."""
+        """Decodes, and writes a complete trace whatever happens."""
         created = datetime.now(UTC)
         path = Path(self._request.trace_path) if self._request.trace_path else traces_folder() / trace_name(created)
         writer = Writer(None if self._request.only_measures else path, self._header(created))
@@ -180,7 +181,7 @@ class _AnswerRun:
             finish = yield from self._decode(writer)
         except GeneratorExit:
             raise
-        except BaseException as error:  # what panics in native code is no Exception, nor is SystemExit
+        except BaseException as error:  # native code raises PanicException, which is no Exception; nor is SystemExit
             failure = explain(error, "answering")
             self._slots.forget_drafters()
         finally:
@@ -207,7 +208,7 @@ class _AnswerRun:
     def _decode(self, writer: Writer) -> Generator[float, None, Finish]:
         conversation, bits = self._request.conversation, self._request.options.kv_bits
         if conversation and bits is not None:
-            conversation += f" at {bits} bits"  # a cache of one kind cannot go on as one of another
+            conversation += f" at {bits} bits"  # a cache cannot change its precision
         cache = self._slots.caches.take(conversation, self._read) or self._backend.make_cache(self._target, bits)
         self._reused = self._backend.cache_length(cache) or 0
         self._run.on_prefill, self._run.on_changes = self._prefilled, self._changed
@@ -223,7 +224,7 @@ class _AnswerRun:
             clock=self._clock,
         )
         outcomes = self._backend.decode(context)
-        with contextlib.closing(outcomes), Beside() as beside:  # closed on this thread, not whenever the collector runs
+        with contextlib.closing(outcomes), Beside() as beside:  # closed on this thread, not by the garbage collector
             self._run.on_wait = beside.begin
             for outcome in outcomes:
                 round = outcome.round
@@ -235,7 +236,7 @@ class _AnswerRun:
                 if self._alone:
                     try:
                         beside.put(partial(self._report, writer, outcome, changed), round.rows)
-                    except BaseException:  # the analysis of an earlier round; this one's text counts without it
+                    except BaseException:  # raised by an earlier round's analysis; this round's text still counts
                         self._report(writer, RoundOutcome(round), changed)
                         raise
                     if not self._request.options.analyse:
@@ -244,7 +245,7 @@ class _AnswerRun:
                     timed = replace(outcome, complete=partial(outcome.whole_at_once, self._clock))
                     round = self._report(writer, timed, changed)
                     del timed
-                del outcome  # with the arrays of the round
+                del outcome  # frees the round's arrays
                 if round.finish is None and not self._alone:
                     yield from self._hand_over((round.started + round.milliseconds.total) / 1000)
             beside.wait()
@@ -257,16 +258,16 @@ class _AnswerRun:
         return self._finish()
 
     def _changed_to(self, round: Round) -> dict[str, Any] | None:
-        """What has changed with this round, if anything has."""
+        """Returns the settings in force if they have changed with this round, else None."""
         if not self._is_changing:
             return None
         self._is_changing = False
-        self._in_force["drafter"] = round.drafter  # one that a stop kept from catching up takes no part
+        self._in_force["drafter"] = round.drafter  # a new drafter is not used if a stop interrupts its catching up
         return dict(self._in_force)
 
     def _report(self, writer: Writer, outcome: RoundOutcome, changed: dict[str, Any] | None) -> Round:
-        """Counts, writes and sends a round once it is whole, and returns it. If completing it fails, the round is reported as it
-        is, and the error raised. Calls nothing of MLX."""
+        """Counts, writes and sends a round once it is complete, and returns it. If completing it fails, the round is reported
+        without the analysis and the error is raised. Makes no MLX calls."""
         whole, failure = outcome.round, None
         try:
             whole = outcome.whole()
@@ -284,11 +285,12 @@ class _AnswerRun:
         return whole
 
     def _made(self, loaded: LoadedDrafter) -> Drafter | None:
-        """The drafter itself. It follows one text, so answers that take turns have one each, on the same weights."""
+        """Returns the drafter. It follows one text, so answers that take turns get one each, with shared weights."""
         return loaded.drafter if self._alone else loaded.renewed()
 
     def _hand_over(self, used: float) -> Generator[float, None, None]:
-        """Others have their turns. What this answer has queued is waited for first: it would run in their time."""
+        """Lets other answers take their turns. Waits for this answer's queued work first, which would otherwise run in their
+        time."""
         self._run.waits()
         self._clock.wait(self._backend.finish_queued)
         left = self._clock()
@@ -296,14 +298,14 @@ class _AnswerRun:
         self._clock.leave_out(left)
 
     def _changed(self, wishes: Changes) -> Changes:
-        """What takes effect of the wishes, with the drafter in place of its name. The next round is the first under it."""
+        """Returns the requested changes that take effect, with drafters instead of names. They apply from the next round on."""
         given = wishes.copy()
         if isinstance(name := wishes.get("drafter"), str):
             try:
                 given["drafter"] = self._made(self._slots.drafter(name))
-            except DraftlightError:  # DrafterRefused says why; the answer goes on as it was
+            except DraftlightError:  # DrafterRefused says why; the answer continues unchanged
                 del given["drafter"], wishes["drafter"]
-            except Closing:  # the run is stopped already and ends before the next round
+            except Closing:  # the run was stopped and ends before the next round
                 return {}
         if given:
             self._in_force.update(wishes)
@@ -322,9 +324,10 @@ class _AnswerRun:
         raise RuntimeError("the rounds ended without a reason")
 
     def _keep(self, conversation: str, cache: PromptCache) -> None:
-        """Note what the cache holds: all committed tokens but the newest, or what was read of a prompt that was cancelled.
+        """Stores the cache with its tokens: all committed ones but the newest, or what was read of a cancelled prompt.
 
-        One that keeps no count, as a purely recurrent model's, is dropped: nothing could tell whether it holds what is noted.
+        A cache that does not count its tokens, as that of a purely recurrent model, is dropped: its content could not be
+        verified.
         """
         counted = self._backend.cache_length(cache)
         if counted is None:
@@ -333,7 +336,7 @@ class _AnswerRun:
         held = len(committed) - 1 if self._rounds else min(counted, len(committed) - 1)
         try:
             self._slots.caches.keep(conversation, cache, committed[:held])
-        except AssertionError:  # never used again, so later answers stay right; they only read more
+        except AssertionError:  # a dropped cache costs only time
             _log.exception("The cache of the answer was dropped")
 
     def _text(self) -> str:
@@ -389,7 +392,7 @@ class _AnswerRun:
 
 
 def _with_changes(request: Request, changes: Changes) -> Request:
-    """The request under the changes that came before its answer began, and with a seed."""
+    """Returns the request with the changes made before its answer began, and with a seed."""
     options = request.options.replace(**{name: value for name, value in changes.items() if name != "drafter"})
     if options.seed is None:
         options = options.replace(seed=secrets.randbelow(SEED_LIMIT))
@@ -403,10 +406,10 @@ def _cancelled(run: Run) -> RunFinished:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The tokens an answer begins with, as ids, because text need not become the same tokens again.
+    """Tokens that an answer begins with, as ids, because encoding their text may give other tokens.
 
     Attributes:
-        text: what they add to the answer. An unfinished character at the end comes with the token that completes it.
+        text: text that they add to the answer. An incomplete character at the end is left to the token that completes it.
     """
 
     ids: tuple[int, ...] = ()
@@ -414,7 +417,7 @@ class Beginning:
 
 
 def with_given_ids(target: LoadedModel, request: Request) -> Request:
-    """A request whose answer begins with a text, with the tokens of that text."""
+    """Returns the request with `given_text` converted to token ids."""
     if request.given or not request.given_text:
         return request
     ids = tuple(target.tokenizer.encode(request.given_text, allow_special=True))
@@ -425,8 +428,8 @@ def with_given_ids(target: LoadedModel, request: Request) -> Request:
 def beginning(
     target: LoadedModel, given: Sequence[int], options: DecodingOptions, prompt_tokens: int, continues: bool = False
 ) -> Beginning:
-    """The beginning of an answer with these ids. Raises DraftlightError where the answer cannot go on from there. `continues`: as
-    of `AnswerText`."""
+    """Returns the beginning of an answer with these ids. Raises DraftlightError if an answer cannot continue from them.
+    `continues`: see `AnswerText`."""
     if not given:
         return Beginning()
     size = len(target.vocabulary)

@@ -1,4 +1,4 @@
-"""Everything the engine thread asks of MLX, in one object, so that the thread's rules can be tested without it."""
+"""Interface of everything the engine thread asks of MLX, so that the thread can be tested without it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.values.requests.bench import PeerToken
 from engine.values.requests.prove import Finding
 from engine.values.requests.train import HeldOut, Trained, TrainRequest
 
-if TYPE_CHECKING:  # whoever serves requests need not have imported MLX
+if TYPE_CHECKING:  # serving requests does not require MLX
     from engine.drafters.base import Drafter
     from engine.drafters.loaded import LoadedDrafter
     from engine.models.loaded import LoadedModel
@@ -26,35 +26,36 @@ class Backend(Protocol):
     """Models, drafters, decoding and caches. Every method is called on the engine thread, the constructor included."""
 
     def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> LoadedModel:
-        """A target as a `LoadedModel`; raises DraftlightError with the reason."""
+        """Returns a target; raises DraftlightError with the reason."""
 
     def release(self) -> None:
-        """Let go of the target that was loaded last."""
+        """Releases the target that was loaded last."""
 
     def free_memory(self) -> int | None:
-        """Bytes that models may still take; None where nobody knows."""
+        """Returns the bytes that models may still take; None if unknown."""
 
     def held_memory(self) -> int:
-        """Bytes that models, drafters and caches take now."""
+        """Returns the bytes that models, drafters and caches take now."""
 
     def drafter(self, name: str, target: LoadedModel, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
-        """A drafter that fits the target; raises DraftlightError with the reasons."""
+        """Returns a drafter that fits the target; raises DraftlightError with the reasons."""
 
     def unloaded_pair(self, name: str, target: LoadedModel) -> tuple[str, str]:
-        """Why a model on this machine cannot draft for the target, by its files alone, and what is to be known if it can.
+        """Returns why a model on this machine cannot draft for the target, judging by its files alone, and a warning if it can.
 
-        Either is empty if there is nothing to say."""
+        Either is empty if there is nothing to report."""
 
     def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
-        """The outcomes of an answer's rounds."""
+        """Yields the outcomes of an answer's rounds."""
 
     def measure(self, target: LoadedModel, drafter: Drafter | None) -> Generator[None, None, None]:
-        """Measures what rounds cost with this pair, a round for each step, unless that is known. Nobody else uses the drafter."""
+        """Measures what rounds cost with this pair, one round per step, unless it is known. Nothing else may use the
+        drafter."""
 
     def prove(
         self, target: LoadedModel, drafter: Drafter | None, request: ProveRequest, progress: Callable[[str, float], None]
     ) -> Iterator[Finding]:
-        """Checks of the pair; `progress` is called often and may raise to break off."""
+        """Yields the findings of checks of the pair; `progress` is called often and may raise to interrupt."""
 
     def train(
         self,
@@ -64,7 +65,7 @@ class Backend(Protocol):
         report: Callable[[str, float], None],
         measured: Callable[[HeldOut], None],
     ) -> Trained:
-        """Train a draft head; `report` is called often and may raise to break off."""
+        """Trains a draft head; `report` is called often and may raise to interrupt."""
 
     def peer(
         self,
@@ -74,37 +75,38 @@ class Backend(Protocol):
         options: DecodingOptions,
         proceed: Callable[[], None],
     ) -> Generator[PeerToken, None, None]:
-        """The same answer by mlx-lm's own loop: a speculative one with a draft model, a plain one if that is None."""
+        """Yields the tokens of mlx-lm's own loop: speculative with a draft model, plain if `draft` is None."""
 
     def peer_refusal(self, target: LoadedModel, draft: LoadedModel) -> str | None:
-        """Why mlx-lm's speculative loop cannot be measured with these models; None if it can."""
+        """Returns why mlx-lm's speculative loop cannot be measured with these models; None if it can."""
 
     def finish_queued(self) -> None:
-        """Wait for whatever is queued on the device."""
+        """Waits for everything that is queued on the device."""
 
     def settle(self) -> None:
-        """Finish what is under way and give back memory, so that the next measurement does not pay for the last."""
+        """Finishes pending work and frees memory, so that it does not affect the next measurement."""
 
     def peak_memory(self) -> int | None:
-        """The most bytes that arrays of models, caches and computations took at once since `settle`; None if nobody knows."""
+        """Returns the peak bytes of the arrays of models, caches and computations since `settle`; None if unknown."""
 
     def make_cache(self, target: LoadedModel, kv_bits: int | None = None) -> PromptCache:
-        """An empty prompt cache, of so many bits; raises DraftlightError where the target has no such cache."""
+        """Returns an empty prompt cache with this many bits; raises DraftlightError if the target has no such cache."""
 
     def cache_length(self, cache: PromptCache) -> int | None:
-        """Tokens the cache has read; None for one that keeps no count, such as a purely recurrent state."""
+        """Returns the number of tokens in the cache; None if it does not count them, such as a purely recurrent state."""
 
     def trim(self, cache: PromptCache, length: int) -> int:
-        """Forget all but the first `length` tokens, or fewer where a layer has lost what that takes; how many are left."""
+        """Removes all but the first `length` tokens, or more if a layer cannot go back exactly there; returns how many are
+        left."""
 
     def device(self) -> str:
-        """What MLX computes on."""
+        """Returns the name of the device that MLX computes on."""
 
     def numerics(self, target: LoadedModel) -> Numerics:
-        """What decides the last bits of the target's logits here."""
+        """Returns the properties that determine the last bits of the target's logits here."""
 
     def pulse(self) -> float | None:
-        """Called whenever there is nothing to do; returns after how many seconds to call it again, None if never."""
+        """Called when idle; returns the seconds until it must be called again, None for never."""
 
     def close(self) -> None:
-        """Finish whatever is under way on the device. Nothing is called afterwards."""
+        """Finishes pending work on the device. The last call."""

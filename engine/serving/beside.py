@@ -1,4 +1,4 @@
-"""Work that is done beside the engine thread, which it may fall behind."""
+"""Runs tasks on a thread next to the engine thread, which may lag behind it."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from typing import Self
 _log = logging.getLogger(__name__)
 
 ROWS_BEHIND = 64
-"""Rows of the target's logits that unfinished tasks may hold: twelve rounds of four proposals. At 152,000 ids a row takes
-0.6 MB, so that is 39 MB; with the drafter's rows, those before filters, weights and noise 230 MB at most. A single round may
-hold 65 rows. This bounds how late figures are shown and how long the end of a stopped answer waits."""
+"""Rows of the target's logits that unfinished tasks may hold: twelve rounds of four proposals. At 152,000 ids a row takes 0.6
+MB, so that is 39 MB; with the drafter's rows, those before filters, weights and noise, at most 230 MB. A single round may hold
+65 rows. The limit bounds how late figures are shown, and how long a stopped answer takes to end."""
 
 LONGEST_WAIT = 0.02
-"""Seconds after which what is shown of a round is worked out although the next one does not wait yet: a slow drafter, or one that
-has much to read first, is not waited for."""
+"""Seconds after which a task starts even if the engine thread has not begun to wait, as with a slow drafter or one that has
+much to read first."""
 
 HEAD_START = 0.0005
-"""Seconds from where a wait is told of to where a task begins: what is waited for is handed over first, since a task that has
-Python's lock by then holds that up for milliseconds."""
+"""Delay in seconds between `begin` and the start of a task. The engine thread first submits the work that it will wait for; a
+task that took Python's interpreter lock earlier would delay that by milliseconds."""
 
 Task = Callable[[], object]
 
 
 class Beside:
-    """Does one task after another, in the order in which they are put, on a thread of its own.
+    """Executor that runs tasks one after another, in the order of submission, on its own thread.
 
-    It may fall behind, so that a long task does not hold up the thread that puts tasks, but by no more than `ROWS_BEHIND`: then
-    `put` waits for room. Otherwise memory would fill up, and what is shown would be ever older than what is decoded.
+    It may lag, so that a long task does not block the submitting thread, but by at most `ROWS_BEHIND`: then `put` waits for
+    room. Otherwise memory would fill up, and the display would lag further and further behind decoding.
 
-    A task begins when the thread that put it is about to wait and calls `begin`, or a little later by itself: two threads that
-    compute in Python at once take the interpreter's lock from each other at every operation of numpy, and both are slower for
-    it. Once another task stands behind it, it begins at once.
+    A task starts when the submitting thread is about to wait and calls `begin`, or after `LONGEST_WAIT`. Two threads that
+    compute in Python at once take the interpreter lock from each other at every numpy operation, which slows down both. If
+    another task is queued behind it, a task starts at once.
 
-    Numpy computes without that lock, so tasks made of its operations run while MLX computes. Nothing may be asked of MLX here.
-    Use it as a context, which waits for all that was put. Like the engine thread it keeps no process from ending, which a pool
-    of `concurrent.futures` does.
+    Numpy computes without that lock, so tasks made of its operations run while MLX computes. Tasks must not call MLX. To be
+    used as a context manager, which waits for all submitted tasks. The thread is a daemon, like the engine thread, so it does
+    not keep the process alive; threads of a `concurrent.futures` pool would.
     """
 
     def __init__(self) -> None:
         self._tasks: SimpleQueue[tuple[Task, int] | None] = SimpleQueue()
         self._done = threading.Condition()
-        self._behind = self._rows = 0  # of what was put and is not done
+        self._behind = self._rows = 0  # of unfinished tasks
         self._error: BaseException | None = None
         self._may_begin = threading.Event()
         self._is_needed = threading.Event()
@@ -60,17 +60,17 @@ class Beside:
         self._hurry()
         self._tasks.put(None)
         self._thread.join()
-        if self._error is not None:  # only where another error is on its way
+        if self._error is not None:  # only if another error is being raised
             _log.error("What was left to do of an answer failed too.", exc_info=self._error)
 
     @property
     def behind(self) -> int:
-        """The number of tasks that were put and are not done."""
+        """Number of unfinished tasks."""
         return self._behind
 
     def put(self, task: Task, rows: int = 1) -> None:
-        """Takes the task, once there is room for as many rows as it holds. If an earlier one has failed, waits for all that were
-        put and raises what the first failure raised; then nothing is taken."""
+        """Submits a task once there is room for its rows. If an earlier task has failed, waits for all submitted tasks, raises
+        the first failure and does not submit the task."""
         if self._error is not None:
             self.wait()
         with self._done:
@@ -85,7 +85,7 @@ class Beside:
         self._tasks.put((task, rows))
 
     def begin(self) -> None:
-        """Begins the tasks that were put. The thread that puts tasks calls it whenever it is about to wait."""
+        """Lets the submitted tasks start. The submitting thread calls it whenever it is about to wait."""
         self._may_begin.set()
 
     def wait(self) -> None:
@@ -109,10 +109,10 @@ class Beside:
                 self._is_needed.wait(HEAD_START)
             try:
                 task()
-            except BaseException as error:  # of any kind: whoever waits would do so for good
+            except BaseException as error:  # of any kind: otherwise `wait` would never return
                 if self._error is None:
                     self._error = error
-            del task, taken  # with the arrays that they hold
+            del task, taken  # frees the arrays they hold
             with self._done:
                 self._behind -= 1
                 self._rows -= rows

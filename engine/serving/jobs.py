@@ -1,4 +1,4 @@
-"""A submitted request as the threads share it: an answer, or a long task."""
+"""Submitted requests as the threads share them: answers and long tasks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from engine.serving.model_slots import Closing, ModelSlots
 from engine.types import Event, Request, TaskEnd, TaskFailed, TaskProgress
 
 REPORT_EVERY = 0.25
-"""Seconds between two reports of one step."""
+"""Minimum seconds between two progress reports of one step."""
 
 Wanted = TypeVar("Wanted")
 
 
 class Run(Control):
-    """A submitted request, and what other threads ask of it meanwhile: to stop, or to change its settings, drafters by name."""
+    """A submitted request for an answer, and what other threads request of it: a stop, or new settings (drafters by name)."""
 
     def __init__(self, run_id: int, request: Request) -> None:
         super().__init__()
@@ -29,13 +29,13 @@ class Run(Control):
 
 
 class Stopped(Exception):
-    """Breaks a task off where it stands, because it was told to stop."""
+    """Raised inside a task that was stopped."""
 
 
 class LongTask(Control, Generic[Wanted]):
     """A submitted request that is neither an answer nor a load: a proof, a benchmark, samples, a training.
 
-    A kind of task says what it is called, what it does, and how it ends early; queue, thread and command line treat all alike.
+    A subclass defines its name, its work and its end when interrupted; queue, thread and command line treat all alike.
 
     Attributes:
         purpose: what a failure interrupts, as a participle ("benchmarking").
@@ -50,15 +50,15 @@ class LongTask(Control, Generic[Wanted]):
         self._told = ("", 0.0)
 
     def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> TaskEnd:
-        """Do it, and return the event that ends it. Raises Stopped, or Closing, to be broken off."""
+        """Does the work, and returns the end event. Raises Stopped or Closing if it is interrupted."""
         raise NotImplementedError
 
     def cut_off(self) -> TaskEnd:
-        """The event that ends it when it was stopped."""
+        """Returns the end event of a task that was stopped."""
         raise NotImplementedError
 
     def carry_out(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:
-        """Do it, or report why that cannot be. Ends with one event in any case, and raises nothing but Closing."""
+        """Does the work, or reports why it is not possible. Always emits one end event, and raises nothing but Closing."""
         try:
             self.proceed()
             end: Event = self.work(backend, slots, emit)
@@ -73,12 +73,12 @@ class LongTask(Control, Generic[Wanted]):
         emit(end)
 
     def proceed(self) -> None:
-        """Go on, unless the task was stopped: then Stopped is raised."""
+        """Raises Stopped if the task was stopped."""
         if self.stopped:
             raise Stopped
 
     def report(self, emit: Callable[[Event], None], step: str, fraction: float) -> None:
-        """Progress, told when a new step begins and a few times a second within one; figures in `step` follow a comma."""
+        """Emits progress when a new step begins, and a few times a second within it; `step` has its figures after a comma."""
         self.proceed()
         kind, now = step.partition(",")[0], time.perf_counter()
         if kind != self._told[0] or now - self._told[1] >= REPORT_EVERY:

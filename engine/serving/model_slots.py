@@ -1,4 +1,4 @@
-"""What is loaded: one target, the drafters that were used with it, and its caches of past turns."""
+"""Loaded models: one target, the drafters that were used with it, and its caches of past turns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # the module itself needs no MLX
 _log = logging.getLogger(__name__)
 
 KEPT = 2
-"""Conversations whose caches are kept: two, so that going back to the one before costs nothing. Caches are large."""
+"""Number of conversations whose caches are kept: two, so that returning to the previous one costs nothing. Caches are large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class _Kept:
 
 
 class ConversationCaches:
-    """The target's caches of past turns by conversation, so that a later turn reads only what is new. Whoever changes the target
-    calls `clear`.
+    """LRU cache of the target's prompt caches by conversation, so that a later turn reads only new tokens. Must be cleared when
+    the target changes.
 
-    One invariant carries everything: a kept cache holds exactly the tokens noted beside it. It is checked whenever a cache is
-    kept or handed out; a cache that breaks it is never used.
+    Invariant: a cache contains exactly the tokens stored with it. This is checked whenever a cache is stored or taken; a cache
+    that violates it is never used.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -57,11 +57,12 @@ class ConversationCaches:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def take(self, conversation: str, prompt: Sequence[int]) -> PromptCache | None:
-        """The conversation's cache, cut back to what it shares with the prompt, or where its layers forget, to a mark before
-        that (`engine.target.prompt_cache.rewind`); None where nothing can be reused.
+        """Removes and returns the conversation's cache, rolled back to the prefix that it shares with the prompt, or to an
+        earlier checkpoint if its layers cannot go back there (`engine.target.prompt_cache.rewind`). Returns None if nothing can
+        be reused.
 
-        It holds at most all tokens but the last, which the first forward pass needs. The caller owns it from then on, and
-        hands it to `keep` again once it is done: an answer that fails in between leaves nothing behind.
+        It contains at most all tokens but the last, which the first forward pass needs. The caller owns it from then on, and
+        returns it with `keep` when done: an answer that fails in between leaves no cache behind.
         """
         kept = self._kept.pop(conversation, None)
         if kept is None:
@@ -74,13 +75,13 @@ class ConversationCaches:
             if held < 1:
                 return None
             self._check(kept.cache, held)
-        except AssertionError:  # never used again, so the answer is right; it only reads more
+        except AssertionError:  # a dropped cache costs only time
             _log.exception("The cache of a conversation was dropped")
             return None
         return kept.cache
 
     def keep(self, conversation: str, cache: PromptCache, tokens: Sequence[int]) -> None:
-        """Note that the cache holds exactly these tokens. Raises AssertionError if it does not hold as many."""
+        """Stores the cache with the tokens it contains. Raises AssertionError if it contains another number of tokens."""
         self._check(cache, len(tokens))
         self._kept[conversation] = _Kept(cache, tuple(tokens))
         self._kept.move_to_end(conversation)
@@ -88,7 +89,7 @@ class ConversationCaches:
             self._kept.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget every cache."""
+        """Drops all caches."""
         self._kept.clear()
 
     def _check(self, cache: PromptCache, expected: int) -> None:
@@ -98,24 +99,24 @@ class ConversationCaches:
 
 
 EVERY = "*"
-"""Stands for the name of every model."""
+"""Wildcard for the names of all models."""
 KEPT_DRAFTERS = 4
-"""Drafters kept ready, so that changing to and fro within an answer costs no loading. They may be models of their own."""
+"""Number of drafters kept loaded, so that switching back within an answer needs no loading. They may be separate models."""
 
 
 class Closing(Exception):
-    """The engine is being closed: leave whatever is under way."""
+    """Raised when the engine is being closed: all work is abandoned."""
 
 
 class ModelSlots:
-    """Loads on request, reports with events, and leaves what is loaded usable when a later load fails.
+    """Loads models on request and reports with events. Loaded models stay usable if a later load fails.
 
     Args:
-        backend: what loads.
-        emit: takes the events.
-        proceed: called often while loading; raises Closing to break it off.
-        anyway: names of models that are loaded however little memory there is; with `EVERY` among them, all are.
-        loaded: takes every target that is loaded.
+        backend: loads the models.
+        emit: called with the events.
+        proceed: called often while loading; raises Closing to interrupt.
+        anyway: names of models that are loaded even if memory is short; with `EVERY` among them, all are.
+        loaded: called with every target that is loaded.
 
     Attributes:
         caches: the current target's caches by conversation.
@@ -140,14 +141,14 @@ class ModelSlots:
         self.caches = ConversationCaches(backend)
 
     def target(self, name: str, *, announce: bool = False) -> LoadedModel:
-        """The target of this name, loaded now unless it is the current one.
+        """Returns the target of this name; loads it unless it is the current one.
 
         Args:
-            announce: report LoadFinished for the current one too.
+            announce: whether to report LoadFinished for the current one too.
 
         Raises:
-            DraftlightError: it cannot be loaded (LoadFailed was reported); the current target stays, unless it had to make room:
-                then it is loaded again when it is next asked for.
+            DraftlightError: it cannot be loaded (LoadFailed was reported). The current target stays, unless it had to make
+                room: then it is loaded again when it is next requested.
         """
         if self._target is not None and name == self._target_name:
             if announce:
@@ -169,16 +170,16 @@ class ModelSlots:
         self._target, self._target_name = target, name
         self._drafters.clear()
         self.caches.clear()
-        self._backend.settle()  # else what the one before took stays with MLX
+        self._backend.settle()  # frees the previous target's memory
         self._loaded(target)
         self._emit(LoadFinished(described, time.perf_counter() - began))
         return target
 
     def drafter(self, name: str, *, announce: bool = False) -> LoadedDrafter:
-        """The drafter of this name for the current target, made now unless it is at hand.
+        """Returns the drafter of this name for the current target; loads it unless it is loaded.
 
         Args:
-            announce: report DrafterReady also when it was at hand.
+            announce: whether to report DrafterReady even if it was loaded.
 
         Raises:
             DraftlightError: it does not fit or cannot be loaded (DrafterRefused was reported).
@@ -210,33 +211,35 @@ class ModelSlots:
 
     @property
     def pair(self) -> tuple[LoadedModel, Drafter | None] | None:
-        """The target, and a drafter of the newest kind that follows no text yet; None without a target."""
+        """The target, and a new instance of the drafter used last, without a text; None without a target."""
         if self._target is None:
             return None
         newest = next(reversed(self._drafters.values()), None)
         return self._target, None if newest is None or newest.make is None else newest.make()
 
     def check_drafter(self, name: str) -> None:
-        """Reports DrafterChecked for a model on this machine, without loading it; nothing without a target."""
+        """Reports DrafterChecked for a model on this machine without loading it; does nothing without a target."""
         if self._target_name is not None:
             self._emit(DrafterChecked(self._target_name, name, *self.unloaded_pair(name)))
 
     def unloaded_pair(self, name: str) -> tuple[str, str]:
-        """As `Backend.unloaded_pair` of the current target; whatever goes wrong is a reason."""
+        """Returns `Backend.unloaded_pair` for the current target; any error counts as a reason."""
         try:
             return self._backend.unloaded_pair(name, self._loaded_target())
         except Exception as error:
             return explain(error, f"checking the drafter {name}"), ""
 
     def forget_drafters(self) -> None:
-        """Make drafters anew when they are next asked for: after a failed answer their state is unknown."""
+        """Discards all drafters, so that they are created anew when next requested: after a failed answer their state is
+        unknown."""
         self._drafters.clear()
 
     def _room_for_target(self, name: str, need: MemoryNeed) -> None:
-        """Sees that a target fits into the memory: beside what is loaded, so that this stays if the load fails, or in its place.
+        """Ensures that a target fits into memory: next to the loaded models, which then stay if the load fails, or in their
+        place.
 
         Raises:
-            NotEnoughMemory: it fits neither way. Nothing was given up for it.
+            NotEnoughMemory: it fits neither way; nothing was unloaded.
         """
         free = self._backend.free_memory()
         if free is None or need.total <= free:
@@ -253,7 +256,7 @@ class ModelSlots:
         self._backend.settle()
 
     def _room_for_drafter(self, name: str, need: MemoryNeed) -> None:
-        """The same for a drafter, which may take the place of those that are not in use. Raises NotEnoughMemory."""
+        """Ensures that a drafter fits into memory; drafters that are not in use may be unloaded. Raises NotEnoughMemory."""
         free = self._backend.free_memory()
         if free is None or need.total <= free or (need.is_ahead and need.total <= free + self._backend.held_memory()):
             return
@@ -268,7 +271,7 @@ class ModelSlots:
 
     def _progress(self, name: str) -> Callable[[str, float | None], None]:
         def report(step: str, fraction: float | None) -> None:
-            """Sends `LoadProgress` for a step and its fraction (None where unknown). Raises Closing to break the loading off."""
+            """Sends `LoadProgress` for a step and its fraction (None if unknown). Raises Closing to interrupt the loading."""
             self._proceed()
             self._emit(LoadProgress(name, step, fraction))
 

@@ -1,5 +1,5 @@
-"""What a model reads for a conversation: the messages in its chat template, or a text as it stands, as far as they fit; and
-how long it is while it is still being written, counted on a thread of its own, so that the count waits for no answer."""
+"""Prompt of a conversation: the messages in the model's chat template, or raw text, as far as they fit. Also counts the tokens
+of a prompt while the user is typing, on its own thread, so that the count does not wait for an answer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
 ANSWER_SHARE = 4
-"""Where turns are left out, an answer has room for its greatest length, but for no more than this part of the context."""
+"""When turns are dropped, an answer reserves its maximum length, but at most 1 / ANSWER_SHARE of the context."""
 
 
 class ContextFull(DraftlightError):
-    """A conversation is too long for the context. `may_drop`: it would not be without its oldest turns."""
+    """Raised if a conversation is too long for the context. `may_drop`: whether it would fit without its oldest turns."""
 
     def __init__(self, message: str, may_drop: bool) -> None:
         super().__init__(message)
@@ -29,19 +29,21 @@ class ContextFull(DraftlightError):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The token ids to read. `dropped`: how many messages of the request they leave out, the oldest but for the system prompt."""
+    """Token ids to read. `dropped`: number of the request's messages that are left out, oldest first, after the system
+    prompt."""
 
     ids: list[int]
     dropped: int = 0
 
 
 def uses_template(target: Any, template: bool = True) -> bool:
-    """Whether messages are written in the model's chat template. `template`: whether that is wanted where there is one."""
+    """Returns whether messages are written in the model's chat template. `template`: whether to use it if there is one."""
     return template and target.tokenizer.chat_template is not None
 
 
 def prompt_ids(target: Any, messages: Sequence[Message], template: bool = True, thinking: Thinking = "auto") -> list[int]:
-    """Token ids of a conversation. Without a template, those of the last message's text alone, which the model goes on with."""
+    """Returns the token ids of a conversation; without a template, those of the last message's text, which the model
+    continues."""
     if uses_template(target, template):
         asks = bool(messages) and messages[-1].role == "user"
         read = target.tokenizer.apply_chat_template(list(messages), add_generation_prompt=asks, thinking=thinking)
@@ -51,7 +53,7 @@ def prompt_ids(target: Any, messages: Sequence[Message], template: bool = True, 
 
 
 def prompt_of(target: Any, request: Request) -> Prompt:
-    """What a request has the model read. Raises DraftlightError where that is nothing, and ContextFull where it is too much."""
+    """Returns the prompt of a request. Raises DraftlightError if it is empty, and ContextFull if it is too long."""
     if not request.messages:
         raise DraftlightError("There is nothing to answer: the conversation is empty.")
     prompt = fitted(target, request)
@@ -79,15 +81,15 @@ def prompt_of(target: Any, request: Request) -> Prompt:
 
 
 def fitted(target: Any, request: Request) -> Prompt:
-    """The prompt of a request, too long or not.
+    """Returns the prompt of a request, even if it is too long.
 
-    Where the request wants the oldest turns dropped, they are as soon as the answer would find no room (`ANSWER_SHARE`), and
-    then so many that as much room again is left: each time that others are dropped, the whole prompt is read anew.
+    If the request allows it, the oldest turns are dropped when the answer has no room left. Enough are dropped to leave another
+    1 / ANSWER_SHARE of the context free, because each time the whole prompt must be read again.
     """
 
     @cache
     def length(dropped: int) -> int:
-        """Tokens without so many messages."""
+        """Returns the number of tokens without the `dropped` oldest messages."""
         return len(_read(target, request, dropped))
 
     starts = _turn_starts(target, request) if request.overflow == "drop" else ()
@@ -106,12 +108,13 @@ def fitted(target: Any, request: Request) -> Prompt:
 
 
 def _opening(request: Request) -> int:
-    """How many messages stand before the conversation: the system prompt, if there is one."""
+    """Returns the number of messages before the conversation: 1 with a system prompt, else 0."""
     return sum(message.role == "system" for message in request.messages[:1])
 
 
 def _turn_starts(target: Any, request: Request) -> tuple[int, ...]:
-    """How many messages can be left out: all before a prompt. Nothing can where only the last message is read."""
+    """Returns the numbers of messages that can be left out: all before a user message. Empty if only the last message is
+    read."""
     if not uses_template(target, request.template):
         return ()
     messages = request.messages[_opening(request) :]
@@ -126,7 +129,7 @@ def _read(target: Any, request: Request, dropped: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """What of a target decides how long a prompt is. The target itself stays with the engine's thread."""
+    """The properties of a target that determine a prompt's length. The target itself is used only on the engine thread."""
 
     name: str
     context_length: int
@@ -134,10 +137,11 @@ class _Reader:
 
 
 class PromptCounter:
-    """Counts prompts as the target would read them. Its thread starts with the first and makes no MLX call.
+    """Counts the tokens of prompts as the target would read them. Its thread starts with the first count and makes no MLX
+    calls.
 
     Args:
-        emit: takes the PromptCounted events, on that thread.
+        emit: called on that thread with the PromptCounted events.
     """
 
     def __init__(self, emit: Callable[[PromptCounted], None]) -> None:
@@ -149,11 +153,11 @@ class PromptCounter:
         self._thread: threading.Thread | None = None
 
     def use(self, target: Any) -> None:
-        """From now on counts for this target."""
+        """Sets the target to count for."""
         self._reader = _Reader(target.name, target.context_length, target.tokenizer)
 
     def count(self, number: int, request: Request) -> None:
-        """Counts for the event of this number, in place of whatever waits to be counted. Without effect after `close`."""
+        """Starts a count for the event of this number; it replaces a pending count. No effect after `close`."""
         with self._wake:
             if self._closing:
                 return
@@ -164,13 +168,13 @@ class PromptCounter:
             self._wake.notify()
 
     def close(self) -> None:
-        """Has the thread end behind the count under way."""
+        """Ends the thread after the current count."""
         with self._wake:
             self._closing = True
             self._wake.notify()
 
     def ended(self, timeout: float) -> bool:
-        """Waits for the thread, at most so many seconds; whether it has ended."""
+        """Waits at most `timeout` seconds for the thread; returns whether it has ended."""
         if self._thread is not None:
             self._thread.join(timeout)
         return self._thread is None or not self._thread.is_alive()
@@ -191,9 +195,9 @@ def _counted(number: int, request: Request, reader: _Reader | None) -> PromptCou
         return nothing
     try:
         prompt = fitted(reader, request)
-    except DraftlightError:  # of the template; said when an answer is asked for
+    except DraftlightError:  # an error of the template; reported when an answer is requested
         return nothing
-    except BaseException as error:  # the thread has to live
-        explain(error, "counting tokens")  # into the log
+    except BaseException as error:  # the thread must survive
+        explain(error, "counting tokens")  # logged only
         return nothing
     return PromptCounted(number, len(prompt.ids) + len(request.given), reader.context_length, prompt.dropped)

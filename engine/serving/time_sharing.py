@@ -1,10 +1,10 @@
-"""Several answers at once, in turns of one round, and short ones drawn many times. Runs on the engine thread.
+"""Several answers in parallel, in turns of one round, and short answers drawn many times. Runs on the engine thread.
 
-The next turn goes to the answer that has used the least time of its own. So all have had an equal share of the machine at any
-moment, and stand where they would stand had each been alone on a machine of that share: which is ahead tells which is faster.
-Taking turns round by round instead would give a setting with long rounds more of the machine, and hide what it costs.
+Scheduling is fair by time: the next turn goes to the answer that has used the least time. At any moment all answers have had an
+equal share of the machine, and have progressed as if each ran alone on a machine of that share: the one that is ahead is
+faster. Round-robin turns would give settings with long rounds more time, and hide their cost.
 
-An answer that fails says so and leaves its turns to the others.
+An answer that fails reports it, and leaves its turns to the others.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from engine.values.requests.compare import Sample, SampleRequest
 
 
 def take_turns(runs: Sequence[Run], backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:
-    """Produce all answers, or report why there is none. Raises nothing but Closing."""
+    """Produces all answers, or reports why there is none. Raises nothing but Closing."""
     began = time.perf_counter()
     under_way = {run: turns(run, backend, slots, emit, shared_since=began) for run in runs}
-    used = dict.fromkeys(runs, -1.0)  # each reads its prompt before any goes on
+    used = dict.fromkeys(runs, -1.0)  # negative: all read their prompts before the first round
     closing: Closing | None = None
     while under_way:
-        run = min(under_way, key=lambda run: (not run.stopped, used[run]))  # one that was stopped ends at once
+        run = min(under_way, key=lambda run: (not run.stopped, used[run]))  # a stopped one ends at once
         try:
             used[run] = next(under_way[run])
         except StopIteration:
@@ -44,16 +44,16 @@ def take_turns(runs: Sequence[Run], backend: Backend, slots: ModelSlots, emit: C
 
 
 class SampleTask(LongTask[SampleRequest]):
-    """Short answers drawn many times under each of several settings.
+    """Short answers that are drawn many times with each of several settings.
 
-    The settings alternate sample by sample, so that stopping early leaves as many of each. A prompt is read once for each
-    setting: the cache is cut back to it after every sample.
+    The settings alternate from sample to sample, so that an early stop leaves equally many of each. A prompt is read once per
+    setting: after every sample the cache is rolled back to its end.
     """
 
     purpose = "sampling"
 
     def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> SamplingFinished:
-        """Draws all samples; each is sent as `SampleTaken` once it is complete. Raises Stopped, or Closing, to be broken off."""
+        """Draws all samples, and sends `SampleTaken` for each complete one. Raises Stopped or Closing if it is interrupted."""
         sources = [_Source(request, self, backend, slots) for request in self.request.requests]
         for index in range(self.request.samples):
             for place, source in enumerate(sources):
@@ -65,12 +65,12 @@ class SampleTask(LongTask[SampleRequest]):
         return SamplingFinished(self.id, complete=True)
 
     def cut_off(self) -> SamplingFinished:
-        """The end of sampling that was stopped: the samples so far stand."""
+        """Returns the end event of sampling that was stopped; the samples so far remain valid."""
         return SamplingFinished(self.id, complete=False)
 
 
 class _Source:
-    """One setting, ready to be sampled: its prompt, a drafter and a cache of its own."""
+    """One setting to draw samples with: its prompt, and its own drafter and cache."""
 
     def __init__(self, request: Request, task: SampleTask, backend: Backend, slots: ModelSlots) -> None:
         self._request, self._task, self._backend = request, task, backend
@@ -80,7 +80,7 @@ class _Source:
         self._cache: Any = None
 
     def draw(self, place: int, index: int) -> Sample | None:
-        """The next sample; None if it was stopped on the way."""
+        """Returns the next sample; None if it was interrupted."""
         seed = ((self._request.options.seed or 0) + index) % SEED_LIMIT
         options = self._request.options.replace(seed=seed)
         cache = self._read_cache()
@@ -95,7 +95,7 @@ class _Source:
         return Sample(place, index, seed, "".join(round.text for round in rounds), finish, tuple(rounds))
 
     def _read_cache(self) -> Any:
-        """A cache that holds the prompt but its last token as far as it was read before; nothing else keeps it."""
+        """Returns a cache with all of the prompt but its last token, as far as it was read before. The caller owns it."""
         cache, self._cache = self._cache, None
         kept = len(self._prompt) - 1
         if cache is not None and kept and (self._backend.cache_length(cache) or 0) >= kept and self._backend.trim(cache, kept):
