@@ -23,8 +23,8 @@ from engine.values.errors import DraftlightError
 
 
 def about(target: str, places: Sequence[str]) -> dict[str, Any]:
-    """Returns the versions, the free memory in bytes, the `taken` ones of `places` (ip:port), and for the model its fingerprint
-    (`found_as`), its `need` in bytes and its `config`, or the `problem` with it."""
+    """Returns the versions, the free memory in bytes and the `taken` addresses of `places` (ip:port). For the model it adds the
+    fingerprint (`found_as`), the `need` in bytes and the `config`, or the `problem` with it."""
     said: dict[str, Any] = {"versions": versions(), "memory": available_memory(), "taken": [p for p in places if not _is_free(p)]}
     try:
         need, config, mark = _model(target)

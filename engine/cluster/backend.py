@@ -1,5 +1,4 @@
-"""The backend of rank 0: as on one machine, but with split targets. MLX is imported by the constructor, as in
-`engine.runtime.mlx_backend`."""
+"""The backend of rank 0: `MlxBackend` with split targets. The constructor imports MLX, as in `engine.runtime.mlx_backend`."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ class ClusterBackend(MlxBackend):
 
         self._cluster = cluster
         self._parts = (sharding, split_model)
-        self._words = group  # in which ranks speak to each other
+        self._words = group  # the module with the protocol between the ranks
         self._lost: str | None = None
         self._split: Any = None  # the SplitModel of the target
         self._is_loading = False
@@ -54,13 +53,13 @@ class ClusterBackend(MlxBackend):
         counted = 0
 
         def split(model: Any, called: str) -> None:
-            """Counts the parameters of the whole before most of them go."""
+            """Counts the parameters of the whole model, then removes the parts of other ranks."""
             nonlocal counted
             counted = self._cache.parameters_of(model)
             sharding.split(model, called, self._group.mlx, self._cluster.sharding)
 
         def room(need: MemoryNeed) -> None:
-            """Asks for what the ranks on this machine take."""
+            """Requests memory for all ranks on this machine."""
             here = sum(host.is_local for host in self._cluster.hosts)
             if make_room is not None:
                 share = here / self._cluster.size
@@ -68,7 +67,7 @@ class ClusterBackend(MlxBackend):
 
         path = Path(name).expanduser()
         with self._told(), self._loading():
-            told = str(path.resolve()) if path.exists() else name  # the others were not started in this folder
+            told = str(path.resolve()) if path.exists() else name  # absolute: other ranks have other working directories
             described = json.dumps({"name": told, "sharding": self._cluster.sharding}).encode()
             self._say(self._words.Order(self._words.Kind.LOAD, length=len(described)))
             self._group.send(self._numbers(described))
@@ -149,7 +148,7 @@ class ClusterBackend(MlxBackend):
         self._split = None
 
     def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
-        """As in `Backend`; what the ranks hold is compared before each pass and after the last."""
+        """As in `Backend`; the ranks compare their states before each pass and after the last."""
         with self._told():
             yield from super().decode(context)
             split: Any = context.model
@@ -193,7 +192,7 @@ class ClusterBackend(MlxBackend):
 
 
 def engine(cluster: Any, measures: bool = False) -> Engine:
-    """The engine for a cluster, which is given as its file has it."""
+    """Returns the engine for a cluster, given as in its hosts file."""
     made = Engine(partial(ClusterBackend, cluster_of(cluster)), measures=measures)
-    made.check_drafter("")  # says nothing without a target, but connects the ranks, which do not wait for ever
+    made.check_drafter("")  # connects the ranks, which do not wait forever; without a target it does nothing else
     return made

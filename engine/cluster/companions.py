@@ -39,8 +39,9 @@ MODULE = "engine.cluster.rank"
 FIRST_PORT = 32323
 """The first port, as in `mlx.launch`."""
 SILENT, UNHEARD = 10.0, 60.0
-"""Seconds without a sign of life after which a rank is given up: one that has joined, and one that has not. While MLX waits for
-the other ranks to join it keeps Python's lock, so no sign comes, however long the slowest machine takes to import it."""
+"""Seconds without a heartbeat after which a rank is given up: one that has joined, and one that has not. While MLX waits for
+the other ranks to join it holds Python's lock. No heartbeat comes then, however long the slowest machine takes to import
+MLX."""
 SSH = ("ssh", "-tt", "-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
 _KEPT_LINES = 8
 
@@ -82,10 +83,10 @@ def in_shell(path: str) -> str:
 
 
 def remote_script(python: str, rank: int, variables: Mapping[str, str], files: Mapping[str, str]) -> str:
-    """Returns the shell script that turns a process on another machine into a rank. The file of the links is removed once it was
-    read.
+    """Returns the shell script that turns a process on another machine into a rank. It deletes the file of the links after it
+    was read.
 
-    All users of both machines can see the script, so the hosts file's variables go over standard input
+    All users of both machines can see the script, so the hosts file's variables are sent over standard input
     (`engine.cluster.rank.told`).
     """
     parts = ["stty -echo -icanon min 1", f"export {IS_TOLD}=1"]
@@ -102,7 +103,7 @@ class _Rank:
     """One process, and the thread that reads its output.
 
     Args:
-        told: variables for a rank that asks for them; one started by `remote_script` does.
+        told: variables for a rank that requests them, as one started by `remote_script` does.
     """
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None, told: Mapping[str, str]) -> None:
@@ -112,7 +113,7 @@ class _Rank:
         self.is_ready = False
         self._lines: list[str] = []
         self._looked = time.monotonic()
-        self._quiet, self._signs = 0.0, 0  # seconds in which somebody looked, and signs of life until then
+        self._quiet, self._signs = 0.0, 0  # seconds of silence, and number of heartbeats so far
         self._heard_signs = 0
         self.process = subprocess.Popen(
             command,
@@ -120,7 +121,7 @@ class _Rank:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment,
-            process_group=0,  # Ctrl-C in a terminal is for whoever asks
+            process_group=0,  # Ctrl-C in a terminal is for the parent
         )
         self._reader = threading.Thread(target=self._read, name=f"draftlight-{name}", daemon=True)
         self._reader.start()
@@ -145,7 +146,7 @@ class _Rank:
 
     def _write(self, line: str) -> None:
         assert self.process.stdin is not None
-        with contextlib.suppress(OSError, ValueError):  # it has ended, which is seen elsewhere
+        with contextlib.suppress(OSError, ValueError):  # the rank has ended, which `failure` reports
             self.process.stdin.write(f"{line}\n".encode())
             self.process.stdin.flush()
 
@@ -155,7 +156,7 @@ class _Rank:
         return self.process.returncode == LOST_LINKS
 
     def failure(self, silent: float) -> str | None:
-        """Returns in a sentence why the rank cannot be used any more; None if it can."""
+        """Returns why the rank cannot be used any more, as a sentence; None if it can."""
         name = capitalised(self.name)
         if self.process.poll() is not None:
             if self.is_bereft:
@@ -168,7 +169,7 @@ class _Rank:
         if self._signs != self._heard_signs:
             self._signs, self._quiet = self._heard_signs, 0.0
         else:
-            self._quiet += min(now - before, 1.0)  # whoever was stopped together with the ranks has not waited for them
+            self._quiet += min(now - before, 1.0)  # limited, since a suspended process has not waited
         if self._quiet > (silent if self.is_ready else UNHEARD):
             return f"{name} of the cluster has not answered for {self._quiet:.0f} s, so it was given up."
         return None
@@ -280,10 +281,9 @@ def _notes() -> Path:
 
 
 def running() -> list[dict[str, Any]]:
-    """Returns the clusters that were started on this machine and still run, oldest first: pid of the `starter`, of its
-    `followers`, when
-    it `began` (seconds since 1970), its `cluster` as in a hosts file, and the pids that are `alive`. Deletes files of dead
-    ones."""
+    """Returns the clusters that were started on this machine and still run, oldest first: pid of the `starter`, pids of its
+    `followers`, start time `began` (seconds since 1970), `cluster` as in a hosts file, and the pids that are `alive`. Deletes
+    the files of clusters that have ended."""
     found = []
     for path in sorted(_notes().glob("*.json")) if _notes().is_dir() else []:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -299,10 +299,10 @@ def running() -> list[dict[str, Any]]:
 
 def _command_of(pid: int) -> str:
     """Returns the command line of a process, which detects a reused pid; empty if there is no such process."""
-    if sys.platform == "linux":  # a bare machine has no ps
+    if sys.platform == "linux":  # minimal systems lack ps
         with contextlib.suppress(OSError):
             return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").strip()
         return ""
-    whole = ("ps", "-ww", "-o", "command=", "-p", str(pid))  # not as much as the terminal is wide
+    whole = ("ps", "-ww", "-o", "command=", "-p", str(pid))  # not limited to the width of the terminal
     ran = subprocess.run(whole, capture_output=True, text=True, errors="replace", check=False)
     return ran.stdout.strip()

@@ -21,7 +21,7 @@ from engine.values.errors import DraftlightError
 from engine.values.wording import amount, capitalised, noun, size
 
 ASKED, MEASURED = 60.0, 90.0
-"""Seconds after which a machine that does not answer, or links that are not measured yet, are given up."""
+"""Timeouts in seconds: for a machine to answer, and for the links to be measured."""
 _PACKAGES = ("draftlight", "python", "mlx", "mlx-lm")
 ABOUT, LINKS = "draftlight-about ", "draftlight-links "
 NOT_REACHED = 255

@@ -49,7 +49,7 @@ class Follower:
 
     def serve(self) -> None:
         """Executes orders until END. Raises ClusterLost if the connection to a rank is lost."""
-        activity = Activity("Running a part of a language model", lets_sleep=False)  # nobody may be using this machine
+        activity = Activity("Running a part of a language model", lets_sleep=False)  # possibly no user is active on this machine
         while True:
             order = Order.of(self._group.exchange(self._report)[0])
             self._report = []
@@ -90,7 +90,7 @@ class Follower:
         self._report = Report(checksum(text), len(text), probe).row()
 
     def _of(self, order: Order) -> tuple[list[Any], list[int]]:
-        """Returns the cache of an order and its text, cut back to the order's `start`."""
+        """Returns the cache of an order and its text, rolled back to the order's `start`."""
         if order.cache not in self._caches:
             assert self._loaded is not None
             model = self._loaded.model
@@ -136,7 +136,7 @@ def main() -> int:
         Follower(group).serve()
     except ClusterLost:
         return LOST_LINKS
-    except Exception as error:  # whoever started this rank tells the user; nobody sees this terminal
+    except Exception as error:  # the parent reports it; nobody sees this terminal
         say(f"{FAILED}{type(error).__name__}: {error}")
         return 1
     return 0

@@ -172,12 +172,12 @@ def join(backend: str) -> Group:
 class Kind(enum.IntEnum):
     """The kind of an order."""
 
-    NAP = 0  # nothing for a while: MLX's ring keeps a core busy while a rank waits
+    NAP = 0  # wait for a while: MLX's ring keeps a core busy while a rank waits
     PASS = 1  # a forward pass, evaluated up to the logits
-    READ = 2  # the same for a chunk of a prompt, whose logits nobody looks at
+    READ = 2  # the same for a prompt chunk, whose logits are not used
     LOAD = 3  # another target, described in JSON, which follows
-    DROP = 4  # let go of the target
-    ECHO = 5  # a collective over so many numbers, to measure the link
+    DROP = 4  # release the target
+    ECHO = 5  # a collective of this many numbers, to measure the link
     END = 6
 
 
@@ -268,8 +268,7 @@ def checksum(text: Sequence[int]) -> int:
 
 def probe_of(logits: mx.array) -> mx.array:
     """Returns a lazy scalar that identifies the last row of logits (1, rows, vocab): their sum with fixed pseudo-random signs,
-    divided
-    by the sum of their absolute values."""
+    divided by the sum of their absolute values."""
     last = logits[0, -1].astype(mx.float32)
     last = mx.where(mx.isfinite(last), last, 0)
     columns = mx.arange(last.shape[0], dtype=mx.uint32)

@@ -57,11 +57,11 @@ class Cluster:
 
     Attributes:
         hosts: in the order of their ranks.
-        backend: what MLX connects them by.
+        backend: the transport of MLX that connects them.
         sharding: tensor gives every rank a part of each layer, pipeline gives it some of the layers.
         envs: NAME=VALUE for each process.
         python: the interpreter on the other machines, with Draftlight installed.
-        port: the first that is used; 0 is what `mlx.launch` uses, and any free ones where all processes are on this machine.
+        port: the first one used. 0 means the default of `mlx.launch`, or any free ports if all processes are on this machine.
     """
 
     hosts: tuple[Host, ...]

@@ -1,6 +1,6 @@
 """Rank 0 of a cluster without a model, which measures the links: `python -m engine.cluster.probe`, a line of JSON.
 
-Times are those of collectives of all ranks, as a pass waits for.
+It measures collectives of all ranks, because a pass waits for those.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def measure(group: Group) -> dict[str, float]:
         numbers, order = np.zeros(length, np.int32), Order(Kind.ECHO, length=length).row()
 
         def both(numbers: np.ndarray = numbers, order: list[int] = order) -> None:
-            """An order, and what it announces."""
+            """An order and the sum that it announces."""
             group.exchange(order)
             group.send(numbers)
 
@@ -52,7 +52,7 @@ def main() -> None:
     sys.stdout.write(f"{LINKS}{json.dumps(measure(group))}\n")
     sys.stdout.flush()
     group.exchange(Order(Kind.END).row())
-    os._exit(0)  # MLX's ring may still wait in a thread of its own
+    os._exit(0)  # MLX's ring may still wait on another thread
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Starts a rank other than 0 (`python -m engine.cluster.rank`), sends its heartbeat, and ends it with the process that started
-it.
+"""Starts a rank other than 0 (`python -m engine.cluster.rank`), sends its heartbeat, and ends it when its parent ends.
 
 On standard output the rank reports that it has joined the others, a heartbeat every `BEAT` seconds, and why it ends;
 `engine.cluster.companions` reads that. The rank ends when its standard input closes, even while it computes: a thread watches
@@ -24,8 +23,8 @@ from engine.values.errors import DraftlightError
 
 BEAT = 0.5
 LOOK, ALONE = 1.0, 20.0
-"""Seconds between two looks whether anything was heard of whoever started this rank, and how many without it end the rank. Time
-is counted in looks: while the machine sleeps, none passes."""
+"""Polling interval in seconds for messages from the parent, and seconds without any after which the rank ends. Silence is
+counted in polls, so that sleep of the machine does not count."""
 
 
 def told() -> dict[str, str]:
@@ -43,9 +42,8 @@ def told() -> dict[str, str]:
 
 
 def watch_parent(is_answered: bool = False) -> None:
-    """Starts two threads: one sends the heartbeat, the other ends this rank when standard input closes. `is_answered`: also if
-    nothing
-    arrives there for `ALONE` seconds."""
+    """Starts two threads: one sends the heartbeat, the other ends this rank when standard input closes. `is_answered`: also
+    ends it if nothing arrives there for `ALONE` seconds."""
 
     def listen() -> None:
         """Waits for the end of standard input, or for silence there."""
@@ -61,7 +59,7 @@ def watch_parent(is_answered: bool = False) -> None:
         os._exit(LOST_PARENT)
 
     def beat() -> None:
-        """Tells again and again that this process is not stopped."""
+        """Sends the heartbeat."""
         while True:
             say(BEATS)
             time.sleep(BEAT)
@@ -72,7 +70,7 @@ def watch_parent(is_answered: bool = False) -> None:
 
 def main() -> None:
     """Becomes the rank that the environment describes; does not return."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asked ends the answer, and this rank with it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the answer, and then this rank
     is_told = IS_TOLD in os.environ
     if is_told:
         os.environ.update(told())
@@ -82,9 +80,9 @@ def main() -> None:
     except DraftlightError as error:
         say(f"{FAILED}{error}")
         os._exit(1)
-    from engine.cluster import follower  # takes a second or more, of which the threads tell
+    from engine.cluster import follower  # takes a second or more, while the threads send heartbeats
 
-    os._exit(follower.main())  # MLX's ring may still wait in a thread of its own
+    os._exit(follower.main())  # MLX's ring may still wait on another thread
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def split(model: nn.Module, name: str, group: mx.distributed.Group, sharding: Sh
             model.model.pipeline(group)
         model(
             mx.array([[0]]), cache=make_prompt_cache(model)
-        )  # builds the graph and computes nothing: parts that do not fit show
+        )  # builds the graph without computing it, which shows parts that do not fit
     except (ValueError, TypeError, AttributeError, IndexError) as error:
         raise DraftlightError(
             f"{name} cannot be split over {amount(group.size(), 'rank')}: {error} Use another number of ranks, or a pipeline."

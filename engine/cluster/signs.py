@@ -6,19 +6,19 @@ import os
 import threading
 
 MARK = "draftlight-rank "
-"""Begins each line that is meant for the process that started this rank; libraries and terminals write others."""
+"""Begins each line for the process that started this rank; libraries and terminals write other lines."""
 READY, BEATS, ASKS, FAILED = "ready", "beats", "asks", "failed "
 IS_TOLD = "DRAFTLIGHT_TOLD"
-"""Set for a rank that has to ask for its variables."""
+"""Environment variable set for a rank that must request its variables."""
 NAP = 0.1
-"""Seconds between two looks whether there is work: while it waits for a collective, MLX's ring keeps a core busy."""
+"""Polling interval in seconds for new orders: while it waits for a collective, MLX's ring keeps a core busy."""
 LOST_PARENT, LOST_LINKS = 3, 4
 """Exit statuses of a rank that ended because another process did."""
 _lock = threading.Lock()
 
 
 def say(words: str) -> None:
-    """Writes a line for the process that started this rank. If nobody reads it any more, the rank ends."""
+    """Writes a line for the process that started this rank. The rank ends if the pipe is closed."""
     try:
         with _lock:
             os.write(1, f"{MARK}{words}\n".encode())

@@ -1,8 +1,8 @@
-"""The split target as rank 0's decode loop sees it: a model like any other, of which the other ranks run every pass too.
+"""The split target as rank 0's decode loop sees it: a model like any other, whose passes run on all ranks.
 
-Each pass is ordered before it runs, and evaluated as far on rank 0 as on the others: if one rank skipped a collective, the next
-one of another rank would be matched with it. So nothing here stays in a lazy graph that may be dropped. Queries of shapes
-alone go to this rank's part (`part`).
+Each pass is ordered before it runs, and evaluated to the same point on every rank: if one rank skipped a collective, its next
+one would be matched with the skipped one of the other ranks. So no part of a pass stays in a lazy graph that may be dropped.
+Queries of shapes alone go to this rank's part (`part`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ TOLD_CACHES = (KVCache, QuantizedKVCache)
 
 
 class SplitModel(SplitTarget):
-    """A callable (tokens (1, rows), cache=) -> logits (1, rows, width), of mlx-lm's kind.
+    """A callable (tokens (1, rows), cache=) -> logits (1, rows, width), with mlx-lm's interface.
 
     Args:
         part: this rank's part of the model.
         group: all ranks. cluster: their description.
-        parameters: of the whole model; the size of a prompt's chunks follows from it, so it is the same on one machine and many.
+        parameters: of the whole model. They determine the size of prompt chunks, which is thus the same on one machine and on
+            many.
 
     Attributes:
         part: as given. links: times the collectives of a pass.
@@ -51,7 +52,7 @@ class SplitModel(SplitTarget):
         self._caches = 0
         self._expected: tuple[int, int] | None = None
         self._probe: mx.array | None = None
-        self._differs: tuple[int, str] | None = None  # a rank, and in what
+        self._differs: tuple[int, str] | None = None  # a rank, and how it differs
         self._last_block = last_block_of(part)
 
     def __getattr__(self, name: str) -> Any:
@@ -79,7 +80,7 @@ class SplitModel(SplitTarget):
         self._require_agreement()
 
     def say(self, order: Order) -> None:
-        """Sends an order, and remembers which rank differed after the previous pass; the order is executed all the same."""
+        """Sends an order, and records which rank differed after the previous pass; the order is executed anyway."""
         reports = self._group.exchange(order.row())
         expected, self._expected = self._expected, None
         probe, self._probe = self._probe, None
@@ -95,14 +96,14 @@ class SplitModel(SplitTarget):
     def _require_agreement(self) -> None:
         differs, self._differs = self._differs, None
         if differs is not None:
-            self._expected = None  # the pass that was ordered meanwhile differs, too
+            self._expected = None  # the pass ordered meanwhile differs as well
             raise DraftlightError(
                 f"The answer was stopped because {self._cluster.name_of(differs[0])} {differs[1]} than rank 0, so what came next "
                 "could have been wrong. Check with draftlight cluster doctor that all machines have the same model and versions."
             )
 
     def _tell(self, kind: Kind, tokens: mx.array, cache: Sequence[Any] | None) -> None:
-        mx.eval(tokens)  # numpy would wait with Python's lock held, and nobody could tell that this process lives
+        mx.eval(tokens)  # numpy would wait with Python's lock held, so that no heartbeat could be sent
         ids = np.asarray(tokens, dtype=np.int32)
         if ids.shape[0] != 1:
             raise DraftlightError("A target that is split over several ranks reads one text at a time.")
@@ -124,8 +125,8 @@ class SplitModel(SplitTarget):
         self._expected = checksum(text), len(text)
 
     def _number_of(self, leaf: Any) -> int:
-        """Returns a cache's number in orders, kept on its first layer. When the layer is deleted, a later order tells the other
-        ranks."""
+        """Returns a cache's number in orders, stored with its first layer. When the layer is deleted, a later order reports
+        that to the other ranks."""
         number: int = getattr(leaf, _TOLD_AS, 0)
         if not number:
             self._caches += 1
