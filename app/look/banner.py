@@ -15,16 +15,15 @@ from app.look.widgets import icon_button, in_column, in_row, named, push_button,
 MOST_LINES = 5
 """Lines of a message that show at once; a longer one scrolls."""
 SHORTEST_MS, MS_PER_LETTER, ACTION_MS = 6000, 70, 20_000
-"""How long a note stays: at least, for each letter, and at least beside a button."""
+"""Display time of a note in milliseconds: minimum, per letter, and minimum if it has a button."""
 
 
 class Banner(QWidget):
-    """A message with an area of its own, so that it covers nothing.
+    """A message in its own area, so that it covers nothing.
 
-    An error stays until it is dismissed or replaced, or its reason has gone. A note also hides after a reading time, which does
-    not
-    count while the window is inactive, the pointer is over the note or the note has the focus. A state stays until it is hidden,
-    and cannot be dismissed.
+    An error stays until it is dismissed or replaced, or is no longer valid. A note also hides after a reading time, which does
+    not count while the window is inactive, the pointer is over the note or the note has the focus. A state stays until it is
+    hidden, and cannot be dismissed.
     """
 
     def __init__(self) -> None:
@@ -76,12 +75,12 @@ class Banner(QWidget):
             QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, message))
 
     def offer(self, title: str, act: Callable[[], object]) -> None:
-        """Shows a button beside the current message, until the next message."""
+        """Shows a button next to the current message, until the next message."""
         self._act = act
         self.action.setText(title)
         self.action.setAccessibleName(title)
         self.action.show()
-        self._fit()  # it takes room from the words
+        self._fit()  # the button takes space from the text
         self._count_down()
 
     def check(self) -> None:
@@ -136,7 +135,7 @@ class Banner(QWidget):
 
     def set_column(self, left: int, width: int, whole: int) -> None:
         """Aligns the frame with the message field."""
-        below = 12 if self.frame.property("tone") == "lock" else 2  # nothing stands below it
+        below = 12 if self.frame.property("tone") == "lock" else 2  # nothing is below it
         self.margins.setContentsMargins(max(10, left - 14), 8, max(10, whole - left - width - 14), below)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -144,7 +143,7 @@ class Banner(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        """Fits the height to the words, up to `MOST_LINES`; beyond that the keyboard can scroll them."""
+        """Fits the height to the text, up to `MOST_LINES`; longer text can be scrolled with the keyboard."""
         self.margins.activate()
         line = self.words.fontMetrics().lineSpacing()
         most = line * max(1, min(MOST_LINES, int((0.35 * self._room - 40) / line)))

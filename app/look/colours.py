@@ -13,7 +13,7 @@ class Theme(drawing.Palette):
 
     Attributes:
         muted: dimmed text while the tokens of one kind are highlighted.
-        agreed: the line beside compared texts, as far as they are the same.
+        agreed: the line next to compared texts, as far as they are the same.
     """
 
     name: str

@@ -105,7 +105,7 @@ def make_actions(commands: Iterable[Command], owner: QWidget) -> dict[str, QActi
 
 def _without_arguments(run: Callable[[], object]) -> Callable[..., None]:
     def called(*_: object) -> None:
-        """Runs the command without the `checked` that Qt's `triggered` hands over."""
+        """Runs the command without the argument `checked` of Qt's `triggered`."""
         run()
 
     return called
@@ -230,8 +230,7 @@ class EnterPresses(QObject):
     @Slot()
     def _moved(self) -> None:
         """Ignores the signal's arguments: the widget that loses the focus may be half destroyed, and wrapping it in a Python
-        object may
-        crash."""
+        object may crash."""
         if self._watched is not None and isValid(self._watched):
             self._watched.removeEventFilter(self)
         now = QApplication.focusWidget()

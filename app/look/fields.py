@@ -36,20 +36,20 @@ PASSING = (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReas
 
 
 class NumberField(QDoubleSpinBox):
-    """The one kind of field for numbers. Text is typed freely and taken as a whole: by Enter, by leaving the field, by an arrow
-    key, and before a key of a command does anything. Escape restores the value.
+    """A number field. Text is typed freely and applied as a whole: by Enter, by leaving the field, by an arrow key, and before
+    a command's key acts. Escape restores the value.
 
-    A text that is no number of the range is not taken: the reason is said below the field, while it is typed if it can no longer
-    become one. A decimal point or comma is understood whatever the language of the system.
+    Text that is not a number in the range is refused. The reason is shown below the field, already during typing if more
+    characters cannot make it valid. Decimal point and comma are both accepted, in every system language.
 
     Args:
-        allowed: the range. Its word, if it has one, is the value `word_value`.
-        step: what an arrow key adds.
-        decimals: how many are shown at least.
+        allowed: the range. Its keyword, if it has one, stands for the value `word_value`.
+        step: increment of an arrow key.
+        decimals: minimum number of decimals shown.
 
     Signals:
-        taken: (value, as `setting` has it) the user has set another value.
-        edited: the text has changed, also while it is being typed.
+        taken: (value, as in `setting`) the user has set another value.
+        edited: the text has changed, also during typing.
     """
 
     taken = Signal(object)
@@ -73,7 +73,7 @@ class NumberField(QDoubleSpinBox):
         self.editingFinished.connect(self.commit)
 
     def set_face(self, font: QFont) -> None:
-        """Sets the font of the field and of its text: an editor that has a style sheet does not take over its field's font."""
+        """Sets the font of the field and of its editor: an editor with a style sheet does not inherit the field's font."""
         self.setFont(font)
         self.lineEdit().setFont(font)
 
@@ -85,7 +85,7 @@ class NumberField(QDoubleSpinBox):
 
     @property
     def range_words(self) -> str:
-        """The allowed values, in the words of messages."""
+        """The allowed values, as worded in messages."""
         return self.allowed.words
 
     @property
@@ -103,7 +103,7 @@ class NumberField(QDoubleSpinBox):
 
     @property
     def setting(self) -> object:
-        """The value as the settings store it, which may be the word of the range."""
+        """The value as the settings store it, possibly the keyword of the range."""
         value = self.value()
         return self.allowed.word if self._has_word and value == self._word_value else value
 
@@ -114,7 +114,7 @@ class NumberField(QDoubleSpinBox):
             return
         edit, blocker = self.lineEdit(), QSignalBlocker(self)
         typed = (edit.text(), edit.cursorPosition()) if self.pending and self.hasFocus() else None
-        self.setRange(min(self.minimum(), number), max(self.maximum(), number))  # as older files may have it
+        self.setRange(min(self.minimum(), number), max(self.maximum(), number))  # older files may exceed the range
         super().setValue(number)
         if typed is not None:
             edit.setText(typed[0])
@@ -186,7 +186,7 @@ class NumberField(QDoubleSpinBox):
 
     @Slot()
     def commit(self) -> bool:
-        """Takes what is typed. Returns False, and says why, if it is no value of the range."""
+        """Applies the typed text. Returns False, and shows the reason, if it is not a value in the range."""
         if not self.pending:
             return True
         text = self.cleanText()
@@ -201,7 +201,7 @@ class NumberField(QDoubleSpinBox):
 
     def _set(self, value: float) -> None:
         edit = self.lineEdit()
-        blocker = QSignalBlocker(edit)  # the new text is not typed
+        blocker = QSignalBlocker(edit)  # the new text was not typed
         edit.setText(self.prefix() + self.textFromValue(value) + self.suffix())
         del blocker
         super().setValue(value)
@@ -213,7 +213,7 @@ class NumberField(QDoubleSpinBox):
         self.lineEdit().setText(self.prefix() + self.textFromValue(super().value()) + self.suffix())
 
     def _leave(self) -> None:
-        """Takes what is typed or, if that cannot be, restores the value and says so."""
+        """Applies the typed text or, if it is invalid, restores the value and shows the reason."""
         if self.pending and not self.commit():
             text = self.cleanText()
             self.restore()
@@ -225,7 +225,7 @@ class NumberField(QDoubleSpinBox):
     # Keys
 
     def stepBy(self, steps: int) -> None:
-        """Takes the typed number and adds steps to it, within the range."""
+        """Applies the typed number and adds steps to it, within the range."""
         if not self.commit():
             return
         value = round(super().value() + steps * self.singleStep(), DECIMALS)
@@ -245,9 +245,9 @@ class NumberField(QDoubleSpinBox):
             return True
         handled = super().event(event)
         keys = QKeySequence(event.keyCombination())
-        typed = event.isAccepted()  # the field takes the key itself, so no command runs
+        typed = event.isAccepted()  # the field handles the key, so no command runs
         if not typed and self._is_possible and any(keys in action.shortcuts() for action in self.window().actions()):
-            self.commit()  # the command acts on what stands here
+            self.commit()  # the command must use the typed value
         return handled
 
     @property
@@ -263,7 +263,7 @@ class NumberField(QDoubleSpinBox):
             if self.commit():
                 self.selectAll()
                 self.editingFinished.emit()
-                event.ignore()  # a dialog may be waiting for it
+                event.ignore()  # a dialog may handle it as well
             else:
                 self.lineEdit().selectAll()
         elif event.key() == Qt.Key.Key_Escape and self.pending:
@@ -291,12 +291,12 @@ class NumberField(QDoubleSpinBox):
             self.lineEdit().setText(typed)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Takes what is typed before the field is out of sight."""
+        """Applies the typed text before the field is hidden."""
         self._leave()
         self._be_silent()
         super().hideEvent(event)
 
-    # Why a text is not taken
+    # Why a text is refused
 
     @property
     def reason(self) -> str:
@@ -341,7 +341,7 @@ def _short(text: str) -> str:
 
 
 class GammaBox(NumberField):
-    """The number of proposals per round, or "auto", which is 0 here and can be typed by its beginning or as 0."""
+    """The number of proposals per round, or "auto", whose value is 0. Typing its beginning, or 0, selects it."""
 
     def __init__(self) -> None:
         super().__init__(RANGES["gamma"])
@@ -355,7 +355,7 @@ class TemperatureBox(NumberField):
 
 
 def just_wide_enough(scale: float, examples: Iterable[tuple[NumberField, str]]) -> None:
-    """Sets number fields in the fixed-width font, each as wide as its longest value."""
+    """Sets the fixed-width font of number fields, and each one's width to that of its longest value."""
     mono = themes.mono_font(scale, 13)
     for control, example in examples:
         control.set_face(mono)
@@ -363,10 +363,11 @@ def just_wide_enough(scale: float, examples: Iterable[tuple[NumberField, str]]) 
 
 
 class SeedField(NumberField):
-    """A seed, or nothing for a random one. What was drawn last is said in the empty field, in words that look like no value."""
+    """A seed; an empty field means a random one. The placeholder shows the last drawn seed, worded so that it is not taken for
+    a value."""
 
     NONE = -1
-    """Stands for no seed."""
+    """Value that means no seed."""
 
     def __init__(self) -> None:
         self._words, self._last, self._scale = "", "", 1.0
@@ -376,59 +377,60 @@ class SeedField(NumberField):
         self.edited.connect(self._show_last)
 
     def describe(self, words: str) -> None:
-        """What the field is for, as tooltip and for screen readers."""
+        """Sets the description, for the tooltip and screen readers."""
         self._words = words
         self._show_last()
 
     @property
     def seed(self) -> int | None:
-        """The seed that is set or typed; None in the empty field."""
+        """The seed that is set or typed; None if the field is empty."""
         value = int(self.value())
         return None if value == self.NONE else value
 
     @property
     def setting(self) -> object:
-        """The same, as the settings have it."""
+        """The seed as the settings store it."""
         return self.seed
 
     @property
     def range_words(self) -> str:
-        """The values that are possible, as messages word them."""
+        """The allowed values, as worded in messages."""
         return f"{self.allowed.words}, or nothing for a random one"
 
     def _read(self, text: str) -> float:
         return super()._read(text) if text.strip() else self.NONE
 
     def textFromValue(self, value: float) -> str:
-        """The digits of a seed; no text for none."""
+        """Returns the digits of a seed; an empty text for none."""
         return "" if value == self.NONE else super().textFromValue(value)
 
     def show_value(self, value: object) -> None:
-        """Shows the seed in force, or nothing for None, as in the base class."""
+        """Shows the seed in force; an empty field for None."""
         super().show_value(self.NONE if value is None else value)
 
     def show_seed(self, seed: int | None) -> None:
-        """Shows a seed that stays, or none."""
+        """Shows a fixed seed, or none."""
         self.show_value(seed)
         if not self.hasFocus():
             self.lineEdit().setCursorPosition(0)
         self._show_last()
 
     def setText(self, text: str) -> None:
-        """Puts a text in the field, as if it were typed."""
+        """Sets the text as if it were typed."""
         self.lineEdit().setText(text)
 
     def placeholderText(self) -> str:
-        """The text that the empty field shows."""
+        """Returns the placeholder of the empty field."""
         return self.lineEdit().placeholderText()
 
     def show_last(self, seed: int | None) -> None:
-        """Says which seed was drawn last; None where none was."""
+        """Shows the seed drawn last; None if there was none."""
         self._last = "" if seed is None else str(seed)
         self._show_last()
 
     def set_look(self, scale: float) -> None:
-        """As wide as the longest seed, typed or last drawn; digits in the fixed-width font, words in the font of other words."""
+        """Sets the width to that of the longest seed, typed or as placeholder. Digits use the fixed-width font, placeholders
+        the font of controls."""
         self._scale = scale
         longest = str(SEED_LIMIT - 1)
         typed = QFontMetrics(themes.mono_font(scale, 13)).horizontalAdvance(longest)
@@ -450,13 +452,13 @@ class SeedField(NumberField):
 class _WheelOnlyWithFocus(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Wheel and isinstance(watched, QWidget) and not watched.hasFocus():
-            event.ignore()  # whatever scrolls below it gets the wheel
+            event.ignore()  # the area below it scrolls
             return True
         return False
 
 
 def keep_from_wheel(*controls: QWidget) -> None:
-    """A wheel that passes over these does not change them; it does once they have the keyboard."""
+    """Makes controls ignore the wheel unless they have the focus, so that scrolling past them does not change them."""
     for control in controls:
         control.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         control.installEventFilter(_WheelOnlyWithFocus(control))

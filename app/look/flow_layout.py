@@ -16,7 +16,7 @@ class FlowLayout(QLayout):
         super().__init__()
         self._corner = corner
         self._items: list[QLayoutItem] = []
-        self._heights: dict[int, int] = {}  # by width, until something changes: each change beside the layout asks again
+        self._heights: dict[int, int] = {}  # by width, until something changes: the parent's layout asks repeatedly
         self.setSpacing(spacing)
         self.setContentsMargins(0, 0, 0, 0)
 
@@ -35,7 +35,7 @@ class FlowLayout(QLayout):
 
     def expandingDirections(self) -> Qt.Orientation:
         """Returns none: the layout takes no more room than its rows."""
-        return Qt.Orientation(0)  # a layout would otherwise take whatever height is left
+        return Qt.Orientation(0)  # by default a layout would take all remaining height
 
     def hasHeightForWidth(self) -> bool:
         return True

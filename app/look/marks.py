@@ -1,4 +1,4 @@
-"""What painted views share: words and boxes in a colour, the bracket over a token, the frame of the keyboard's focus."""
+"""Drawing helpers of painted views: text and boxes in a colour, the bracket over a token, the focus frame."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from app.look.theme import Theme
 Filling = QColor | None
 Edge = QColor | QPen | Qt.PenStyle
 NARROWEST_BRACKET = 9
-"""In pixels; over a comma a narrower one would be a blot."""
+"""Minimum width in pixels; over a comma a narrower bracket would not be recognisable."""
 
 
 def faded(colour: QColor | str, alpha: int) -> QColor:
-    """A colour that lets so much shine through: 0 is clear, 255 covers."""
+    """Returns the colour with this opacity, from 0 (transparent) to 255 (opaque)."""
     result = QColor(colour)
     result.setAlpha(alpha)
     return result
 
 
 def smooth_painter(device: QPaintDevice) -> QPainter:
-    """A painter whose curves and slanting lines have soft edges."""
+    """Returns a painter with antialiasing."""
     painter = QPainter(device)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     return painter
 
 
 def write(painter: QPainter, colour: QColor | str, at: QPoint | QPointF, words: str) -> None:
-    """Words in a colour, whose base line begins at a point."""
+    """Draws text in a colour, with its baseline beginning at a point."""
     painter.setPen(QColor(colour))
     painter.drawText(at, words)
 
@@ -36,20 +36,20 @@ def write(painter: QPainter, colour: QColor | str, at: QPoint | QPointF, words: 
 def write_in(
     painter: QPainter, colour: QColor | str, area: QRect | QRectF, alignment: Qt.AlignmentFlag | Qt.TextFlag | int, words: str
 ) -> None:
-    """Words in a colour, placed in an area by flags of Qt's."""
+    """Draws text in a colour, aligned in an area by Qt's flags."""
     painter.setPen(QColor(colour))
     painter.drawText(area, int(alignment), words)
 
 
 def rounded(painter: QPainter, box: QRect | QRectF, radius: float, filling: Filling, edge: Edge = Qt.PenStyle.NoPen) -> None:
-    """A box with round corners; pen and brush stay set."""
+    """Draws a box with rounded corners. Pen and brush stay set."""
     painter.setPen(edge)
     painter.setBrush(Qt.BrushStyle.NoBrush if filling is None else filling)
     painter.drawRoundedRect(box, radius, radius)
 
 
 def fragment(box: QRectF, radius: float, open_left: bool, open_right: bool) -> QPainterPath:
-    """The edge of a box with round corners, without the side at which what it frames goes on in another line."""
+    """Returns the outline of a box with rounded corners, open at the sides where its content continues on another line."""
     path = QPainterPath()
     if not (open_left or open_right):
         path.addRoundedRect(box, radius, radius)
@@ -75,7 +75,7 @@ def fragment(box: QRectF, radius: float, open_left: bool, open_right: bool) -> Q
 
 
 def bracket_over(painter: QPainter, box: QRectF, theme: Theme) -> None:
-    """The mark of a token that another rule would have judged otherwise: a bracket lying over it, which no verdict has."""
+    """Draws the bracket over a token that another rule would judge differently; no verdict uses that mark."""
     painter.save()
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     colour = QColor(theme.text)
@@ -88,7 +88,7 @@ def bracket_over(painter: QPainter, box: QRectF, theme: Theme) -> None:
 
 
 def frame_focus(painter: QPainter, area: QRect, theme: Theme) -> None:
-    """The frame of a painted view that was reached by key."""
+    """Draws the focus frame of a painted view."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(QColor(theme.accent), 1))

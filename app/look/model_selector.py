@@ -1,4 +1,4 @@
-"""A box that offers targets or drafters, and files and folders beside them."""
+"""A combo box for targets or drafters, which also offers files and folders."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from engine.values.drafter_kinds import DRAFTERS, SMALL_DRAFT
 
 BUILT_IN = " (built in)"
 USUAL_DRAFTER = DRAFTERS[SMALL_DRAFT].title
-"""The longest name of those drafters that most people choose from."""
+"""The longest name of the drafters that most users choose from."""
 
 
 class ModelSelector(QComboBox):
-    """A list of models; it shows the name of the chosen one without the remark behind it.
+    """A list of models. It displays the name of the chosen one without the remark after it.
 
     Args:
-        example: the name it has room for, whichever is chosen, so that nothing beside it moves; longer names are cut in the
-            middle. Without one it takes the room of the chosen name.
+        example: the name whose width it always has, so that nothing next to it moves; longer names are elided in the middle.
+            Without one the width follows the chosen name.
     """
 
     def __init__(self, example: str = "") -> None:

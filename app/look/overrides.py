@@ -1,9 +1,9 @@
-"""Errors in what Python overrides of Qt end neither the window nor a chat that it shows.
+"""Prevents exceptions in Python overrides of Qt methods from crashing the program.
 
-PySide reads the arguments of an exception that leaves an override of a virtual method, as `paintEvent` or `sizeHint` are. Before
-Python 3.12 an exception that C code raised (a division by zero, an object of Qt's that has gone, a wrong argument) is not an
-instance yet at that point, only its text: PySide takes its hash for a pointer, and the process ends with a segmentation fault
-(in all versions tried, 6.8.3 to 6.11.3). An exception that has been caught once is an instance.
+PySide reads the arguments of an exception that leaves an override of a virtual method, such as `paintEvent` or `sizeHint`.
+Before Python 3.12, an exception raised by C code (a division by zero, a deleted Qt object, a wrong argument) is at that point
+not an instance yet, only its text. PySide takes its hash for a pointer, and the process ends with a segmentation fault (in all
+versions tried, 6.8.3 to 6.11.3). An exception that was caught once is an instance.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ METACLASS = ("Shiboken", "ObjectType")
 
 
 def guard_overrides() -> None:
-    """From now on the overrides of each class that derives from one of Qt's catch their exceptions once and raise them again.
+    """Makes the overrides of every new class that derives from one of Qt's catch their exceptions once and raise them again.
 
-    Does nothing where exceptions are instances from the start. Classes that exist already stay as they are.
+    Does nothing on versions of Python where exceptions are always instances. Existing classes do not change.
     """
     if sys.version_info >= (3, 12) or hasattr(builtins.__build_class__, "__wrapped__"):
         return
@@ -29,7 +29,7 @@ def guard_overrides() -> None:
 
     @wraps(build)
     def build_class(*arguments: Any, **keywords: Any) -> Any:
-        """A class, its overrides guarded if it is one of Qt's."""
+        """Builds a class, and guards its overrides if it derives from one of Qt's."""
         built = build(*arguments, **keywords)
         if (type(built).__module__, type(built).__name__) == METACLASS:
             _guard(built)
@@ -51,10 +51,10 @@ def _is_of_qt(base: type) -> bool:
 def _raising_instances(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(*arguments: Any, **keywords: Any) -> Any:
-        """The method; what it raises is an instance."""
+        """Calls the method, and raises its exceptions as instances."""
         try:
             return method(*arguments, **keywords)
-        except BaseException:  # caught: an instance from here on
+        except BaseException:  # an instance once it was caught
             raise
 
     return call

@@ -18,10 +18,9 @@ PAINTED_MS = 25
 
 
 class Pacer(QObject):
-    """Throttles repaints: a slow frame lengthens the interval, so that painting uses at most `share` of one processor. While
-    there is
-    news, a frame comes at least every `most` seconds. The first frame after a pause comes at once. A frame that `is_in_the_way`
-    is deferred, at most by `LONGEST_PUT_OFF` seconds.
+    """Throttles repaints: a slow frame lengthens the interval, so that painting uses at most `share` of one CPU core. While
+    there is news, a frame comes at least every `most` seconds. The first frame after a pause comes at once. A frame that
+    `is_in_the_way` is deferred, by at most `LONGEST_PUT_OFF` seconds.
 
     The cost of a frame is the CPU time of the window's thread until the frame is painted; waiting does not count.
     """
@@ -37,7 +36,7 @@ class Pacer(QObject):
     ) -> None:
         """Args:
         frame: updates what is to be painted.
-        share: of one processor. least, most: seconds between two frames.
+        share: of one CPU core. least, most: seconds between two frames.
         is_in_the_way: returns whether a frame would disturb other work now, which ends soon.
         """
         super().__init__(parent)
@@ -50,7 +49,7 @@ class Pacer(QObject):
 
     @property
     def waits(self) -> bool:
-        """Whether a frame is scheduled because there is news that none has shown yet."""
+        """Whether a frame is scheduled for changes that are not shown yet."""
         return self._timer.isActive()
 
     def touch(self) -> None:

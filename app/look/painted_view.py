@@ -1,4 +1,4 @@
-"""A scroll area that paints what it shows itself."""
+"""Base class of scroll areas that paint their own content."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from PySide6.QtGui import QFocusEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 KEYBOARD_REASONS = (Qt.FocusReason.TabFocusReason, Qt.FocusReason.BacktabFocusReason, Qt.FocusReason.ShortcutFocusReason)
-"""Focus that came by key is shown; a click needs no frame."""
+"""Reasons for which the focus frame is shown: focus by keyboard. After a click no frame is needed."""
 
 
 class PaintedView(QAbstractScrollArea):
-    """Attributes:
-    focused: whether the keyboard came by key, which shows a frame (`marks.frame_focus`).
+    """A scroll area that paints its own content.
+
+    Attributes:
+        focused: whether it got the focus by keyboard, which shows a focus frame (`marks.frame_focus`).
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:

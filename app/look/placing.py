@@ -1,4 +1,4 @@
-"""Keeping windows and dialogs on the screen, with the frame that the desktop draws around them."""
+"""Keeps windows and dialogs on the screen, including the frame that the desktop draws around them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,7 @@ def at_most_the_screen(window: QWidget, size: QSize) -> QSize:
 
 
 def place_first(window: QWidget, geometry: tuple[int, ...]) -> QSize:
-    """Restores a window's geometry if a screen is still there, else sets the default size, which leaves room for an estimated
-    frame.
+    """Restores a window's geometry if its screen is still there, else sets the default size, with room for an estimated frame.
 
     Returns the new size.
     """

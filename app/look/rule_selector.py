@@ -1,4 +1,4 @@
-"""One button for each rule: that of the header, and that of judging again."""
+"""A button for each rule: used in the header, and for judging again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RuleSelector(QFrame):
     """One button per rule; arrow keys move between them.
 
     Args:
-        rules: those to choose from. name: for automation. words: for a screen reader.
+        rules: the rules to choose from. name: object name for automation. words: name for screen readers.
 
     Signals:
         chosen: the user picked another rule.
@@ -45,13 +45,13 @@ class RuleSelector(QFrame):
 
     @property
     def rule(self) -> Rule:
-        """The rule whose button is down."""
+        """The rule whose button is pressed."""
         return next(rule for rule, button in self.buttons.items() if button.isChecked())
 
     def set_rule(self, rule: Rule) -> None:
         """Presses a rule's button without emitting `chosen`."""
         self.buttons[rule].setChecked(True)
-        for name, button in self.buttons.items():  # Tab reaches the rule in force; Qt sees to that only after a first visit
+        for name, button in self.buttons.items():  # Tab must reach the checked button; Qt ensures that only after its first focus
             button.setFocusPolicy(Qt.FocusPolicy.StrongFocus if name == rule else Qt.FocusPolicy.ClickFocus)
 
     def _clicked(self) -> None:

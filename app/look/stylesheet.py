@@ -7,20 +7,21 @@ from engine.types import RULES
 
 
 def quoted(text: str) -> str:
-    """Text as a string of a style sheet. Unquoted, an accent or an apostrophe in a path would end the sheet there."""
+    """Returns text as a string literal for a style sheet. Unquoted, an accent or apostrophe in a path would end the sheet
+    there."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def stylesheet(theme: Theme, scale: float) -> str:
-    """The whole sheet for one theme and one text scale."""
+    """Returns the whole style sheet for a theme and a text scale."""
 
     def px(size: float) -> str:
-        """A size in pixels at normal text scale, as a length for the sheet at this scale."""
+        """Returns a size in pixels at text scale 1 as a length at this scale."""
         return f"{round(size * scale)}px"
 
-    knob = round(5 * scale)  # of a slider, how far it stands out over its groove of 4 pixels
+    knob = round(5 * scale)  # overhang of a slider's handle over its groove of 4 pixels
     chevron = quoted((assets_folder() / "icons" / f"chevron-{theme.name}.svg").as_posix())
-    # a band in the rule's colour along the foot of its button
+    # a band in the rule's colour along the lower edge of its button
     in_force = "".join(
         f'RuleSelector QPushButton[rule="{rule}"]:checked {{ background: qlineargradient(x1: 0, y1: 0, x2: 0, y2: 1, '
         f"stop: 0 {theme.raised}, stop: 0.87 {theme.raised}, stop: 0.871 {theme.rule(rule)}, stop: 1 {theme.rule(rule)}); }}\n"

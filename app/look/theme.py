@@ -1,7 +1,7 @@
-"""Colours, type and icons in one place: everything that decides how the window looks.
+"""Colours, fonts and icons: everything that determines how the window looks.
 
-The palette is set before any style sheet, so that a widget the sheet does not name is right as well. The colours are
-those of `app/look/colours.py`; no state is told by colour alone.
+The palette is set before any style sheet, so that widgets the sheet does not name have the right colours too. The colours are
+defined in `app/look/colours.py`. No state is shown by colour alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ APPEARANCES: tuple[Appearance, ...] = tuple(APPEARANCE_TITLES)
 
 
 def assets_folder() -> Path:
-    """Where icons lie, beside this package."""
+    """Returns the folder of icons and other assets, next to this package."""
     return Path(__file__).resolve().parents[2] / "assets"
 
 
@@ -33,39 +33,39 @@ SCHEMES = {"system": Qt.ColorScheme.Unknown, "dark": Qt.ColorScheme.Dark, "light
 
 
 def tell_platform(appearance: Appearance) -> None:
-    """Title bars and native dialogs follow; Unknown leaves them to the desktop."""
+    """Sets the colour scheme of title bars and native dialogs; Unknown leaves it to the desktop."""
     QGuiApplication.styleHints().setColorScheme(SCHEMES[appearance])
 
 
 def resolve(appearance: Appearance) -> Theme:
-    """The theme that `appearance` asks for; "system" follows the desktop and is dark where it says nothing."""
+    """Returns the theme for `appearance`; "system" follows the desktop, and is dark if the desktop states none."""
     if appearance == "system":
         return LIGHT if QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Light else DARK
     return LIGHT if appearance == "light" else DARK
 
 
 def body_font(scale: float, pixels: float = 13) -> QFont:
-    """The font of controls and labels; `pixels` is its size at text scale 1, `scale` the text scale of the window."""
+    """Returns the font of controls and labels; `pixels` is its size at text scale 1, `scale` the text scale of the window."""
     return sized(text_face(), scale * pixels)
 
 
 def reading_font(scale: float) -> QFont:
-    """The font of prompts and answers, larger than that of the controls."""
+    """Returns the font of prompts and answers, larger than that of the controls."""
     return body_font(scale, 16)
 
 
 def mono_font(scale: float, pixels: float = 13) -> QFont:
-    """The fixed-width font of code and tokens; `pixels` is its size at text scale 1."""
+    """Returns the fixed-width font of code and tokens; `pixels` is its size at text scale 1."""
     return sized(code_face(), scale * pixels)
 
 
 def figure_font(scale: float, pixels: float) -> QFont:
-    """The font of figures that change in place, with digits of one width; `pixels` is its size at text scale 1."""
+    """Returns the font of figures that change in place, with digits of equal width; `pixels` is its size at text scale 1."""
     return sized(figure_face(), scale * pixels)
 
 
 def sized(font: QFont, pixels: float, weight: QFont.Weight | None = None) -> QFont:
-    """The same font in another size, and perhaps weight."""
+    """Returns a copy of the font in another size and, if given, weight."""
     other = QFont(font)
     other.setPixelSize(round(pixels))
     if weight is not None:
@@ -74,7 +74,7 @@ def sized(font: QFont, pixels: float, weight: QFont.Weight | None = None) -> QFo
 
 
 def palette(theme: Theme) -> QPalette:
-    """Every role the Fusion style reads, so that nothing keeps the colours of another theme."""
+    """Returns a palette with every role that the Fusion style uses, so that no colour of another theme remains."""
     roles = QPalette.ColorRole
     colours = {
         roles.Window: theme.background,
@@ -114,7 +114,7 @@ def _svg(name: str) -> str:
 
 @lru_cache(maxsize=256)
 def icon(name: str, colour: str) -> QIcon:
-    """One of our own drawings, tinted; crisp at every scale factor because each size is drawn anew."""
+    """Returns one of Draftlight's icons in a colour, rendered separately at each size so that it is sharp."""
     result = QIcon()
     for pixels in (16, 20, 32, 40, 64):
         result.addPixmap(pixmap(name, colour, pixels))
@@ -123,7 +123,7 @@ def icon(name: str, colour: str) -> QIcon:
 
 @lru_cache(maxsize=256)
 def pixmap(name: str, colour: str, pixels: int, ratio: float = 1.0) -> QPixmap:
-    """`pixels` is the size in logical pixels; `ratio` the device pixels per logical one."""
+    """Returns an icon as a pixmap. `pixels`: size in logical pixels; `ratio`: device pixels per logical one."""
     renderer = QSvgRenderer(QByteArray(_svg(name).replace("currentColor", colour).encode()))
     picture = QPixmap(QSize(round(pixels * ratio), round(pixels * ratio)))
     picture.setDevicePixelRatio(ratio)
@@ -135,7 +135,7 @@ def pixmap(name: str, colour: str, pixels: int, ratio: float = 1.0) -> QPixmap:
 
 
 def app_icon() -> QIcon:
-    """The application's icon, drawn from its SVG in every size from 16 to 256 pixels that desktops ask for."""
+    """Returns the application's icon, rendered from its SVG in the sizes from 16 to 256 pixels that desktops use."""
     renderer = QSvgRenderer(str(assets_folder() / "app-icon.svg"))
     result = QIcon()
     for pixels in (16, 32, 64, 128, 256):

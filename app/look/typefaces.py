@@ -1,7 +1,7 @@
-"""Which typefaces the window is set in: the system's own where they are good ones, else two that come along.
+"""Chooses the window's typefaces: those of the system if they are good, else two bundled ones.
 
-macOS and Windows have a face made for their screens. On Linux the general font may be anything, and the fixed-width one of
-Windows is Courier New. A script that a face lacks is written in one that has it, as Qt does everywhere.
+macOS and Windows have typefaces made for screens. On Linux the general font may be any, and the fixed-width font of Windows is
+Courier New. Characters that a typeface lacks are drawn in another one, as everywhere in Qt.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ GOOD_CODE = (
     "Roboto Mono, Source Code Pro, Ubuntu Mono, Ubuntu Sans Mono"
 )
 GOOD = {TEXT: frozenset(GOOD_TEXT.split(", ")), CODE: frozenset(GOOD_CODE.split(", "))}
-"""Faces of a Linux desktop that are as good as the ones in their place."""
+"""Families on a Linux desktop that are used instead of the bundled ones."""
 ON_WINDOWS = ("Cascadia Mono", "Consolas")
-"""Fixed-width faces of Windows, the better one first."""
+"""Fixed-width families of Windows, the preferred one first."""
 
 
 @lru_cache(maxsize=1)
 def bundled() -> tuple[str, ...]:
-    """Loads the faces that come along, once, and returns the families Qt has read from them. There must be an application."""
+    """Loads the bundled fonts once, and returns the families that Qt found in them. Requires an application object."""
     families: dict[str, None] = {}
     for path in sorted([*FOLDER.glob("*.otf"), *FOLDER.glob("*.ttf")]):
         number = QFontDatabase.addApplicationFont(str(path))
@@ -39,11 +39,11 @@ def bundled() -> tuple[str, ...]:
 
 
 def chosen(wanted: str, system: str, platform: str, available: tuple[str, ...]) -> str:
-    """The family to set text or code in; "" leaves the choice to the system.
+    """Returns the family to use for text or code; "" uses the system's font.
 
     Args:
-        wanted: `TEXT` or `CODE`. system: the family of the system's font for it. platform: as `sys.platform` has it.
-        available: the families of the system.
+        wanted: `TEXT` or `CODE`. system: family of the system's font for it. platform: as `sys.platform`.
+        available: families installed on the system.
     """
     if platform == "darwin" or (platform == "win32" and wanted == TEXT):
         return ""
@@ -64,12 +64,13 @@ def _face(wanted: str) -> QFont:
 
 
 def text_face() -> QFont:
-    """A new font for text, of no particular size."""
+    """Returns a new font for text; the caller sets its size."""
     return QFont(_face(TEXT))
 
 
 def code_face() -> QFont:
-    """A new fixed-width font of no particular size, in which every letter of a token is drawn as itself: no ligatures."""
+    """Returns a new fixed-width font without ligatures, so that every character of a token is visible; the caller sets its
+    size."""
     font = QFont(_face(CODE))
     for feature in ("calt", "liga"):
         font.setFeature(QFont.Tag(feature), 0)
@@ -77,7 +78,7 @@ def code_face() -> QFont:
 
 
 def figure_face() -> QFont:
-    """A new font for figures that change in place: that of the text, with digits of one width."""
+    """Returns a new font for figures that change in place: the text font with digits of equal width."""
     font = text_face()
     font.setFeature(QFont.Tag("tnum"), 1)
     return font

@@ -1,4 +1,4 @@
-"""Small controls that every room uses: a framed control with its label, a label that ends with dots, icon buttons."""
+"""Small widgets that every room uses: framed and labelled controls, elided labels, buttons, questions; and layout helpers."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class FocusFrame(QFrame):
     _first: QWidget | None = None
 
     def watch(self, control: QWidget) -> None:
-        """Lights up the frame while this control has the keyboard; may be called for several controls.
+        """Highlights the frame while this control has the focus; may be called for several controls.
 
-        A click on the frame itself goes to the first of them.
+        A click on the frame itself focuses the first of them.
         """
         control.installEventFilter(self)
         if self._first is None:
@@ -79,15 +79,15 @@ class LabelledControl(FocusFrame):
 
 
 def plain_tip(words: str) -> str:
-    """A tooltip that says what files, models or users are called.
+    """Returns a tooltip as plain text, for names of files, models or users.
 
-    Qt would take a name that looks like HTML for that, and load the pictures in it.
+    Qt would treat a name that looks like HTML as such, and load the pictures in it.
     """
     return f"<p style='white-space: pre-wrap'>{escape(words)}</p>" if "<" in words or "&" in words else words
 
 
 class PassingDialog(QDialog):
-    """A dialog that is made anew each time, and gone once it is closed."""
+    """A dialog that is created anew each time and deleted when it is closed."""
 
     def __init__(self, parent: QWidget, name: str, title: str) -> None:
         super().__init__(parent)
@@ -97,7 +97,7 @@ class PassingDialog(QDialog):
 
 
 class Question(QMessageBox):
-    """A question, and more about it in smaller letters. Neither is markup; it is gone once it is answered."""
+    """A question with details in smaller text, both plain text. It is deleted when it is answered."""
 
     def __init__(self, parent: QWidget, name: str, question: str, more: str) -> None:
         super().__init__(parent)
@@ -105,15 +105,15 @@ class Question(QMessageBox):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setText(question)
         self.setInformativeText(more)
-        for label in self.findChildren(QLabel):  # `setTextFormat` concerns the first text alone
+        for label in self.findChildren(QLabel):  # `setTextFormat` affects only the main text
             label.setTextFormat(Qt.TextFormat.PlainText)
 
 
 class DiscardQuestion(Question):
-    """Asks whether to discard something, in a button `keeps` that leaves it as it is.
+    """Asks whether to discard something; the button `keeps` keeps it.
 
     Attributes:
-        discards: the button that does.
+        discards: the button that discards.
     """
 
     def __init__(self, parent: QWidget, question: str, more: str, keeps: str) -> None:
@@ -125,7 +125,7 @@ class DiscardQuestion(Question):
 
 
 class ReadingTable(QTableWidget):
-    """A table of a dialog that only shows: the first column has what room there is, and Tab leads out of it."""
+    """A read-only table for dialogs: the first column takes the remaining width, and Tab leaves the table."""
 
     def __init__(self, name: str, words: str, headings: Sequence[str]) -> None:
         super().__init__(0, len(headings))
@@ -143,7 +143,7 @@ class ReadingTable(QTableWidget):
 
 
 class ElidedLabel(QLabel):
-    """A label that ends with dots where it has no room; its text stays whole for everybody who reads it. It is no markup."""
+    """A plain-text label that is elided on the right if it lacks room; screen readers get the whole text."""
 
     def __init__(self, words: str = "") -> None:
         super().__init__(words)
@@ -159,7 +159,7 @@ class ElidedLabel(QLabel):
 
 
 def icon_button(drawing: str, words: str, pressed: Pressed | None = None) -> QToolButton:
-    """A button that shows one of our drawings; `words` name it for everybody who cannot see it."""
+    """Returns a button with one of Draftlight's icons; `words` are its tooltip and its name for screen readers."""
     button = named(QToolButton(), "iconButton", words, tip=words)
     button.setProperty("drawing", drawing)
     button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -169,7 +169,7 @@ def icon_button(drawing: str, words: str, pressed: Pressed | None = None) -> QTo
 
 
 def choice_box(entries: Iterable[tuple[str, object]] = (), shortest: int = 0) -> QComboBox:
-    """A box to choose from these, each with its value; with `shortest` as wide as so many letters, however long the entries."""
+    """Returns a combo box with entries (text, value). If `shortest` is given, it is that many letters wide for any entries."""
     box = QComboBox()
     box.setProperty("look", "choice")
     for words, value in entries:
@@ -181,11 +181,11 @@ def choice_box(entries: Iterable[tuple[str, object]] = (), shortest: int = 0) ->
 
 
 def give_menu(button: QToolButton, menu: QMenu) -> None:
-    """The button opens this menu. While that is open it has the mouse, so Qt does not notice that the button is left."""
+    """Makes the button open this menu. The open menu grabs the mouse, so Qt misses that the pointer leaves the button."""
     button.setMenu(menu)
 
     def look() -> None:
-        """Looks again whether the mouse is over the button."""
+        """Checks again whether the pointer is over the button."""
         over = button.rect().contains(button.mapFromGlobal(QCursor.pos()))
         button.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, over)
         button.update()
@@ -200,7 +200,7 @@ def tint(button: QToolButton, theme: Theme, scale: float) -> None:
 
 
 def spaced(layout: AnyLayout, spacing: int = 0, margins: Margins = (0, 0, 0, 0)) -> AnyLayout:
-    """The layout with so many pixels between its items and around them: left, top, right, bottom."""
+    """Returns the layout with this spacing and these margins (left, top, right, bottom) in pixels."""
     layout.setContentsMargins(*margins)
     layout.setSpacing(spacing)
     return layout
@@ -210,17 +210,17 @@ Item = QWidget | QLayout | int | tuple[QWidget | QLayout | None, int] | tuple[QW
 
 
 def in_row(*items: Item, spacing: int = 0, margins: Margins = (0, 0, 0, 0), parent: QWidget | None = None) -> QHBoxLayout:
-    """These from left to right, so many pixels apart: widgets and layouts, with their stretch and alignment, or more pixels."""
+    """Returns a row of widgets and layouts (optionally with stretch and alignment), and of extra spacing in pixels."""
     return _filled(QHBoxLayout(), items, spacing, margins, parent)
 
 
 def in_column(*items: Item, spacing: int = 0, margins: Margins = (0, 0, 0, 0), parent: QWidget | None = None) -> QVBoxLayout:
-    """The same from top to bottom."""
+    """Returns a column of the same kinds of items."""
     return _filled(QVBoxLayout(), items, spacing, margins, parent)
 
 
 def stretch(share: int = 1) -> tuple[None, int]:
-    """What takes the room that is left in a row or column."""
+    """Returns an item that takes the remaining space in a row or column."""
     return None, share
 
 
@@ -243,7 +243,7 @@ def _filled(layout: AnyBox, items: tuple[Item, ...], spacing: int, margins: Marg
 
 
 def scrolling(inside: QWidget, keys: bool = False) -> QScrollArea:
-    """A frameless area in which a widget as wide as it scrolls up and down. `keys`: whether the keyboard can go to it."""
+    """Returns a frameless area in which a widget of its width scrolls vertically. `keys`: whether it can get the focus."""
     area = QScrollArea()
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setWidgetResizable(True)
@@ -255,7 +255,7 @@ def scrolling(inside: QWidget, keys: bool = False) -> QScrollArea:
 
 
 def named(widget: AnyWidget, name: str = "", words: str = "", description: str = "", tip: str = "") -> AnyWidget:
-    """The widget, named for automation and the style sheet, and in words for a screen reader and whoever points at it."""
+    """Returns the widget with an object name for automation and style sheet, and texts for screen readers and the tooltip."""
     for give, given in (
         (widget.setObjectName, name),
         (widget.setAccessibleName, words),
@@ -268,7 +268,7 @@ def named(widget: AnyWidget, name: str = "", words: str = "", description: str =
 
 
 def text_label(name: str, words: str = "", wraps: bool = True, selectable: bool = False) -> QLabel:
-    """A label for names and texts of others, which are no markup; `name` tells the style sheet what it looks like."""
+    """Returns a plain-text label for names and foreign text; the style sheet uses `name`."""
     label = named(QLabel(words, textFormat=Qt.TextFormat.PlainText, wordWrap=wraps), name)
     if selectable:
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
@@ -276,7 +276,7 @@ def text_label(name: str, words: str = "", wraps: bool = True, selectable: bool 
 
 
 def push_button(words: str, name: str, pressed: Pressed | None = None) -> QPushButton:
-    """A button with words on it; `name` tells the style sheet what it looks like."""
+    """Returns a button with text; the style sheet uses `name`."""
     button = named(QPushButton(words), name)
     if pressed is not None:
         button.clicked.connect(pressed)
@@ -284,14 +284,14 @@ def push_button(words: str, name: str, pressed: Pressed | None = None) -> QPushB
 
 
 def dialog_button(words: str, pressed: Callable[[], object], tip: str = "") -> QPushButton:
-    """A button that Enter in a field of the dialog does not press; `pressed` hears nothing of whether it is checked."""
+    """Returns a button that is not triggered by Enter in a field of the dialog; `pressed` is called without arguments."""
     button = named(push_button(words, "quietButton", lambda: pressed()), words=words, tip=tip)
     button.setAutoDefault(False)
     return button
 
 
 def restyle(widget: QWidget, aspect: str, value: object) -> None:
-    """Sets a property that the style sheet looks at, and has the widget styled anew."""
+    """Sets a property that the style sheet uses, and applies the style sheet again."""
     widget.setProperty(aspect, value)
     widget.style().unpolish(widget)
     widget.style().polish(widget)
