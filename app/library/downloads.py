@@ -53,9 +53,11 @@ class State:
 
 
 class Downloads(QObject):
-    """Signals:
-    changed: a download has started, progressed, or ended.
-    arrived: (name, path) a model was downloaded completely.
+    """The downloads of the program, each on its own thread.
+
+    Signals:
+        changed: a download has started, progressed, or ended.
+        arrived: (name, path) a model was downloaded completely.
     """
 
     changed = Signal()

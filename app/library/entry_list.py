@@ -148,9 +148,11 @@ def _line(
 
 
 class EntryList(QListView):
-    """Signals:
-    chosen: (key) Enter or a double click. deleted: (key) the Delete key.
-    moved: (key) the current row has changed; empty for none.
+    """A list of models with one current row.
+
+    Signals:
+        chosen: (key) Enter or a double click. deleted: (key) the Delete key.
+        moved: (key) the current row has changed; empty for none.
     """
 
     chosen = Signal(str)

@@ -37,8 +37,10 @@ FILES = "Files of hosts (*.json);;All files (*)"
 
 
 class HostsPage(QWidget):
-    """Signals:
-    split_wanted: (bool) whether targets should run on all the machines.
+    """Edits and tests the list of machines, and switches their use on and off.
+
+    Signals:
+        split_wanted: (bool) whether targets should run on all the machines.
     """
 
     split_wanted = Signal(bool)

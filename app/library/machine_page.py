@@ -49,13 +49,15 @@ Listing = tuple[list[LibraryModel], int | None, tuple[str, ...]]
 
 
 class MachinePage(QWidget):
-    """Signals:
-    used: ("target" or "drafter", path) use a model.
-    pair_used: (target, drafter) use both together.
-    fetch_wanted: (repository, target) look up a draft model for a target on the Hub.
-    check_wanted: (path) check whether a model can draft for the current target.
-    read_again: the list of models was read again.
-    added_nothing: (folder) the folder was added, but no listed model has it as its source.
+    """Lists the models on this machine, describes the current one, and offers actions on it.
+
+    Signals:
+        used: ("target" or "drafter", path) use a model.
+        pair_used: (target, drafter) use both together.
+        fetch_wanted: (repository, target) look up a draft model for a target on the Hub.
+        check_wanted: (path) check whether a model can draft for the current target.
+        read_again: the list of models was read again.
+        added_nothing: (folder) the folder was added, but no listed model has it as its source.
     """
 
     used = Signal(str, str)

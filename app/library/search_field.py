@@ -10,8 +10,10 @@ from app.look.widgets import named
 
 
 class SearchField(QLineEdit):
-    """Signals:
-    changed: (words) the search words have changed.
+    """The search field of a list.
+
+    Signals:
+        changed: (words) the search words have changed.
     """
 
     changed = Signal(str)
