@@ -1,4 +1,4 @@
-"""Claims about the way from logits to p: mlx-lm's own filters in mlx-lm's order, for every row alike."""
+"""From logits to p: the filters are mlx-lm's, in mlx-lm's order, and each row is treated alike."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def some_logits(rows: int = 3, seed: int = 1) -> mx.array:
 
 
 def of_mlx_lm(logits: mx.array, options: DecodingOptions, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    """The probabilities that mlx-lm's own sampler draws from: its last step is caught instead of drawn."""
+    """Returns the probabilities that mlx-lm's own sampler draws from, by replacing its sampling step."""
     caught: list[mx.array] = []
 
     def catch(log_probabilities: mx.array, temperature: float) -> mx.array:

@@ -1,4 +1,4 @@
-"""Every architecture of mlx-lm through every check, 200 tokens each: all of it long, so only with `make test-full`."""
+"""Runs every architecture of mlx-lm through every check with 200 tokens. Takes long, so only with `make test-full`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.engine.families import NOT_BUILT, architectures
 from tests.engine.family_checks import CANNOT_HOLD, CHECKS, Family
 
 REFUSED = {"deepseek_v41"}
-"""What cannot be speculated upon, with a reason in `prompt_cache.REFUSED`."""
+"""Architectures that do not support speculation; `prompt_cache.REFUSED` has the reasons."""
 
 
 @pytest.mark.full
@@ -27,7 +27,7 @@ def test_an_architecture_is_decoded_rightly(name: str) -> None:
 
 
 def test_plamo_3_keeps_its_turns_where_every_pass_looks_equally_far_back() -> None:
-    """So nothing else is wrong with them: one token less in its long passes, and the check holds that fails above."""
+    """With one token less in its long passes, the check passes that fails above: nothing else is wrong with its turns."""
     family = Family("plamo3", 60)
     family.model.model.layers.window_size -= 1
     family.turns()

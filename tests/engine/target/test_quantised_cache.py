@@ -1,4 +1,4 @@
-"""Keys and values in few bits: the text is mlx-lm's, speculation changes nothing of it, and what cannot have them is refused."""
+"""Quantised keys and values: the text equals mlx-lm's, speculation does not change it, and unsuitable models are refused."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_speculation_gives_the_plain_text_of_the_same_bits(name: str, rule: str,
 
 
 def test_fewer_bits_are_another_text() -> None:
-    """Else the tests above would show little."""
+    """Otherwise the tests above would show little."""
     texts = {bits: tuple(ids(rounds_of(None, bits, temperature=0.7))) for bits in (None, *KV_BITS)}
     assert len(set(texts.values())) > 1
 
@@ -74,7 +74,7 @@ def test_every_rule_ends_with_a_cache_that_holds_what_was_committed(rule: str) -
 
 @pytest.mark.parametrize("bits", KV_BITS)
 def test_it_takes_a_share_of_the_memory(bits: int) -> None:
-    """For every 64 numbers of 32 bits, 64 of few bits, a scale and a bias."""
+    """Each 64 numbers of 32 bits become 64 numbers of `bits` bits, a scale and a bias."""
     taken = {}
     for kind in (None, bits):
         cache = make_quantised_cache(TARGET, bits, "tiny") if kind else make_prompt_cache(TARGET)
@@ -83,11 +83,12 @@ def test_it_takes_a_share_of_the_memory(bits: int) -> None:
     assert taken[bits] / taken[None] == (64 * bits / 8 + 8) / (64 * 4)
 
 
-# Layers that forget
+# Layers with a limited or recurrent state
 
 
 class _WholeText(QuantizedKVCache):
-    """mlx-lm's quantised cache for layers that look back only so far: it holds all rows, and the model's mask hides the old."""
+    """mlx-lm's quantised cache for layers with a window or chunks: it keeps all rows, and the model's mask hides the old
+    ones."""
 
     start_position = 0
 
@@ -96,7 +97,8 @@ class _WholeText(QuantizedKVCache):
 
 
 def reference_cache(model: Any, bits: int) -> list[Any]:
-    """Of mlx-lm's own classes: quantised keys and values for every layer that has any, a recurrent layer's state as it is."""
+    """Returns a cache of mlx-lm's classes: quantised keys and values where a layer has any, and recurrent states
+    unquantised."""
 
     def quantised(layer: Any) -> Any:
         if isinstance(layer, CacheList):
@@ -108,7 +110,7 @@ def reference_cache(model: Any, bits: int) -> list[Any]:
 
 @functools.cache
 def forgetful(name: str) -> tuple[Any, list[int]]:
-    """A model with heads of 32 whose layers forget, and mlx-lm's greedy text of 80 tokens with 4 bits."""
+    """Returns a model with heads of 32 whose caches forget, and mlx-lm's greedy text of 80 tokens with 4 bits."""
     wide = {"hidden_size": 128, "head_dim": 32}
     text = config_of(name).get("text_config")
     given: dict[str, Any] = wide if text is None else {"text_config": text | wide}
@@ -120,13 +122,13 @@ def forgetful(name: str) -> tuple[Any, list[int]]:
 
 
 FORGETFUL = ("cohere2", "llama4", "qwen3_next", "falcon_h1")
-"""Windows, chunks, recurrent layers between attention, and both in one layer."""
+"""Architectures with windows, with chunks, with recurrent layers between attention, and with both in one layer."""
 
 
 @pytest.mark.parametrize("every", [None, 3])
 @pytest.mark.parametrize("name", FORGETFUL)
 def test_windows_chunks_and_hybrids_give_the_tokens_of_mlx_lms_rows(name: str, every: int | None) -> None:
-    """Five windows of text, plain and with a drafter that is wrong at every third token."""
+    """The text is five windows long, decoded plainly and with a drafter that is wrong at every third token."""
     model, greedy = forgetful(name)
     drafter = None if every is None else Scripted([*PROMPT, *greedy], every)
     options = DecodingOptions(temperature=0, gamma=4, max_tokens=len(greedy), kv_bits=4, phase_every=0)
@@ -136,9 +138,10 @@ def test_windows_chunks_and_hybrids_give_the_tokens_of_mlx_lms_rows(name: str, e
 
 
 def total_variation(name: str, bits: int) -> float:
-    """The largest between p of our cache, in passes of five rows with two taken back, and p of mlx-lm's rows of 4 bits.
+    """Returns the maximum total variation between p of our cache and p of mlx-lm's rows of 4 bits. Our cache reads passes of
+    five rows, of which two are rolled back.
 
-    mlx-lm's are read likewise where it can take rows back, for in passes of another width last bits may cross a border.
+    mlx-lm's cache is read in the same way where it can be rolled back, because last bits may differ in passes of another width.
     """
     model, greedy = forgetful(name)
     text = [*PROMPT, *greedy]
@@ -197,7 +200,7 @@ def test_a_model_without_such_a_cache_is_refused_in_words() -> None:
 
 
 def test_a_draft_model_has_as_many_bits_as_its_target() -> None:
-    """What it proposes is what mlx-lm's quantised rows give it, also when the bits of one drafter change."""
+    """It proposes what mlx-lm's quantised rows give, even when the bits of one drafter change."""
     draft, drafter = tiny_llama(3), DraftModel(tiny_llama(3))
     for bits in (None, 4, 8):
         rounds = list(decode(TARGET, PROMPT, drafter, DecodingOptions(temperature=0, gamma=3, max_tokens=9, kv_bits=bits)))
@@ -220,7 +223,7 @@ def test_a_draft_model_that_cannot_have_few_bits_keeps_full_precision() -> None:
 
 
 def test_a_head_that_no_group_divides_is_refused(tmp_path: Path) -> None:
-    """The tiny model of the files has heads of 16."""
+    """The tiny model in the files has heads of 16."""
     model = load(tiny_models.write_folder(tmp_path).as_posix()).model
     with pytest.raises(DraftlightError, match="heads are 16 wide"):
         make_quantised_cache(model, 8, "tiny")
@@ -245,8 +248,9 @@ def served(engine: Engine, request: Request) -> RunFinished | RunFailed:
 
 
 def test_a_conversation_keeps_a_cache_for_each_number_of_bits(tmp_path: Path, home: Path) -> None:
-    """A turn with other bits reads anew; back again, it goes on. The trace says which there were."""
-    wide = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}  # the same weights, as heads of 32
+    """A turn with other bits reads the whole prompt; going back to the earlier bits reuses their cache. The trace states the
+    bits."""
+    wide = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32}  # the same weights as fewer, wider heads
     head = tiny_models.write_folder(tmp_path / "tiny", **wide)
     engine = Engine()
     reused = []

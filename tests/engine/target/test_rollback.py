@@ -1,6 +1,7 @@
-"""Speculation on models whose caches forget: windows, chunks, recurrent states. Tiny random models of mlx-lm's own files.
+"""Speculation on models whose caches forget: windows, chunks, recurrent states. Uses tiny random models of mlx-lm's own
+classes.
 
-Every architecture goes through the same checks with `make test-full` (test_families), and in tests/benchmarks/families.py.
+`make test-full` (test_families) and tests/benchmarks/families.py run the same checks on every architecture.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from tests.engine.family_checks import SCRIPTS, Family
 from tests.engine.small_models import PROMPT, emitted_ids, same_up_to_near_ties
 
 FAMILIES = ("cohere2", "llama4", "lfm2", "qwen3_next", "mamba")
-"""Windows, chunks, convolutions beside attention, linear attention beside it, and nothing but recurrent layers."""
+"""Architectures with windows, chunks, convolutions next to attention, linear attention next to it, and only recurrent
+layers."""
 GREEDY = DecodingOptions(temperature=0, phase_every=0)
 
 
@@ -78,11 +80,11 @@ def test_chunks_whose_front_is_dropped_at_every_few_tokens_lose_nothing(monkeypa
     scripted("llama4")
 
 
-# Twins: broken roll-backs that must be found
+# Twins: broken roll-backs that must be detected
 
 
 def without_state(cache: RecurrentCache, length: int) -> None:
-    """A roll-back that forgets to restore the state."""
+    """Rolls back without restoring the state."""
     cache.offset = length
 
 
@@ -159,7 +161,7 @@ def test_an_interrupted_answer_leaves_a_cache_that_goes_on(name: str, drafting: 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_draft_model_follows_an_edited_text(name: str) -> None:
-    """What it proposes after an edit is what one that never saw the first text proposes."""
+    """After an edit it proposes what a new draft model proposes that never saw the first text."""
     model = family(name).sibling()
     text = [*PROMPT, *family(name).greedy]
     edited = [*text[:30], 3, 5, 8]
@@ -173,11 +175,11 @@ def test_a_draft_model_follows_an_edited_text(name: str) -> None:
     assert proposed(used) == proposed(fresh)
 
 
-# Marks
+# Checkpoints
 
 
 def answered(name: str, length: int) -> list[object]:
-    """The cache of an answer of so many tokens after the first of the greedy text."""
+    """Returns the cache of an answer of `length` tokens."""
     cache = caches.make_prompt_cache(family(name).model)
     list(decode(family(name).model, PROMPT, None, GREEDY.replace(max_tokens=length), cache=cache))
     return cache
@@ -187,7 +189,7 @@ def answered(name: str, length: int) -> list[object]:
     ("name", "back"), [("lfm2", len(PROMPT) - 1), ("cohere2", len(PROMPT) + 10), ("llama4", len(PROMPT) + 10)]
 )
 def test_a_cache_goes_back_to_the_nearest_place_it_still_knows(name: str, back: int) -> None:
-    """A recurrent state to a mark; windows and chunks a few tokens back to any place."""
+    """A recurrent state goes back to a checkpoint; windows and chunks go back a few tokens, to any position."""
     cache = answered(name, 40)
     assert caches.rewind(cache, len(PROMPT) + 10, "target") == back
     assert caches.rewind(cache, 2, "target") == (0 if name == "lfm2" else 2)
@@ -204,6 +206,6 @@ def test_marks_take_no_more_memory_than_stated_and_the_oldest_go_first(monkeypat
     states = [layer for layer in answered("lfm2", 20) if isinstance(layer, RecurrentCache)]
     places = [len(PROMPT) - 1, len(PROMPT) + 19]
     assert all(sorted(layer.marks) == places for layer in states)
-    monkeypatch.setattr(caches, "MARKED_BYTES", sum(layer.nbytes for layer in states))  # one mark
+    monkeypatch.setattr(caches, "MARKED_BYTES", sum(layer.nbytes for layer in states))  # room for one checkpoint
     assert all(list(layer.marks) == places[1:] for layer in answered("lfm2", 20) if isinstance(layer, RecurrentCache))
     assert caches.rewind(answered("lfm2", 20), 20, "target") == 0

@@ -1,9 +1,9 @@
-"""Near temperature 0 the law is still the law: equal logits share the probability, under every rule, and nothing overflows.
+"""Near temperature 0 the distribution is still exact under every rule: equal logits share the probability, nothing overflows.
 
-The tables have exact ties at logits of about 20, where float32 holds steps of 2^-19: divided by 1e-6 without care, a logit is
-known to within 1 and swallows the noise; divided by 1e-30 it leaves nothing of it. Tokens are tested given the two before them,
-500 of each case, some 55 in a context: a split of the likeliest that is off by 0.15 everywhere is noticed, and the twin's is off
-by more. A sound engine fails a case with probability FALSE_ALARM.
+The tables have exact ties at logits of about 20, where float32 has steps of 2^-19. Divided by 1e-6 without care, a logit is
+known only to within 1, which is too coarse next to the noise; divided by 1e-30, nothing of the noise is left. Tokens are tested
+given the two before them: 500 per case, about 55 per context. The test detects a split between the most likely tokens that is
+off by 0.15 everywhere, and the broken twin's is off by more. A correct engine fails a case with probability FALSE_ALARM.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ TEMPERATURES = [1e-6, 1e-8, 1e-30]
 VOCAB = 3
 TOKENS = 500
 STEP = 2.0**-19
-"""The smallest difference between float32 numbers from 16 to 32."""
+"""Spacing of float32 numbers between 16 and 32."""
 
 
 def tied() -> Pair:
-    """Contexts in which one or two tokens are likeliest for the target, and the next is one step below them; the drafter mostly
-    agrees, and elsewhere takes all for equal."""
+    """Returns tables in which one or two tokens are the target's most likely ones, and the next is one step below them. The
+    drafter mostly agrees; elsewhere it gives all tokens the same logit."""
     generator = np.random.default_rng(3)
     shape = (VOCAB,) * (ORDER + 1)
     ranks = generator.permuted(np.broadcast_to(np.arange(VOCAB), shape), axis=-1)
@@ -47,7 +47,7 @@ def tied() -> Pair:
 
 
 def rounds_of(rule: str, temperature: float, **changes: Any) -> list[Round]:
-    """The first rounds of one answer, until there are enough tokens."""
+    """Returns the first rounds of one answer, until they have enough tokens."""
     tables = tied()
     target, drafter = TabularModel(tables.target), DraftModel(TabularModel(tables.draft))
     rounds: list[Round] = []
@@ -80,7 +80,7 @@ def test_ties_are_split_as_the_law_says_and_every_figure_is_a_number(rule: str, 
 
 
 def test_a_difference_of_one_step_is_seen_at_a_temperature_of_its_size() -> None:
-    """Otherwise 1e-6 would be tested by what greedy decoding does."""
+    """Otherwise 1e-6 would only test what greedy decoding does."""
     law = distribution(tied().target, 1e-6)
     assert 0.04 < law[law > 1e-9].min() < 0.13
     law = distribution(tied().target, 1e-30)
@@ -96,7 +96,7 @@ def test_logits_that_are_scaled_as_they_come_are_noticed(rule: str, monkeypatch:
 @pytest.mark.parametrize("temperature", [*TEMPERATURES, 1e-300])
 @pytest.mark.parametrize("on_host", [True, False])
 def test_rows_of_every_size_stay_distributions(temperature: float, on_host: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Masked ids, a single id, and differences that overflow when they are scaled."""
+    """Rows with masked ids, with a single id, and with differences that overflow when they are scaled."""
     monkeypatch.setattr(shaping, "computes_on_host", lambda: on_host)
     low = -3e38
     rows = mx.array(
