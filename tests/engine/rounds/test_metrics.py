@@ -36,7 +36,7 @@ def make_round(
     finish: Finish | None = None,
     phases: tuple[float, float, float, float] | None = None,
 ) -> Round:
-    """A round from its verdicts: "aaru" is two accepted, one rejected, one unjudged."""
+    """Returns a round with these verdicts: "aaru" is two accepted, one rejected, one unjudged."""
     names: dict[str, Status] = {"a": "accepted", "r": "rejected", "u": "unjudged"}
     many = statuses.count("a") + 1 if emitted is None else emitted
     return Round(
@@ -115,7 +115,7 @@ def test_a_plain_run_has_tau_one_and_no_alpha() -> None:
 
 
 def test_the_predicted_tau_is_that_of_a_drafter_with_independent_verdicts() -> None:
-    """Simulated: with verdicts that really are independent, tau comes out as predicted, within four standard errors."""
+    """In a simulation with independent verdicts, tau equals the prediction within four standard errors."""
     chance = random.Random(11)
     rounds = []
     for index in range(4000):
@@ -131,7 +131,7 @@ def test_the_predicted_tau_is_that_of_a_drafter_with_independent_verdicts() -> N
     mean = sum(lengths) / len(lengths)
     error = math.sqrt(sum((length - mean) ** 2 for length in lengths)) / len(lengths)
     assert abs(found.tau - found.predicted_tau) < 4 * error
-    # The uncensored estimate would not predict it: it counts proposals nobody looked at as failures.
+    # The uncensored estimate does not predict it: it counts unjudged proposals as failures.
     assert found.draft_yield is not None
     naive = sum(expected_emitted(found.draft_yield, len(round.proposals)) for round in rounds) / len(rounds)
     assert abs(found.tau - naive) > 4 * error
@@ -202,7 +202,7 @@ def test_a_window_of_nothing_is_refused() -> None:
 def test_sound_rounds_break_no_identity() -> None:
     rounds: Sequence[Round | RoundCounts] = random_rounds(8, 40)
     assert violations(rounds) == ()
-    # A stop may cut a round's tokens, but only the last round's.
+    # A stop may cut off tokens of a round, but only of the last one.
     assert violations([make_round("aaaa", emitted=2, finish="eos")]) == ()
     # ... and a verdict on the whole block looks like any other.
     assert violations([make_round("aaru", rule="block")]) == ()

@@ -1,4 +1,4 @@
-"""Where last bits decide: the filters' border is where mlx-lm's filters have it, and it explains the texts that it parts."""
+"""Where last bits decide: the filters' border is that of mlx-lm's filters, and it explains where texts diverge."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ FILTERS: list[dict[str, Any]] = [
 
 
 def left(logits: np.ndarray, options: DecodingOptions) -> np.ndarray:
-    """(rows, vocab): whether mlx-lm's filters leave each token of (rows, vocab) logits."""
+    """Returns (rows, vocab): whether mlx-lm's filters keep each token of (rows, vocab) logits."""
     return np.isfinite(np.array(Shaper(options).shape(mx.array(logits.astype(np.float32)), ()).logits))
 
 
 def against(logits: np.ndarray, token: int, gap: float) -> np.ndarray:
-    """The worst that can happen to a token when every difference of logits is wrong by at most `gap`: what can overtake it does,
-    and gains on everything that cannot."""
+    """Returns the worst case for a token if every difference of logits is wrong by at most `gap`: every token that can overtake
+    it does, and gains on all that cannot."""
     moved = np.where(logits > logits[token] - gap, logits + gap / 2, logits - gap / 2)
     moved[token] = logits[token] - gap / 2
     return moved
@@ -45,7 +45,7 @@ def against(logits: np.ndarray, token: int, gap: float) -> np.ndarray:
 
 @pytest.mark.parametrize("filters", FILTERS, ids=str)
 def test_a_token_falls_exactly_when_logits_move_by_more_than_its_border(filters: dict[str, Any]) -> None:
-    """mlx-lm's own filters are the judge, on rows that are as wrong as the border says they may be, and a little more."""
+    """mlx-lm's own filters decide, on rows that are wrong by almost the border, and by a little more."""
     generator, options = np.random.default_rng(SEED), DecodingOptions(temperature=1, **filters)
     rows = generator.normal(0, 1.2, (60, 24)).astype(np.float32).astype(np.float64)
     staying, falling = [], []
@@ -72,7 +72,7 @@ def test_a_lone_token_and_a_token_far_from_every_limit_have_no_border() -> None:
 
 
 class WidthSensitive(TabularModel):
-    """A model whose last bits depend on how many rows a pass has, as those of a GPU's matrix product do."""
+    """A model whose last bits depend on the number of rows in a pass, like a GPU's matrix product."""
 
     def __init__(self, row: np.ndarray, shift: np.ndarray) -> None:
         super().__init__(row.reshape(1, 1, -1))
@@ -85,12 +85,12 @@ class WidthSensitive(TabularModel):
 
 ROW = np.array([1.0, 0.9, 0.75, 0.6, 0.45, 0.2, -0.5, -1.0], np.float32)
 EDGE = 4
-"""The token that stands at the border, of every seventh draw."""
+"""The token at the border; about one of seven draws gives it."""
 LAST_BITS = 2e-5
 
 
 def at_the_border(kind: str) -> tuple[np.ndarray, dict[str, Any]]:
-    """A row and a filter that keeps EDGE in a narrow pass and drops it once EDGE has lost LAST_BITS."""
+    """Returns a row, and a filter that keeps EDGE in a narrow pass but drops it once EDGE has lost LAST_BITS."""
     row = ROW.astype(np.float64)
     if kind == "top_k":
         row[EDGE + 1] = row[EDGE] - LAST_BITS / 2
@@ -103,7 +103,7 @@ def at_the_border(kind: str) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def texts(kind: str, seed: int) -> tuple[Iterator[Emitted], Iterator[Emitted]]:
-    """The plain text of a seed and the one of a drafter, whose passes are wider; decoded as far as they are read."""
+    """Yields the plain text of a seed, and the text with a drafter, whose passes are wider. Both are decoded lazily."""
     row, filters = at_the_border(kind)
     shift = np.where(np.arange(row.size) == EDGE, -LAST_BITS, LAST_BITS / 4)
     target = WidthSensitive(row, shift)
@@ -117,7 +117,7 @@ def texts(kind: str, seed: int) -> tuple[Iterator[Emitted], Iterator[Emitted]]:
 
 @pytest.mark.parametrize("kind", ["top_p", "min_p", "top_k"])
 def test_a_last_bit_that_moves_a_token_across_a_filters_border_is_a_near_tie(kind: str) -> None:
-    """Ten seeds of each filter, whose texts part where two scores lie far apart: by its margin alone each would be a fault."""
+    """Ten seeds per filter: most texts diverge where the margin alone would count as a fault."""
     parted = 0
     for seed in range(10):
         both = next((pair for pair in zip(*texts(kind, seed), strict=False) if pair[0].id != pair[1].id), None)
@@ -132,7 +132,7 @@ def test_a_last_bit_that_moves_a_token_across_a_filters_border_is_a_near_tie(kin
 
 
 def test_tokens_away_from_the_border_are_not_excused_by_it() -> None:
-    """The border is the emitted token's own: a fault elsewhere on the same row stays a fault."""
+    """The border belongs to the emitted token: a fault elsewhere in the same row stays a fault."""
     plain, _ = texts("min_p", 3)
     for token in plain:
         gap = near_ties.nearest([token], 1.0)
@@ -149,7 +149,7 @@ def test_without_a_filter_and_at_temperature_0_there_is_no_border() -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, 0.02, 0.1, 0.8, 3.0])
 def test_a_step_of_half_precision_parts_texts_at_a_near_tie_at_every_temperature(temperature: float) -> None:
-    """Scores are logits over the temperature, and so is what a last bit moves. A shift of many steps is no near-tie."""
+    """Scores are logits divided by the temperature, and so are errors in last bits. A shift of many steps is no near-tie."""
     row, step = np.array([20.0, 19.9, 18.5, 17.0, 15.0]), 0.125
     excused = {}
     for token, steps in ((1, 1), (2, 20)):
@@ -192,7 +192,7 @@ def test_margins_are_recorded_up_to_the_same_gap_of_logits_at_every_temperature(
 def test_the_limit_follows_the_type_of_the_logits() -> None:
     assert near_ties.limit("float32") == 1e-3
     assert near_ties.limit("float16") == 0.1
-    step = 2.0 ** (4 - 7)  # of a bfloat16 from 16 to 32
+    step = 2.0 ** (4 - 7)  # of a bfloat16 between 16 and 32
     assert 2 * step < near_ties.limit("bfloat16") < 3 * step
     assert near_ties.limit(None) == 1e-3, "what is not known excuses nothing"
 

@@ -1,4 +1,4 @@
-"""The closed forms against hand cases, slower formulas, simulation and complete enumeration."""
+"""The closed forms, compared with hand-computed cases, slower formulas, simulation and complete enumeration."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FORMS = (theory.match_probability, theory.rejection_probability, theory.gumbel_p
 
 
 def quadratic_gumbel(p: np.ndarray, q: np.ndarray) -> float:
-    """The definition, sum_i 1 / sum_j max(p_j / p_i, q_j / q_i), term by term."""
+    """Returns the definition, sum_i 1 / sum_j max(p_j / p_i, q_j / q_i), term by term."""
     return sum(1.0 / np.maximum(p / p[i], q / q[i]).sum() for i in range(p.size) if p[i] > 0 and q[i] > 0)
 
 
 def random_pair(generator: np.random.Generator, size: int, zeros: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Two distributions, each without a given share of the tokens, their first one excepted."""
+    """Returns two distributions; each lacks a given share of the tokens, but not the first."""
     rows = generator.dirichlet(np.full(size, 0.4), 2)
     for row in rows:
         row[1:][generator.random(size - 1) < zeros] = 0.0
@@ -31,7 +31,7 @@ def random_pair(generator: np.random.Generator, size: int, zeros: float = 0.0) -
 def language_model_pair(
     generator: np.random.Generator, size: int, noise: float, temperature: float = 0.8
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Float32 rows with a few likely tokens and a long tail, the drafter's logits the target's with some noise."""
+    """Returns float32 rows with a few likely tokens and a long tail; the drafter's logits are the target's plus noise."""
     target = generator.normal(0.0, 2.5, size)
     target[:100] += generator.exponential(3.0, 100)
     logits = np.stack([target, target + generator.normal(0.0, noise, size)]) / temperature
@@ -41,7 +41,7 @@ def language_model_pair(
 
 
 def nucleus(row: np.ndarray, mass: float) -> np.ndarray:
-    """The likeliest tokens that hold `mass`, renormalised."""
+    """Returns the most likely tokens with a total probability of `mass`, renormalised."""
     order = np.argsort(-row)
     kept = np.zeros_like(row)
     keep = order[: int(np.searchsorted(np.cumsum(row[order]), mass)) + 1]
@@ -108,7 +108,8 @@ def test_the_rules_keep_their_order_and_bounds() -> None:
 
 
 def test_simulated_draws_agree_as_often_as_predicted() -> None:
-    """Five standard errors of 200,000 draws: a false alarm in 600,000 pairs, and off by 0.006 would be found."""
+    """Limit: five standard errors of 200,000 draws. False alarm in one of 600,000 pairs; an error of 0.006 would be
+    detected."""
     generator = np.random.default_rng(2)
     draws = 200_000
     for _ in range(3):
@@ -146,7 +147,7 @@ def test_the_three_at_once_are_the_three_alone_under_top_p(top_p: float) -> None
 @pytest.mark.parametrize("noise", [0.0, 1e-5, 1e-3, 0.01, 0.3, 3.0])
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_no_flat_row_is_sorted_completely(spread: float, noise: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Target and drafter of temperature 2 and of random models, alike or not: to sort them took longer than everything else."""
+    """Rows at temperature 2 and of random models, similar or not: sorting them took longer than everything else."""
     generator = np.random.default_rng(4)
     scores = generator.normal(0.0, spread, 50_000)
     p, q = (row / row.sum() for row in map(np.exp, (scores, scores + generator.normal(0.0, noise, scores.size))))
@@ -158,7 +159,7 @@ def test_no_flat_row_is_sorted_completely(spread: float, noise: float, monkeypat
 
 
 def test_rows_that_cannot_be_gathered_exactly_are_sorted_completely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ratios that are nearly all one, and a few that are far from it."""
+    """Almost all ratios are near one, and a few are far from it."""
     p, q = language_model_pair(np.random.default_rng(9), 50_000, noise=1e-3, temperature=3.0)
     q[:10] *= np.float32(1e-12)
     q /= q.sum()
@@ -262,7 +263,7 @@ def test_what_is_no_distribution_is_refused(p: list[float], q: list[float], mess
 
 
 def autoregressive(generator: np.random.Generator, size: int, depth: int, zeros: float = 0.0) -> Rows:
-    """Conditionals that depend on the whole prefix."""
+    """Returns conditional distributions that depend on the whole prefix."""
     rows = {}
     for length in range(depth):
         for prefix in itertools.product(range(size), repeat=length):
@@ -277,20 +278,21 @@ def stacked(rows: Rows, block: tuple[int, ...], count: int) -> np.ndarray:
 
 
 def largest_success(thresholds: np.ndarray) -> np.ndarray:
-    """Probability of each accepted count 0 .. gamma: the largest position whose coin succeeds."""
+    """Returns the probability of each accepted count 0 .. gamma: the count is the largest position whose coin succeeds."""
     none_after = np.append(np.cumprod((1 - thresholds)[::-1])[::-1], 1.0)
     return np.append(1.0, thresholds) * none_after
 
 
 def first_failure(thresholds: np.ndarray) -> np.ndarray:
-    """A broken reading of the rule: the count ends at the first coin that fails."""
+    """Broken twin of the rule: the count ends at the first coin that fails."""
     return np.append(1.0, np.cumprod(thresholds)) * np.append(1 - thresholds, 1.0)
 
 
 def law_of_text(
     target: Rows, draft: Rows, size: int, gamma: int, count_law: Callable[[np.ndarray], np.ndarray] = largest_success
 ) -> tuple[dict[tuple[int, ...], float], float]:
-    """Distribution of the first gamma + 1 tokens under block verification, by enumeration, and the mean accepted count.
+    """Returns the distribution of the first gamma + 1 tokens under block verification, by enumeration, and the mean accepted
+    count.
 
     Tokens after the round's own are drawn from the target.
     """
@@ -324,7 +326,7 @@ def law_of_target(target: Rows, size: int, length: int) -> dict[tuple[int, ...],
 
 
 def rejection_mean(target: Rows, draft: Rows, size: int, gamma: int) -> float:
-    """Mean accepted count of the ratio test, position by position."""
+    """Returns the mean accepted count of the ratio test at each position."""
     mean = 0.0
     for length in range(1, gamma + 1):
         for block in itertools.product(range(size), repeat=length):

@@ -1,4 +1,4 @@
-"""A trace gives back exactly what was written, survives any cut, and never hurts the answer."""
+"""A trace returns exactly what was written, survives any truncation, and never affects the answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TEXTS = ("", "a", " the", "\n", "é", "你", "🙂", "\ufffd", "\u2028", '"', "\
 
 
 def random_round(chance: random.Random, index: int = 0, largest_gamma: int = 4) -> Round:
-    """A round with every kind of value in it."""
+    """Returns a round with every kind of value."""
 
     def maybe_number() -> float | None:
         return chance.choice([None, 0.0, 1.0, chance.random(), chance.uniform(-1, 1) * 10 ** chance.randint(-300, 300)])
@@ -238,7 +238,7 @@ def test_a_trace_cut_at_any_byte_gives_its_complete_rounds_and_says_what_is_miss
                 read(path)
             continue
         found = read(path)
-        # A line is complete once only its line end is missing.
+        # A line is complete even without its final newline.
         complete = sum(end <= length for end in round_ends)
         assert list(found.rounds) == written[:complete]
         if length < last:
@@ -340,7 +340,7 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
 
 
 class FullDisk:
-    """Stands in for `os.write`: takes some bytes, then the disk is full, as the system reports it."""
+    """Replaces `os.write`: writes some bytes, then reports a full disk as the system does."""
 
     def __init__(self, room: int) -> None:
         self.room = room
