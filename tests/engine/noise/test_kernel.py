@@ -42,7 +42,8 @@ def stream_of(draw: cases.Draw) -> list[int]:
 def drawn_in_cpp(
     draw: cases.Draw, build: Path, order: execute.Order = "forward", mutation: tuple[str, str] | None = None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-    """Ids and margins from both kernels, run one after the other through the shim; `mutation` replaces a piece of source."""
+    """Returns ids and margins from both kernels, run in sequence through the shim. `mutation`: (text, replacement) in the
+    source."""
     rows, vocab_size = draw.logits.shape
     calls = calls_for(rows, vocab_size, draw.dtype, draw.splits)
     sources = [call.source.replace(*mutation) if mutation else call.source for call in calls]
@@ -57,7 +58,7 @@ def drawn_in_cpp(
     for index, call in enumerate(calls):
         for name in call.outputs:
             dtype = {"split_ids": np.uint32, "ids": np.int32}.get(name, np.float32)
-            # As uninitialised as memory can be: a slot that no thread writes must not look like an answer.
+            # Garbage in uninitialised memory: a slot that no thread writes must not look like a result.
             arrays[name] = np.frombuffer(b"\x7f" * 4 * int(np.prod(call.shapes[name])), dtype).reshape(call.shapes[name]).copy()
         execute.run(call, library[f"launch_{index}"], arrays, order)
     return arrays["ids"], arrays["margins"]
@@ -100,7 +101,7 @@ def _agrees_afresh() -> bool:
 
 
 def drawn_by_numpy(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, mx.array]:
-    """What an honest kernel gives for the draws of the self-check."""
+    """Returns the output of a correct kernel for the draws of the self-check."""
     rows, the_round = np.array(logits.astype(mx.float32)), stream.tolist()[4]
     draw = cases.Draw(
         "", rows, inverse_temperature=scale, seed=2**33 + 5, first_position=0, domain="draft", round_position=the_round
@@ -131,7 +132,7 @@ WRONG_WHERE: dict[str, Callable[[mx.array, mx.array], bool]] = {
 def test_a_kernel_that_draws_something_else_is_left_out(
     where: str, what: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One compiled variant that is wrong is enough."""
+    """One wrong compiled variant is enough to reject the kernel."""
 
     def drawn(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, mx.array]:
         ids, margins = drawn_by_numpy(logits, scale, positions, stream)
@@ -161,12 +162,13 @@ CONTRACTED = ("return tempered + noise;", "return __builtin_fmaf(logit, inverse_
 def test_the_first_draw_tells_a_contracted_kernel(
     mutation: tuple[str, str] | None, build: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a driver that ignores the pragma would draw, from the kernel's own source. A random row does not show it."""
+    """Draws as a driver would that ignores the pragma, from the kernel's own source. A random row would not show the
+    difference."""
     asked: list[npt.NDArray[np.float32]] = []
 
     def in_cpp(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, mx.array]:
         with monkeypatch.context() as real:
-            real.setattr(noise_kernel, "gumbel_argmax", bound)  # whoever generates the source calls it
+            real.setattr(noise_kernel, "gumbel_argmax", bound)  # generating the source calls it
             asked.append(np.array(logits.astype(mx.float32)))
             draw = cases.Draw("first draw", asked[-1], NAMES[logits.dtype], scale, 2**33 + 5, 0, "draft", stream.tolist()[4])
             assert draw.positions == positions.tolist() and stream_of(draw) == stream.tolist()
@@ -208,12 +210,12 @@ def test_a_row_is_cut_into_more_splits_the_fewer_rows_there_are() -> None:
 
 
 def test_contraction_is_off_before_the_first_line_of_code() -> None:
-    """No C++ compiler obeys the pragma, so the shim cannot tell when it is missing."""
+    """C++ compilers ignore the pragma, so the shim cannot detect that it is missing."""
     code = [line for line in noise_kernel.sections()["header"].splitlines() if line and not line.startswith("//")]
     assert code[0] == "#pragma METAL fp contract(off)"
 
 
-# What a wrong kernel could get wrong: (what, source, replaced by). Each must change a draw of MUTATION_DRAWS.
+# Possible mistakes in a kernel: (name, source, replacement). Each must change a draw of `mutation_draws`.
 BARRIER = "threadgroup_barrier(mem_flags::mem_threadgroup);"
 MUTATIONS = [
     ("no barrier after the key", f"{BARRIER}\nconst uint2 key", "const uint2 key"),
@@ -276,10 +278,10 @@ MUTATIONS = [
 
 @cache
 def mutation_draws() -> list[cases.Draw]:
-    """One kernel source runs them all: more than eight rows in float32."""
+    """Returns draws that one kernel source can run: more than eight rows in float32."""
     _, hard = cases.hard_rows()
     random = np.random.default_rng(8).normal(scale=1.5, size=(16, 5000)).astype(np.float32)
-    # Two splits of 1250 pairs, walked in steps of 256.
+    # Two splits of 1250 pairs, processed in steps of 256.
     at_borders = np.zeros_like(random)
     borders = [0, 1, 510, 511, 512, 513, 1022, 1023, 1024, 1025, 2498, 2499, 2500, 2501, 4998, 4999]
     at_borders[np.arange(16), borders] = 30
@@ -296,7 +298,7 @@ def mutation_draws() -> list[cases.Draw]:
 
 
 def caught(mutation: tuple[str, str] | None, build: Path) -> str | None:
-    """The first draw that differs from the reference, or None."""
+    """Returns the first draw that differs from the reference, or None."""
     for draw in mutation_draws():
         expected_ids, expected_margins = draw.expected
         for order in ("forward", "backward"):
@@ -326,7 +328,7 @@ def test_a_wrong_kernel_is_caught(before: str, after: str, build: Path) -> None:
 @pytest.mark.parametrize("rows", [1, 16])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_address_spaces_are_not_mixed(rows: int, dtype: str, build: Path) -> None:
-    """One row of two tokens is passed in constant memory, sixteen long ones in device memory."""
+    """One row of two tokens is passed in constant memory, sixteen long rows in device memory."""
     for call in calls_for(rows, 2 if rows == 1 else 1000, dtype, None):
         verdict = execute.check_address_spaces(call.source, build)
         assert verdict.returncode == 0, verdict.stderr

@@ -1,4 +1,4 @@
-"""One definition of noise: known answers, MLX's own hash as a second opinion, numpy and MLX alike to the bit."""
+"""The noise has one definition: known answers, MLX's own hash as a second implementation, and numpy equals MLX bit by bit."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SEED = 2**40 + 12_345
 DRAWS = cases.draws()
 DTYPES = {"float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 
-# Of the Random123 distribution: key, counter, words.
+# From the Random123 distribution: key, counter, words.
 KNOWN_ANSWERS = [
     ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
     ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), (0x1CB996FC, 0xBB002BE7)),
     ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), (0xC4923A9C, 0x483DF7A0)),
 ]
 
-# What a seed means must never change: the units of the first and the last of 1000 tokens, and the digest of all in float32.
+# The meaning of a seed must never change: units of the first and last of 1000 tokens, and the float32 digest of all.
 FROZEN = {
     "shared": (42031, -178042, "390f435335919d54"),
     "draft": (-38324, 967834, "0632bcde2730d3fc"),
@@ -87,7 +87,7 @@ def test_numpy_and_mlx_make_the_same_rows(domain: str, the_round: int | None, vo
 
 
 def test_few_words_are_the_first_of_many() -> None:
-    """Few are drawn one by one, many together."""
+    """Few words are drawn one by one, many words together."""
     key = reference.stream_key(SEED, 7, "draft", 5)
     many = reference.words(key, 1000)
     for vocab_size in range(1, 40):
@@ -139,7 +139,7 @@ def test_mlx_draws_what_numpy_draws(draw: cases.Draw, in_graph: bool) -> None:
 
 
 def _drawn_without_numpy(draw: cases.Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compares draws and rows with the reference, which nobody asks meanwhile."""
+    """Compares draws and rows with the reference; fails if numpy draws any noise meanwhile."""
     expected_ids, expected_margins = draw.expected
     places = [(position, draw.domain, draw.round_position) for position in draw.positions]
     expected = np.stack([reference.gumbel(draw.seed, at, draw.logits.shape[1], *rest) for at, *rest in places])
@@ -160,7 +160,7 @@ def _drawn_without_numpy(draw: cases.Draw, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("draw", DRAWS, ids=lambda draw: draw.name)
 def test_a_gpu_without_a_kernel_draws_the_same_by_operations_of_mlx(draw: cases.Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on NVIDIA's, on MLX's CPU device."""
+    """As on NVIDIA's GPUs, but run on MLX's CPU device."""
     monkeypatch.setattr(noise_kernel, "available", lambda: False)
     monkeypatch.setattr(host, "computes_on_host", lambda: False)
     _drawn_without_numpy(draw, monkeypatch)
@@ -175,7 +175,7 @@ def test_a_gpu_draws_what_numpy_draws(draw: cases.Draw, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("in_graph", [False, True], ids=["known round", "round in the graph"])
 @pytest.mark.parametrize("draw", [draw for draw in DRAWS if "domain" in draw.name], ids=lambda draw: draw.name)
 def test_a_gpu_is_told_the_stream_in_full(draw: cases.Draw, in_graph: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for the kernel draws from nothing but what it was given."""
+    """A stand-in for the kernel draws from its arguments alone."""
 
     def stand_in(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, mx.array]:
         high, low, domain, counts, the_round = stream.tolist()
@@ -194,7 +194,7 @@ def test_a_gpu_is_told_the_stream_in_full(draw: cases.Draw, in_graph: bool, monk
 
 
 def test_a_draw_can_live_inside_a_graph(tmp_path: Path) -> None:
-    """A graph that is only being recorded refuses every evaluation."""
+    """A graph that is being recorded raises an error at every evaluation."""
     source = noise.NoiseSource(SEED, 40)
 
     def draw(logits: mx.array, accepted: mx.array) -> list[mx.array]:
@@ -219,7 +219,7 @@ def test_a_row_without_a_finite_score_is_an_error_once_the_ids_are_read() -> Non
 
 
 def test_an_id_of_no_token_is_harmless_as_an_index() -> None:
-    """It may reach an embedding in the same graph before anybody reads it."""
+    """It may be the index of an embedding in the same graph before it is checked."""
     assert mx.arange(5)[mx.array([noise.NO_TOKEN])].tolist() == [4]
 
 
@@ -239,7 +239,7 @@ def test_coins_are_24_bits_of_the_first_word() -> None:
 
 
 def rows_to_draw_from(vocab_size: int) -> dict[str, np.ndarray]:
-    """Rows in which different tokens can win: near the best, or by rare noise alone."""
+    """Returns rows with different kinds of winners: tokens near the best one, or tokens that win only by rare noise."""
     generator = np.random.default_rng(vocab_size)
     usual = generator.normal(0.0, 2.0, vocab_size)
     peaked, masked, alone = usual.copy(), usual.copy(), np.full(vocab_size, -np.inf)
@@ -268,7 +268,7 @@ def rows_to_draw_from(vocab_size: int) -> dict[str, np.ndarray]:
 
 
 def differing_draws(vocab_size: int, seeds: int) -> list[str]:
-    """Of which rows a draw or its margin is not that of all scores, each with its noise."""
+    """Returns the rows whose draw or margin differs from that of all scores, each with its noise."""
     found = []
     for name, row in rows_to_draw_from(vocab_size).items():
         logits = row.astype(np.float32)
@@ -281,7 +281,7 @@ def differing_draws(vocab_size: int, seeds: int) -> list[str]:
             words = reference.words(reference.stream_key(seed, 5), vocab_size)
             try:
                 found_here = reference.draw(logits, 1.25, words)
-            except ValueError:  # of twins: nothing is left that could win
+            except ValueError:  # in broken twins: no token is left that could win
                 found.append(name)
                 continue
             if not np.array_equal(found_here, wanted, equal_nan=True):
@@ -332,7 +332,7 @@ def test_noise_falls_as_the_word_grows() -> None:
 
 @pytest.fixture
 def drawn_positions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The positions whose words numpy was asked for, in order."""
+    """The positions whose words numpy drew, in order."""
     asked: list[int] = []
     original = reference.words
     positions = {reference.stream_key(SEED, position): position for position in range(20)}
@@ -352,7 +352,7 @@ def test_a_shared_row_is_drawn_once_for_both_sides_and_for_the_next_round(drawn_
     first = {position: source.draw(logits, 1.0, position, "shared", 10) for position in (10, 11, 12)}
     assert {position: source.draw(logits, 1.0, position, "shared", 10) for position in (10, 11, 12, 13)}.items() >= first.items()
     assert first[11][0] == int(reference.gumbel(SEED, 11, 64).argmax())
-    del drawn_positions[-1]  # the reference's own
+    del drawn_positions[-1]  # drawn by the reference
     source.forget_before(12)
     assert source.draw(logits, 1.0, 12, "shared", 12) == first[12]
     assert drawn_positions == [10, 11, 12, 13]

@@ -1,7 +1,7 @@
-"""Streams of noise do not know of each other, and draws follow the distribution they are drawn from.
+"""Streams of noise are independent, and draws follow their distribution.
 
-Seeds are fixed, so a test passes or fails for good; the rates stated are those of a new seed. Each claim has a twin, a plausible
-mistake, that must fail it.
+Seeds are fixed, so a test always passes or always fails; the stated rates are those of a new seed. Each claim has a twin: a
+plausible mistake for which the test must fail.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from engine.noise import source as noise
 
 Words = npt.NDArray[np.uint32]
 Stream = tuple[int, int, str, int]
-"""Seed, position, domain, round."""
+"""Seed, position, domain and round."""
 Draw = Callable[[Stream, int], Words]
 
 TOKENS = 2**16
 SEEDS = (1234, 2**33 + 8)
 LIMIT = 5.0
-"""Standard deviations: 5.7e-7, two-sided. With 1,120 comparisons in all tests here, a new seed fails one time in 1,500."""
+"""Limit in standard deviations: 5.7e-7, two-sided. All tests here make 1,120 comparisons; one of 1,500 new seeds would fail."""
 
 
 def shipped(stream: Stream, tokens: int) -> Words:
@@ -35,9 +35,9 @@ def shipped(stream: Stream, tokens: int) -> Words:
 
 
 def deviations(a: Words, b: Words) -> Iterator[float]:
-    """How far two streams are from independent, in standard deviations.
+    """Yields the deviations of two streams from independence, in standard deviations.
 
-    Correlation of values and agreement of bits, side by side and shifted against each other by up to two tokens.
+    It compares the correlation of values and the agreement of bits, aligned and shifted by up to two tokens.
     """
     for shift in range(-2, 3):
         left, right = a[max(shift, 0) : TOKENS + min(shift, 0)], b[max(-shift, 0) : TOKENS - max(shift, 0)]
@@ -47,7 +47,7 @@ def deviations(a: Words, b: Words) -> Iterator[float]:
 
 
 def neighbours(seed: int) -> dict[str, tuple[Stream, Stream]]:
-    """Pairs of streams that a careless key would make alike."""
+    """Returns pairs of streams that a careless key would make equal."""
     here = (seed, 500, "shared", 500)
     pairs: dict[str, tuple[Stream, Stream]] = {}
     for step in (1, 2, 256, 2**16, 2**31):
@@ -70,7 +70,7 @@ def neighbours(seed: int) -> dict[str, tuple[Stream, Stream]]:
 
 
 def suspicious(draw: Draw) -> set[str]:
-    """The pairs of streams that are not independent."""
+    """Returns the names of the pairs of streams that are not independent."""
     found = set()
     for seed in SEEDS:
         for name, (one, other) in neighbours(seed).items():
@@ -80,7 +80,7 @@ def suspicious(draw: Draw) -> set[str]:
 
 
 def test_no_two_streams_are_alike() -> None:
-    """660 comparisons at 5 standard deviations: a new seed fails one time in 2,600."""
+    """660 comparisons at 5 standard deviations: one of 2,600 new seeds would fail."""
     assert suspicious(shipped) == set()
 
 
@@ -107,7 +107,7 @@ def test_a_careless_key_is_noticed(twin: str) -> None:
 
 
 def token_deviations(words: Words) -> list[float]:
-    """Lagged correlations and bit agreements inside one stream."""
+    """Returns lagged correlations and bit agreements within one stream, in standard deviations."""
     found = []
     for lag in (1, 2, 3, 4, 255, 256, TOKENS // 2):
         left, right = words[:-lag], words[lag:]
@@ -119,7 +119,7 @@ def token_deviations(words: Words) -> list[float]:
 
 
 def test_tokens_of_a_stream_are_independent() -> None:
-    """92 comparisons at 5 standard deviations: a new seed fails one time in 19,000."""
+    """92 comparisons at 5 standard deviations: one of 19,000 new seeds would fail."""
     for seed in SEEDS:
         assert max(map(abs, token_deviations(shipped((seed, 500, "shared", 0), TOKENS)))) < LIMIT
 
@@ -135,13 +135,13 @@ def test_dependent_tokens_are_noticed(twin: Callable[[Words], Words]) -> None:
 
 
 def first_words(seed: int, domain: str, positions: int) -> Words:
-    """The word of token 0 at each of the first positions: what coins are made of."""
+    """Returns the word of token 0 at each of the first positions: coins are made of these."""
     return np.array(noise._words(noise._stream_keys(seed, mx.arange(positions, dtype=mx.uint32), domain, None), 1))[:, 0]
 
 
 @pytest.mark.parametrize("domain", noise.DOMAINS)
 def test_one_token_over_positions_is_independent_and_uniform(domain: str) -> None:
-    """92 comparisons and 2 chi-squares of 256 bins at 1e-6 per domain: a new seed fails one time in 18,000."""
+    """92 comparisons and 2 chi-square tests with 256 bins at 1e-6 per domain: one of 18,000 new seeds would fail."""
     for seed in SEEDS:
         words = first_words(seed, domain, TOKENS)
         assert max(map(abs, token_deviations(words))) < LIMIT
@@ -149,14 +149,14 @@ def test_one_token_over_positions_is_independent_and_uniform(domain: str) -> Non
 
 
 def kolmogorov(values: npt.NDArray[np.float64]) -> float:
-    """sqrt(n) times the greatest distance from the Gumbel distribution function."""
+    """Returns the Kolmogorov-Smirnov statistic for the Gumbel distribution, times sqrt(n)."""
     return float(stats.kstest(values, stats.gumbel_r.cdf).statistic * np.sqrt(values.size))
 
 
 def test_noise_follows_the_gumbel_distribution() -> None:
-    """Kolmogorov-Smirnov on 262,144 values of each of two seeds, limit 2.6: a new seed fails one time in 180,000.
+    """Kolmogorov-Smirnov test of 262,144 values for each of two seeds, limit 2.6: one of 180,000 new seeds would fail.
 
-    The twin that must fail is 3 % too wide.
+    The broken twin, which must fail, is 3 % too wide.
     """
     for seed in SEEDS:
         values = reference.gumbel(seed, 3, 2**18).astype(np.float64)
@@ -169,7 +169,7 @@ TEMPERATURE = 0.8
 
 
 def draw_p_value(positions: npt.NDArray[np.uint32]) -> float:
-    """Chi-square of draws against softmax(LOGITS / TEMPERATURE)."""
+    """Returns the chi-square p-value of draws against softmax(LOGITS / TEMPERATURE)."""
     logits = mx.broadcast_to(mx.array(LOGITS), (positions.size, len(LOGITS)))
     ids = np.array(noise.gumbel_argmax(logits, 1 / TEMPERATURE, SEEDS[1], mx.array(positions)))
     weights = np.exp(np.array(LOGITS) / TEMPERATURE)
@@ -178,10 +178,10 @@ def draw_p_value(positions: npt.NDArray[np.uint32]) -> float:
 
 
 def test_draws_follow_the_distribution() -> None:
-    """20,000 draws, chi-square at 1e-6."""
+    """20,000 draws, chi-square test at 1e-6."""
     assert draw_p_value(np.arange(20_000, dtype=np.uint32)) > 1e-6
 
 
 def test_draws_that_repeat_are_noticed() -> None:
-    """The twin that must fail: positions that come back after 400."""
+    """Broken twin that must fail: positions repeat after 400."""
     assert draw_p_value(np.arange(20_000, dtype=np.uint32) % 400) < 1e-6

@@ -1,4 +1,5 @@
-"""The shipped integer table: made by its script, near the exact Gumbel value everywhere, right in the tail."""
+"""The shipped integer table equals the output of its script, is near the exact Gumbel value everywhere, and is right in the
+tail."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ UNIT = 2.0**-19
 
 
 def exact(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
-    """-log(-log1p(-u)) in float64; in the upper half 1 - u is exact, which keeps its smallest values."""
+    """Returns -log(-log1p(-u)) in float64; in the upper half 1 - u is exact, which preserves its smallest values."""
     u = (words.astype(np.float64) + 0.5) / WORDS
     rest = (WORDS - 1 - words.astype(np.float64) + 0.5) / WORDS
     with np.errstate(divide="ignore"):
@@ -35,7 +36,7 @@ def test_the_script_makes_the_shipped_bytes() -> None:
 
 
 def test_the_shipped_bytes_follow_from_forty_digits() -> None:
-    """So the script's float64 logarithms cannot have decided a single entry."""
+    """With 40 digits, the script's float64 logarithms cannot have changed any entry."""
     table = reference.load_table()
     with decimal.localcontext() as context:
         context.prec = 40
@@ -56,7 +57,7 @@ def test_the_shipped_bytes_follow_from_forty_digits() -> None:
 
 
 def test_the_error_is_below_4e_6_everywhere() -> None:
-    """Every word near both ends, and 200,000 of each octave spread evenly."""
+    """Tests every word near both ends, and 200,000 words spread evenly over each octave."""
     words = [np.arange(2**16, dtype=np.uint32)]
     for octave in range(16, 31):
         words.append(np.linspace(2**octave, 2 ** (octave + 1) - 1, 200_000).astype(np.uint32))
@@ -71,7 +72,7 @@ def test_the_ends_are_where_they_are_said_to_be() -> None:
 
 
 def test_noise_falls_from_the_smallest_word_to_the_largest() -> None:
-    """A larger word never wins against a smaller one. Steps through all the words."""
+    """A larger word never wins against a smaller one. Tested in steps through all words."""
     stride = np.arange(0, WORDS, 4001, dtype=np.uint32)
     assert (np.diff(reference.gumbel_units(stride)) <= 0).all()
     start = np.arange(2**17, dtype=np.uint32)
@@ -80,10 +81,10 @@ def test_noise_falls_from_the_smallest_word_to_the_largest() -> None:
 
 
 def tail_mass(gap: float, vocab_size: int, bits: int = 32) -> float:
-    """P(a tail token wins) for one head token and vocab_size - 1 tail tokens whose logits are `gap` lower.
+    """Returns P(a tail token wins) for one head token and vocab_size - 1 tail tokens whose logits are `gap` lower.
 
-    Sums over the words themselves, not over draws: P = E over the head's word of 1 - F(head + gap)^(vocab_size - 1), with F the
-    share of words whose noise is not above its argument. `bits` of 24 keeps the top bits of a word and centres them.
+    Sums over the words themselves, not over draws: P is the mean over the head's word of 1 - F(head + gap)^(vocab_size - 1),
+    where F(x) is the share of words whose noise is at most x. With `bits` = 24, only the top bits of a word are used, centred.
     """
     shift = 32 - bits
 
@@ -104,8 +105,8 @@ def exact_tail_mass(gap: float, vocab_size: int) -> float:
     return float(tail / (1 + tail))
 
 
-# The mass itself is an expectation over words, so no sampling error. What remains is the 32-bit grain, which shows where a tail
-# token needs one of the smallest words: relative errors allowed per gap.
+# The mass is an expectation over words, so it has no sampling error. The 32-bit resolution remains; it matters where a tail
+# token needs one of the smallest words. Allowed relative error by gap.
 TAIL = [(14, 1e-5), (16, 1e-5), (18, 1e-4), (20, 2e-3)]
 
 
@@ -117,5 +118,5 @@ def test_a_tail_token_wins_as_often_as_it_should(gap: float, allowed: float, voc
 
 @pytest.mark.parametrize(("gap", "allowed"), TAIL)
 def test_24_bits_would_starve_the_tail(gap: float, allowed: float) -> None:
-    """The twin that must fail: uniform numbers of 24 bits."""
+    """Broken twin that must fail: uniform numbers of 24 bits."""
     assert tail_mass(gap, 151_936, bits=24) != pytest.approx(exact_tail_mass(gap, 151_936), rel=allowed)
