@@ -1,4 +1,4 @@
-"""Code in an answer is found by its fences, as Qt's Markdown reader finds it, however tokens divide the text."""
+"""Code in an answer is found by its fences, as by Qt's Markdown reader, however the text is split into tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = [
 
 
 def marked(text: str, cuts: list[int]) -> list[str]:
-    """Lines that are code, fences left out."""
+    """Returns the lines that are code, without the fences."""
     places = CodePlaces(text)
     edges = [0, *cuts, len(text)]
     letters = [(letter, code) for at, end in pairwise(edges) for part, code in places.parts(text[at:end]) for letter in part]

@@ -1,4 +1,4 @@
-"""An answer is divided where rule, drafter or gamma changed, as far as that is known."""
+"""An answer is divided where rule, drafter or gamma changed, as far as the record shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gamma auto weighed is said with the numbers of the moment, and nothing is said where nothing is known."""
+"""The considerations of automatic gamma are worded with the current figures, and nothing is said if nothing is known."""
 
 from __future__ import annotations
 

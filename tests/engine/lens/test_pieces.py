@@ -1,4 +1,4 @@
-"""Answers are read in one order, and what cannot be seen is shown in one way, whoever shows them."""
+"""All views read an answer in the same order and show invisible characters in the same way."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_no_token_is_invisible_and_no_control_character_is_left() -> None:
 
 
 def ghosts_and_text(shown: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Neighbours of one kind joined, since neither a page nor a terminal says where a token ends."""
+    """Joins adjacent texts of one kind, since neither a page nor a terminal shows where a token ends."""
     joined: list[tuple[str, str]] = []
     for text, kind in shown:
         if text and joined and joined[-1][1] == kind:
@@ -124,7 +124,7 @@ def of_terminal(painted: str) -> list[tuple[str, str]]:
 
 
 def nasty_rounds(seed: int, many: int) -> list[Round]:
-    """Rounds with ghosts, invisible tokens, text held back over several rounds, and a cut end."""
+    """Returns rounds with ghosts, invisible tokens, text held back over several rounds, and a cut-off end."""
     chance = random.Random(seed)
     words = ["a", " b", "\n", "  ", "\t", "\x1b[2J", "é", " END", "\x85"]
     rounds, waiting = [], ""
@@ -184,7 +184,7 @@ def test_pieces_stand_in_the_order_of_their_spots() -> None:
 
 
 def test_an_accepted_token_without_its_proposal_is_the_targets_own() -> None:
-    """A damaged or foreign trace may say so; nothing may look for a proposal that is not there."""
+    """A damaged or foreign trace may contain this; no view may access the missing proposal."""
     round_ = replace(make_round(0, ["a"], "b"), proposals=())
     assert spot_of_emitted(round_, 0) == Spot(0, True, 0)
     assert list(pieces([round_])) == [Piece("a", "accepted", Spot(0, True, 0)), Piece("b", "bonus", Spot(0, True, 1))]

@@ -1,6 +1,6 @@
-"""Claims about judging an answer again from its record, held against the rules themselves and against real decodes.
+"""Judging an answer again from its record gives what the rules themselves and real decodes give.
 
-The reference runs both models once more over the text and the proposals of a round, and gives the rows to `engine.acceptance`.
+The reference runs both models again over the text and the proposals of a round, and passes the rows to `engine.acceptance`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def answer(rule: str, seed: int = 0, gamma: int = 4, drafter: str = "model", **o
 
 
 def rows_of(rounds: Sequence[Round], index: int, chosen: DecodingOptions) -> tuple[Distribution, Distribution]:
-    """p (gamma + 1, vocab) and q (gamma, vocab) of a round, computed afresh from the text before it and its proposals."""
+    """Returns p (gamma + 1, vocab) and q (gamma, vocab) of a round, recomputed from the text before it and its proposals."""
     text = PROMPT + emitted_ids(rounds[:index])
     drafted = [proposal.id for proposal in rounds[index].proposals]
     ids = mx.array([*text, *drafted])[None]
@@ -58,7 +58,7 @@ def rows_of(rounds: Sequence[Round], index: int, chosen: DecodingOptions) -> tup
 
 
 def judged_by(rule: str, rounds: Sequence[Round], index: int, chosen: DecodingOptions, proposals=None) -> Judgement:
-    """What `engine.acceptance` says of a round's rows."""
+    """Returns the judgement of `engine.acceptance` on a round's rows."""
     p, q = rows_of(rounds, index, chosen)
     drafted = [proposal.id for proposal in rounds[index].proposals] if proposals is None else proposals
     noise = RoundNoise(NoiseSource(chosen.seed, VOCAB), rounds[index].position)
@@ -66,7 +66,7 @@ def judged_by(rule: str, rounds: Sequence[Round], index: int, chosen: DecodingOp
 
 
 def agrees(found: RoundVerdict, accepted: int) -> bool:
-    """Whether everything that is told of a round is what a rule that keeps so many proposals says."""
+    """Returns whether everything found about a round is consistent with a rule that accepts this number of proposals."""
     said = [verdict.accepted for verdict in found.verdicts]
     return said == [at < accepted for at in range(len(said))] and (not found.complete or found.kept == accepted)
 
@@ -79,7 +79,7 @@ def speculative(rounds: Sequence[Round]) -> list[Round]:
 
 
 def all_draws(rounds: Sequence[Round], index: int, chosen: DecodingOptions) -> dict[str, list[int]]:
-    """By name of its field, the ids of every draw that could be recorded of a round, computed afresh."""
+    """Returns, by field name, the ids of every draw that could be recorded for a round, recomputed."""
     current, scale = rounds[index], Shaper(chosen).inverse_temperature
     p, q = rows_of(rounds, index, chosen)
     positions = [current.position + at for at in range(len(current.proposals))]
@@ -114,7 +114,7 @@ def test_every_row_is_recorded_with_its_draws(rule):
 
 
 def with_draws(current: Round, drawn: dict[str, list[int]]) -> Round:
-    """A round with these draws recorded for each of its proposals, as far as there are any."""
+    """Returns the round with these draws recorded for its proposals, as far as there are any."""
     proposals = list(current.proposals)
     for name, ids in drawn.items():
         for at, token in enumerate(ids):
@@ -123,7 +123,7 @@ def with_draws(current: Round, drawn: dict[str, list[int]]) -> Round:
 
 
 def judged_again(rounds: Sequence[Round], chosen: DecodingOptions) -> list[object]:
-    """All that is told of an answer, by every rule and with every gamma."""
+    """Returns everything found about an answer, with every rule and every gamma."""
     told: list[object] = []
     for rule in ("match", "rejection", "gumbel"):
         for gamma in (None, 1, 2, 3):
@@ -135,7 +135,7 @@ def judged_again(rounds: Sequence[Round], chosen: DecodingOptions) -> list[objec
 
 @pytest.mark.parametrize("rule", RULES)
 def test_draws_that_are_not_recorded_would_tell_nothing_more(rule):
-    """Nor is any recorded for nothing: without the last ones of a kind, less is told."""
+    """No draw is recorded without need: if the last ones of a kind are removed, less is found."""
     poorer = set()
     for seed in SEEDS:
         rounds, chosen = answer(rule, seed), options(rule, seed)
@@ -147,7 +147,7 @@ def test_draws_that_are_not_recorded_would_tell_nothing_more(rule):
     assert (
         poorer
         == {
-            "match": {"coupled_draw"},  # the other two are what the round compared
+            "match": {"coupled_draw"},  # the other two are those that the round compared
             "rejection": {"target_draw", "coupled_draw"},
             "block": {"target_draw", "coupled_draw"},
             "gumbel": {"independent_draw"},
@@ -156,7 +156,7 @@ def test_draws_that_are_not_recorded_would_tell_nothing_more(rule):
 
 
 def without_last(current: Round, name: str) -> Round:
-    """A round of which the last draw of a kind that is recorded is not."""
+    """Returns the round without its last recorded draw of a kind."""
     at = max((at for at, proposal in enumerate(current.proposals) if getattr(proposal, name) is not None), default=None)
     if at is None:
         return current
@@ -184,8 +184,8 @@ def test_nothing_of_it_is_recorded_without_analysis_and_no_draw_at_temperature_0
 
 
 def wrong_about_rejection(rule: str, twin=None) -> tuple[int, int, int]:
-    """Rounds about which `rejudge_round`, or a twin of it, and `acceptance.rejection` disagree; rounds with a change; rounds that
-    are left open."""
+    """Returns three numbers of rounds: those about which `rejudge_round`, or a broken twin of it, contradicts
+    `acceptance.rejection`; those with a change; and those left open."""
     wrong = changed = open_rounds = 0
     for seed in SEEDS:
         rounds, chosen = answer(rule, seed), options(rule, seed)
@@ -239,7 +239,7 @@ def test_where_a_live_decode_under_rejection_proposes_the_same_it_judges_the_sam
 
 
 def test_without_the_p_of_unjudged_rows_a_round_is_open_behind_a_proposal_that_was_rejected():
-    """As in traces from before it was recorded."""
+    """Traces from before the p of unjudged rows was recorded are like this."""
     found = 0
     for current in speculative(answer("gumbel")):
         old = replace(
@@ -260,7 +260,8 @@ def test_without_the_p_of_unjudged_rows_a_round_is_open_behind_a_proposal_that_w
 @pytest.mark.parametrize("rule", ["match", "gumbel"])
 @pytest.mark.parametrize("recorded", RULES)
 def test_match_and_gumbel_say_what_the_rules_say_of_the_same_rows(recorded, rule):
-    """Their own proposals stand in the context of the record as long as they are the record's: that far, and no further."""
+    """A rule's own proposals have the context of the record until they differ from the record's; nothing is found after
+    that."""
     told = 0
     for seed in SEEDS:
         rounds, chosen = answer(recorded, seed), options(recorded, seed)
@@ -328,7 +329,7 @@ def test_a_place_without_a_proposal_taken_for_an_accepted_one_is_detected(monkey
 
 @pytest.mark.parametrize("recorded", ["gumbel", "match"])
 def test_a_match_decode_is_told_until_its_rounds_begin_elsewhere(recorded):
-    """Its drafts are drawn with noise that is keyed by the round's first position."""
+    """Its drafts are drawn with noise keyed by the round's first position."""
     covered = []
     for seed in SEEDS:
         for gamma in (1, 2, 3):
@@ -342,7 +343,7 @@ def test_a_match_decode_is_told_until_its_rounds_begin_elsewhere(recorded):
 
 
 def test_drafts_of_match_do_depend_on_where_their_round_began(monkeypatch):
-    """The twin: told of all rounds, as under gumbel, a match decode with a shorter gamma is told wrongly."""
+    """Broken twin: applied to all rounds, as under gumbel, it is wrong about a match decode with a shorter gamma."""
     monkeypatch.setattr(module, "_draft_draw", lambda rule, current, proposal: proposal.id)
     wrong = 0
     for seed in SEEDS:
@@ -399,7 +400,7 @@ def test_refusals_of_options_and_rounds():
 
 
 def old(rounds: Sequence[Round]) -> list[Round]:
-    """As traces were before the draws were recorded."""
+    """Returns the rounds as in traces from before the draws were recorded."""
     return [
         replace(current, proposals=tuple(replace(one, **dict.fromkeys(DRAWS)) for one in current.proposals)) for current in rounds
     ]

@@ -1,4 +1,4 @@
-"""The sentences about an answer that was judged again hold for what was found."""
+"""The sentences about an answer that was judged again match the findings."""
 
 from __future__ import annotations
 

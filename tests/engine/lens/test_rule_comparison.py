@@ -1,4 +1,4 @@
-"""What the rules were to accept at the same positions: sums, intervals and the sentences that are made of them."""
+"""Expected acceptance of each rule at the same positions: sums, intervals and the sentences made from them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EASY, HARD = Expected(0.5, 0.8, 0.9), Expected(0.05, 0.1, 0.4)
 def judged(
     index: int, accepted: Sequence[Expected], rejected: Expected | None = None, rule: Rule = "gumbel", copied: Sequence[int] = ()
 ) -> Round:
-    """A round whose judged positions had these chances; `copied` are the places whose proposals were copied."""
+    """Returns a round whose judged positions have these probabilities; `copied`: indices of copied proposals."""
     verdicts = [proposal("a", "accepted") for _ in accepted]
     if rejected is not None:
         verdicts += [proposal("r", "rejected"), proposal("u", "unjudged")]
@@ -111,7 +111,7 @@ def test_without_analysis_there_is_nothing_to_compare() -> None:
 
 
 def simulated(chance: random.Random, rounds: int, gamma: int = 6) -> list[Round]:
-    """Rounds that are wholly easy or wholly hard: the positions of one depend on each other as strongly as they can."""
+    """Returns rounds that are entirely easy or entirely hard: positions within a round are as dependent as possible."""
     result = []
     for index in range(rounds):
         kind = EASY if chance.random() < 0.5 else HARD
@@ -123,22 +123,23 @@ def simulated(chance: random.Random, rounds: int, gamma: int = 6) -> list[Round]
 
 
 def true_difference(gamma: int = 6) -> float:
-    """Rejection less Gumbel per judged position, by the closed form of how many positions a round judges."""
+    """Returns Rejection minus Gumbel per judged position, from the closed form of the number of positions that a round
+    judges."""
     reached = [sum(kind.gumbel**place for place in range(gamma)) for kind in (EASY, HARD)]
     gaps = [kind.rejection - kind.gumbel for kind in (EASY, HARD)]
     return sum(many * gap for many, gap in zip(reached, gaps, strict=True)) / sum(reached)
 
 
 def as_if_positions_were_independent(rounds: Sequence[Round]) -> tuple[float, float]:
-    """The twin: the textbook interval of a mean over positions, which takes no notice of their rounds."""
+    """Broken twin: the textbook interval of a mean over positions, which ignores that rounds group them."""
     gaps = np.array([place.rejection - place.gumbel for round_ in rounds for place in round_.expected])
     reach = 1.96 * gaps.std(ddof=1) / math.sqrt(len(gaps))
     return gaps.mean() - reach, gaps.mean() + reach
 
 
 def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
-    """600 answers of 40 rounds: 95 % less what 40 rounds cost the delta method; the standard error of the coverage is 1 %. An
-    interval that is narrower by a fifth covers 88 % and fails; one from positions, the twin, covers two thirds."""
+    """600 answers of 40 rounds. The delta method loses some of the 95 % with 40 rounds; the standard error of the coverage is 1
+    %. An interval that is narrower by a fifth covers 88 % and fails; the broken twin, from positions, covers two thirds."""
     chance, answers, truth = random.Random(3), 600, true_difference()
     covered = happened = twin = 0
     for _ in range(answers):
@@ -156,7 +157,7 @@ def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
 
 
 def test_the_interval_is_the_delta_methods_over_rounds() -> None:
-    """Worked out round by round, from residuals, with scipy's Student t."""
+    """Computed round by round from residuals, with scipy's Student t."""
     rounds = simulated(random.Random(5), 30)
     many = np.array([len(round_.expected) for round_ in rounds])
     gaps = np.array([sum(place.match - place.gumbel for place in round_.expected) for round_ in rounds])
@@ -191,7 +192,7 @@ def test_a_clear_difference_is_told_with_its_interval_and_its_direction() -> Non
 
 
 def test_a_difference_whose_interval_covers_zero_is_not_told() -> None:
-    """Match and gumbel the same on the whole, up in one round and down in the next."""
+    """Match and gumbel are equal overall: one is higher in one round and lower in the next."""
     up, down = Expected(0.5, 0.3, 0.9), Expected(0.3, 0.5, 0.9)
     found = newest([judged(index, [up if index % 2 else down]) for index in range(20)])
     assert found.clear == ("rejection",)

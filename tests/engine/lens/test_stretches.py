@@ -1,4 +1,4 @@
-"""Where rule or drafter change, the figures of an answer part: what one rule did never counts for another."""
+"""Where rule or drafter change, the figures of an answer are separated: verdicts of one rule never count for another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Part = tuple[Rule, str, Sequence[str]]
 
 
 def answer(*parts: Part) -> list[Round]:
-    """Rounds by their verdicts, "aru" being one accepted, one rejected, one unjudged, under each rule and drafter in turn."""
+    """Returns rounds with these verdicts ("aru" is one accepted, one rejected, one unjudged) under each rule and drafter in
+    turn."""
     rounds: list[Round] = []
     for rule, drafter, verdicts in parts:
         for verdict in verdicts:
@@ -68,7 +69,7 @@ def test_without_a_drafter_a_change_of_rule_begins_no_stretch() -> None:
 
 
 def test_the_predicted_tau_never_mixes_two_rules() -> None:
-    """Gumbel accepted 7 of 8, Rejection 1 of 4: a prediction from the blended alpha of 8 of 12 would be another one."""
+    """Gumbel accepted 7 of 8, Rejection 1 of 4. A prediction from the pooled alpha of 8 of 12 would differ."""
     tally = Tally.of(SWITCHED)
     by_rule = (4 * expected_emitted(7 / 8, 2) + 3 * expected_emitted(1 / 4, 2)) / 7
     assert tally.summary.predicted_tau == pytest.approx(by_rule)

@@ -1,4 +1,4 @@
-"""The series the charts draw say the same as the engine's metrics of the rounds so far."""
+"""The series that charts draw equal the engine's metrics of the rounds so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a thought ends, however its text is cut into tokens, and what is said of it."""
+"""Where a thought ends, however its text is split into tokens, and how it is described."""
 
 from __future__ import annotations
 
