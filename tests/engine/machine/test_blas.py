@@ -1,4 +1,4 @@
-"""OpenBLAS is found, harmless when it is not, and computes what numpy computes. Each claim needs a process of its own."""
+"""OpenBLAS is found, its absence is harmless, and it computes what numpy computes. Each claim needs a separate process."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_whatever_of_the_engine_is_imported_openblas_comes_before_mlx(module: st
 
 @linux_only
 def test_mlx_alone_brings_no_matrix_product_for_all() -> None:
-    """The twin: without the engine there is no product in the global scope that could take the place of MLX's own."""
+    """Twin: without the engine, no matrix product in the global scope could replace MLX's own."""
     assert run("import ctypes, mlx.core; print(hasattr(ctypes.CDLL(None), 'cblas_sgemm'))") == "False"
 
 
@@ -89,7 +89,7 @@ def test_a_library_built_for_another_processor_is_passed_over(
 
 @linux_only
 def test_a_processor_without_the_features_gets_another_library() -> None:
-    """The packaged library is refused where /proc/cpuinfo lists nothing; MLX still computes."""
+    """The packaged library is refused if /proc/cpuinfo lists no features; MLX still computes."""
     found, product = run(
         """
 import engine.machine.blas as blas

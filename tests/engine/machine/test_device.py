@@ -1,4 +1,4 @@
-"""What MLX computes on, and what follows from it: asked of MLX, with stand-ins for GPUs that are not here."""
+"""The device that MLX computes on, and its consequences: read from MLX, with stand-ins for GPUs that are not here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GPUS: dict[str, dict[str, Any]] = {
     "metal": {"device_name": "Apple M4 Max", "max_recommended_working_set_size": 2**36, "memory_size": 2**37},
     "cuda": {"device_name": "NVIDIA H100 80GB HBM3", "free_memory": 2**36, "total_memory": 2**37},
 }
-"""What MLX tells of a device (mlx/backend/metal/device_info.cpp and mlx/backend/cuda/device_info.cpp)."""
+"""Device information as MLX reports it (mlx/backend/metal/device_info.cpp and mlx/backend/cuda/device_info.cpp)."""
 
 
 @pytest.fixture(params=GPUS)
@@ -35,7 +35,7 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_gpu_is_told_apart_with_its_name_and_memory(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mx, "get_active_memory", lambda: 3000)
     monkeypatch.setattr(mx, "get_cache_memory", lambda: 500)
-    # NVIDIA tells what is free now, to which what MLX holds has to be added.
+    # NVIDIA reports the memory that is free now, so memory held by MLX must be added.
     expected = 2**36 if gpu == "metal" else 2**36 + 3500
     assert devices.device() == (gpu, GPUS[gpu]["device_name"], expected)
     assert not host.computes_on_host()
@@ -67,7 +67,7 @@ def test_this_gpu_says_its_name_and_memory() -> None:
 
 
 def test_what_a_model_needs_follows_from_the_device(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Expanded to float32 on the CPU alone; what is remembered of one device does not count on another."""
+    """Weights are expanded to float32 only on the CPU; values cached for one device do not apply to another."""
     path = tiny_models.write_gguf(tmp_path / "model.gguf")
     offered = SimpleNamespace(
         config={"quantization": {"bits": 4}},

@@ -1,4 +1,4 @@
-"""The collector is off exactly as long as it was asked to be."""
+"""The garbage collector is off exactly as long as requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MLX is kept from: compiling on the CPU, piling up freed memory on a GPU."""
+"""Limits set for MLX: no compilation on the CPU, no accumulation of freed memory on a GPU."""
 
 from __future__ import annotations
 

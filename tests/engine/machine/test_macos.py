@@ -1,4 +1,4 @@
-"""macOS is asked for what a program needs there, and only there. A library of the test stands for its C interface."""
+"""macOS gets the requests that a program needs there, and no others. A test library replaces its C interface."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.types import DecodingOptions, Message, ProveRequest, Request, RunFin
 from tests.engine.fakes import PATIENCE, FakeBackend
 from tests.engine.mac import Library
 
-# NSProcessInfo.h of the macOS SDK, where each is written as a number of its own
+# NSProcessInfo.h of the macOS SDK, which defines each as a separate number
 USER_INITIATED = 0x00FFFFFF
 USER_INITIATED_ALLOWING_IDLE_SYSTEM_SLEEP = 0x00EFFFFF
 
@@ -97,7 +97,7 @@ def test_the_program_is_named_in_the_main_bundle(mac: Library) -> None:
 
 
 def _asked(engine: Engine | ProcessEngine, ask: Callable[[Any], int]) -> None:
-    """Waits until what was asked for has ended."""
+    """Waits until the requested work has ended."""
     number = ask(engine)
     while True:
         assert engine.wait(PATIENCE)
@@ -139,7 +139,7 @@ def test_a_download_keeps_the_machine_awake(mac: Library, home: Path, monkeypatc
 
 
 def test_a_part_of_a_split_model_keeps_its_machine_awake_while_there_is_work(mac: Library) -> None:
-    """Nobody may be using that machine, and without it nobody gets an answer."""
+    """Possibly no user is active on that machine, but no answer is possible without it."""
     from engine.cluster.follower import Follower
     from engine.cluster.group import Order
 

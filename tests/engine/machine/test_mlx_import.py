@@ -1,4 +1,4 @@
-"""A Mac without a GPU gets a sentence instead of an abort, and so does MLX for CUDA where it cannot be loaded."""
+"""A Mac without a GPU gets an error message instead of an abort, and so does a machine where MLX for CUDA cannot be loaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="back-ends are p
 
 
 class Framework:
-    """Metal and Core Foundation as far as they are called, with a number of devices."""
+    """The functions of Metal and Core Foundation that are called, with a number of devices."""
 
     def __init__(self, devices: int | None) -> None:
         self.released = 0
@@ -90,7 +90,7 @@ print(mlx_import.device_kind(), blas.prefer_fast_blas() is None)
 
 
 def told(site: Path, prefix: Path, libraries: Path | None = None) -> list[str]:
-    """Returns what is said where these packages are installed and no others, with the kind of device in the last line."""
+    """Returns the output with only these packages installed; the last line is the kind of device."""
     driver = {"STAND_IN_CUDA": "13000", "STAND_IN_GPUS": "1", "STAND_IN_CAPABILITY": "90"}
     environment = {**os.environ, **driver, "PYTHONPATH": f"{ROOT}:{site}", "LD_LIBRARY_PATH": str(libraries or "")}
     command = [sys.executable, "-S", "-c", PROGRAM, str(prefix)]
@@ -144,7 +144,7 @@ def test_machines_that_share_a_target_say_so_to_the_first(tmp_path: Path, monkey
 
 @needs_compiler
 def test_what_mlx_for_cuda_lacks_is_said_before_it_is_imported(tmp_path: Path) -> None:
-    """The library is linked against one of NVIDIA's that then goes, as it does without their packages."""
+    """The library is linked against one of NVIDIA's that is then removed, as if their packages were missing."""
     drivers, nvidia = tmp_path / "drivers", tmp_path / "nvidia"
     site = packages(tmp_path / "site", "mlx-cuda-13")
     compile_library(nvidia / "libnccl.so.2", "int nccl(void) { return 0; }")

@@ -1,4 +1,4 @@
-"""The driver is asked what it is asked for, in the words of the driver API, of stand-ins that are compiled here."""
+"""Queries of the NVIDIA driver through its API, with compiled stand-ins for the driver."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASES: dict[str, tuple[dict[str, int], str, str]] = {
     "Volta": ({"CAPABILITY": 70}, "7.5 or higher, and this one has 7.0", "7.5 or higher, and this one has 7.0"),
     "Blackwell": ({"CAPABILITY": 120}, "", ""),
 }
-"""What the stand-in says, and what then keeps mlx-cuda-13 and mlx-cuda-12 from computing."""
+"""Values of the stand-in, and the problem that each gives for mlx-cuda-13 and for mlx-cuda-12 (empty for none)."""
 PROGRAM = """
 import json, os, sys
 from engine.machine import nvidia
