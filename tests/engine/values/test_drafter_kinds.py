@@ -1,4 +1,4 @@
-"""What the table of drafters says is so, and it is the only place that says it."""
+"""The table of drafters is correct, and nothing else repeats what it states."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 def quiet(step: str, fraction: float | None) -> None:
-    """Takes no notice of progress."""
+    """Ignores progress."""
 
 
 @pytest.mark.parametrize(
     "name", [name for name in DRAFTERS if name != NO_DRAFTER] + [str(BUILTIN_HEAD), str(loading.BUILTIN_DRAFT)]
 )
 def test_the_table_says_what_the_drafter_is(name: str, builtin: LoadedModel) -> None:
-    """The window knows the line before the engine has made the drafter, which has the last word."""
+    """The window uses the table before the engine has loaded the drafter; the loaded drafter must agree."""
     loaded = MlxBackend().drafter(name, builtin, quiet)
     kind = drafter_kind(name)
     assert (loaded.name, loaded.drafter.name) == (name, name)
@@ -61,7 +61,7 @@ def test_without_a_drafter_there_is_none() -> None:
 
 
 def test_a_drafter_for_the_built_in_target_fits_no_other(tmp_path: Path) -> None:
-    """What `may_fit` rules out is refused when it is tried, and nothing else is."""
+    """Every drafter that `may_fit` rules out is refused when loaded, and no other is."""
     backend = MlxBackend()
     other = backend.load(str(write_gguf(tmp_path / "other.gguf")), quiet)
     for name in DRAFTERS:
@@ -133,7 +133,7 @@ def test_a_draft_model_in_the_place_of_another_does_not_inherit_its_costs(home: 
     target, path = write_gguf(tmp_path / "target.gguf"), write_gguf(tmp_path / "draft.gguf")
 
     def started() -> tuple[MlxBackend, MachineCosts]:
-        """A start with this drafter, and what is known of the target then."""
+        """Returns a new backend with this drafter, and the costs known for the target."""
         backend = MlxBackend()
         other = backend.load(str(target), quiet)
         backend.drafter(str(path), other, quiet)
@@ -171,14 +171,15 @@ def test_a_target_that_cannot_take_tokens_back_is_refused_before_anything_is_loa
         MlxBackend().drafter(name, target, quiet)
 
 
-# One fact in one place
+# Each fact in one place
 
 UNMISTAKABLE = set(DRAFTERS) - {"none", "head", "auto"}
-"""Names that mean nothing but a drafter wherever they stand."""
+"""Names that always mean a drafter, wherever they occur."""
 
 
 def names_written(source: str) -> Iterator[tuple[int, str]]:
-    """Line and name of each drafter that is named in code: alone in a string, or anywhere beside something called drafter."""
+    """Yields line and name of each drafter named in code: an unmistakable string, or any name next to something called
+    drafter."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and node.value in UNMISTAKABLE:
             yield node.lineno, node.value
@@ -195,14 +196,14 @@ def names_written(source: str) -> Iterator[tuple[int, str]]:
         else:
             near = []
         for what, part in near:
-            # The source of what stands beside is written out for a name alone, which takes a thousandth of the time.
-            # A gamma may be called auto, too, and often stands beside a drafter.
+            # The neighbouring source is unparsed only for a name, which takes a thousandth of the time.
+            # "auto" is excluded: it may also be a gamma, which often occurs next to a drafter.
             if isinstance(part, ast.Constant) and part.value in DRAFTERS.keys() - {"auto"} and "drafter" in _beside(what).lower():
                 yield part.lineno, part.value
 
 
 def _beside(what: Any) -> str:
-    """What a value is compared with, assigned to or passed as."""
+    """Returns the source that a value is compared with, assigned to or passed as."""
     if not isinstance(what, ast.AST):
         return str(what)
     return ast.unparse(what) if isinstance(what, ast.Compare) else ast.unparse(what).partition("=")[0]

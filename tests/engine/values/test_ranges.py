@@ -1,4 +1,4 @@
-"""Ranges: what a number reads as, and that the window, the command line and the engine agree on what can be asked for."""
+"""Ranges: how numbers are parsed, and that window, command line and engine allow the same values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amounts and lists as people read them."""
+"""The wording of amounts and lists."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ COUNTED = re.compile(
 NEVER_ONE = {  # no counts, or never 1
     *("kind", "statistical", "native_keys('Ctrl+Right')", "', '.join(readable)", "target.name", "self._seed", "mean", "whole"),
     *("len(comparison.columns)", "len(decision.prompts)", "span.each", "turns", "'s' * (len(narrow) == 1)", "gamma"),
-    *("int(layer.offset)", "length", "len(records)"),  # of messages that no user sees
+    *("int(layer.offset)", "length", "len(records)"),  # for messages that no user sees
 }
 
 
 def test_every_count_is_worded_by_the_one_helper() -> None:
-    """A count before a noun in the plural would be "1 tokens" some day."""
+    """A count before a plural noun would at some point read "1 tokens"."""
     found = []
     for folder in ("app", "engine"):
         for path in (Path(__file__).parents[3] / folder).rglob("*.py"):
