@@ -52,7 +52,7 @@ def put_on(model: nn.Module, folder: Path) -> None:
             _put_peft(model, config, cast(dict[str, mx.array], mx.load(file.as_posix())))
     except DraftlightError:
         raise
-    except Exception as error:  # mlx-lm raises whatever a wrong configuration makes Python raise
+    except Exception as error:  # a wrong configuration can make mlx-lm raise any exception
         raise DraftlightError(f"The adapter {folder} does not fit its base model: {reason_of(error)}") from error
     model.eval()
 

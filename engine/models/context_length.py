@@ -53,7 +53,7 @@ def context_length(config: Mapping[str, Any], arguments: object = None) -> int:
 def _default_in_transformers(model_type: object) -> Any:
     try:
         described = CONFIG_MAPPING[model_type]
-    except (KeyError, TypeError):  # TypeError: a type that is no string
+    except (KeyError, TypeError):  # TypeError if the type is not a string
         return None
     described = described.sub_configs.get("text_config", described)
     names = getattr(described, "attribute_map", {})

@@ -86,7 +86,7 @@ def vocabulary_reason(target: LoadedModel, name: str, vocabulary: Sequence[bytes
 def template_warning(target: LoadedModel, name: str, tokenizer: Tokenizer) -> str:
     """Returns how the chat template of a model called `name` differs from the target's, in sentences; empty if it does not.
 
-    The pair can be used all the same: the target's template writes the prompts of both, and the rules are exact whatever is
+    The pair can still be used: the target's template writes the prompts of both, and the rules are exact whatever is
     proposed. The templates are only read, not run: a model that was not chosen yet must not be able to hang anything.
     """
     ours, theirs = target.tokenizer.chat_template, tokenizer.chat_template

@@ -48,8 +48,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 """A batch of one needs no threads, and a process that has started them gets a warning at each fork."""
 
 _STAND_INS = {True: range(0x20000, 0x2A6D0), False: range(0x100000, 0x10FFF0)}
-"""Code points that stand in for the characters of typed control tokens: rare ideographs for word characters (True), since flags
-make some tokens match only next to words or only apart from them; the last private-use plane for other characters (False)."""
+"""Code points that stand in for the characters of typed control tokens: rare ideographs for word characters (True), because some
+tokens' flags make their match depend on adjacent word characters; the last private-use plane for other characters (False)."""
 
 _SECRET = secrets.token_hex(8)
 

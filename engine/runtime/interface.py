@@ -136,7 +136,7 @@ class EventQueue:
             self._news.notify_all()
 
     def take(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
-        """As `EngineLike.events`."""
+        """Removes and returns the oldest events (see `EngineLike.events`)."""
         until = None if budget is None else time.perf_counter() + budget
         taken: list[Event] = []
         while (limit is None or len(taken) < limit) and (until is None or time.perf_counter() < until):
@@ -147,7 +147,7 @@ class EventQueue:
         return taken
 
     def wait(self, timeout: float) -> bool:
-        """As `EngineLike.wait`."""
+        """Waits for events (see `EngineLike.wait`)."""
         with self._news:
             return self._news.wait_for(lambda: bool(self._events), timeout)
 

@@ -1,4 +1,4 @@
-"""Long tasks beside answers: `draftlight bench`, `prove` and `train-drafter`, a folder each.
+"""Long tasks of the engine: `draftlight bench`, `prove` and `train-drafter`, a folder each.
 
-`job` in each is the entrance for the engine's thread. What can be asked of them is in `engine.values.requests`.
+`job` in each folder is the entry point for the engine thread. Their requests are defined in `engine.values.requests`.
 """

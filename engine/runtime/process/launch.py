@@ -67,7 +67,7 @@ class Companions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start an engine's process.
+    """Description of how to start an engine's process.
 
     Attributes:
         engine: "module:function" that creates the engine in the process; it is called with the arguments.

@@ -131,7 +131,7 @@ class Contexts:
         prompt = built_in_prompt(self._target, index)
         ready = self._drafter.capabilities.samples
         text = self._text(prompt, ANSWERED if ready else LOOKED_THROUGH)
-        # Later positions first: the cache can be cut back to earlier ones.
+        # Later positions first: the cache can be rolled back to earlier ones.
         starts = [len(text)] if ready else range(len(text), len(prompt), -1)
         parts: list[Rows] = []
         for start in starts:
