@@ -41,7 +41,7 @@ def bench(
         cluster: machines to split the target over.
 
     Raises:
-        DraftlightError: the benchmark could not continue. What was measured before is printed and written all the same.
+        DraftlightError: the benchmark could not continue. Earlier measurements are still printed and written.
     """
     results = Results(request)
     saved = time.perf_counter()

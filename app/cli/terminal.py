@@ -27,7 +27,7 @@ text."""
 
 
 DIM = "2"
-"""The model's thought is dimmed, whatever the status of its tokens."""
+"""Code that dims the model's thought, regardless of its tokens' origin."""
 
 
 def wants_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:

@@ -65,7 +65,7 @@ class LaneField:
         bars = self.extent.span * self.scale.per_ms
         return max(bars, chips) if self.clock == "round" else bars * self.height / self.scale.row + chips
 
-    # Where things stand, in pixels of the view
+    # Positions, in pixels of the view
 
     def top_of(self, index: int) -> int:
         """Returns the top of a lane in pixels below the top of the view; negative if it is scrolled out above."""
@@ -107,7 +107,7 @@ class LaneField:
         round_ = self.rounds[index]
         return max(0.0, self.rounds[index + 1].started - round_.started - round_.milliseconds.total)
 
-    # What stands where
+    # Queries by position and content
 
     def at(self, x: float, y: float) -> tuple[int, int] | None:
         """Returns (lane, slot) at a point of the view; the slot is `WHOLE` beside the chips. None if there is no lane."""

@@ -158,7 +158,7 @@ class LanePainter:
             painter.setPen(QPen(self._faint, 1, Qt.PenStyle.DotLine))
             middle = top + height / 2
             painter.drawLine(QPointF(end + 1, middle), QPointF(min(lane.right, end + lane.pause * scale.per_ms), middle))
-        if end > lane.right and height > 3:  # the bar goes on
+        if end > lane.right and height > 3:  # the bar continues beyond the view
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(self._dim)
             middle = top + height / 2
