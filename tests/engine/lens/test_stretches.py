@@ -1,4 +1,4 @@
-"""Where rule or drafter change, the figures of an answer are separated: verdicts of one rule never count for another."""
+"""Figures of an answer are separated where rule or drafter change: verdicts of one rule never count for another."""
 
 from __future__ import annotations
 

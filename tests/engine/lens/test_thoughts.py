@@ -1,4 +1,4 @@
-"""Where a thought ends, however its text is split into tokens, and how it is described."""
+"""The end of a thought is found however its text is split into tokens, and its description is right."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _drawn_without_numpy(draw: cases.Draw, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("draw", DRAWS, ids=lambda draw: draw.name)
 def test_a_gpu_without_a_kernel_draws_the_same_by_operations_of_mlx(draw: cases.Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on NVIDIA's GPUs, but run on MLX's CPU device."""
+    """NVIDIA's GPUs have no kernel; MLX's CPU device stands in for one here."""
     monkeypatch.setattr(noise_kernel, "available", lambda: False)
     monkeypatch.setattr(host, "computes_on_host", lambda: False)
     _drawn_without_numpy(draw, monkeypatch)

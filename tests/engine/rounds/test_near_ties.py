@@ -1,4 +1,4 @@
-"""Where last bits decide: the filters' border is that of mlx-lm's filters, and it explains where texts diverge."""
+"""Near-ties, where last bits decide: the border is that of mlx-lm's filters, and it explains where texts diverge."""
 
 from __future__ import annotations
 
