@@ -104,9 +104,7 @@ def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, 
         ended += changed if state == "interrupted" else 0  # it may have ended just before its writer did
     if ended:
         answers = "An answer was" if ended == 1 else f"{amount(ended, 'answer')} were"
-        notes.append(
-            f"{answers} interrupted when Draftlight last ended. What was written is kept; press Continue to go on."
-        )
+        notes.append(f"{answers} interrupted when Draftlight last ended. What was written is kept; press Continue to go on.")
 
 
 def _what_there_is(path: Path | None, made: Making | None) -> tuple[State, str, Making | None]:

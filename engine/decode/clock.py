@@ -16,7 +16,7 @@ class Clock:
     def __call__(self) -> float:
         return time.perf_counter() - self._away
 
-    def leave_out(self, since: float) -> None:
+    def exclude(self, since: float) -> None:
         """Leaves out the time since `since`, a reading of this clock."""
         self._away += self() - since
 
@@ -24,13 +24,13 @@ class Clock:
         """Waits for the work that the answer has queued for its next round, before other answers have their turn."""
         began = self()
         finish_queued()
-        self.count_ahead(self() - began)
+        self.carry_over(self() - began)
 
-    def count_ahead(self, seconds: float) -> None:
+    def carry_over(self, seconds: float) -> None:
         """Adds time that the next round's pass, queued by the previous round, took before the next round began."""
         self.waited += seconds
 
-    def take_waited(self) -> float:
+    def pop_carry_over(self) -> float:
         """Returns the seconds that were spent for the round before it began, and resets them to 0. The round's timer adds
         them."""
         waited, self.waited = self.waited, 0.0

@@ -21,7 +21,7 @@ from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.decode.policy.adaptive import AdaptivePolicy
 from engine.decode.policy.fixed import FixedPolicy
-from engine.decode.recording.record import EvaluatedRound, Sight, analysed, bare
+from engine.decode.recording.record import AnalysisInputs, EvaluatedRound, to_record, with_analysis
 from engine.decode.target_session import Scored, TargetSession
 from engine.decode.timer import RoundTimer
 from engine.decode.verification import verifier
@@ -210,7 +210,7 @@ class DecodeLoop:
         appended = self._answer.append(verdict.emitted, self._control.stopped)
         if appended.finish is not None:  # there is no next round, and this one has waited for its pass
             timer.prefetching = 0.0
-            self._clock.take_waited()
+            self._clock.pop_carry_over()
         self._commit(verdict.path[: len(appended.kept)], appended, scored)
         outcome = self._report(plan, draft, verdict, appended, timer, was_prefetched)
         self._policy.update(outcome.round, draft)
@@ -239,7 +239,7 @@ class DecodeLoop:
         was_prefetched: bool,
     ) -> RoundOutcome:
         """Returns the round for observers, with the inputs of its analysis."""
-        emitted, described = bare(verdict, appended.kept, self._answer.text)
+        emitted, described = to_record(verdict, appended.kept, self._answer.text)
         finished = Round(
             index=self._index,
             position=verdict.position,
@@ -261,8 +261,8 @@ class DecodeLoop:
         )
         if not self._options.analyse:
             return RoundOutcome(finished)
-        sight, text_of = Sight.of(verdict, self._shaper.greedy), self._answer.text.text_of
-        return RoundOutcome(finished, partial(analysed, finished, sight, self._options, text_of))
+        inputs, text_of = AnalysisInputs.of(verdict, self._shaper.greedy), self._answer.text.text_of
+        return RoundOutcome(finished, partial(with_analysis, finished, inputs, self._options, text_of))
 
     def _is_staged(self, index: int) -> bool:
         """Returns whether the phases of a round are evaluated one by one, so that each can be timed."""

@@ -89,7 +89,7 @@ def _measure_rows(target: LoadedModel, costs: MachineCosts, clock: Clock | None)
     for rows, finished in _rounds(target, repeater, OPTIONS, (*ROWS, *ROWS[:FEW]), repeater.ask, clock):
         seen[rows].append(finished.milliseconds.total)
         yield
-    costs.rows = {rows: _usual(times) for rows, times in seen.items()}
+    costs.rows = {rows: _mean_of_faster_half(times) for rows, times in seen.items()}
     costs.rows[1] = min(costs.rows.values())  # one row takes no longer than several; if it seems to, its rounds were disturbed
 
 
@@ -106,11 +106,11 @@ def _measure_steps(
             yield
     if len(seen) == len(GAMMAS):
         few, many = GAMMAS
-        first = _usual(seen[few])
-        costs.steps[drafter.name] = (first, max(0.0, (_usual(seen[many]) - first) / (many - few)))
+        first = _mean_of_faster_half(seen[few])
+        costs.steps[drafter.name] = (first, max(0.0, (_mean_of_faster_half(seen[many]) - first) / (many - few)))
 
 
-def _usual(times: Sequence[float]) -> float:
+def _mean_of_faster_half(times: Sequence[float]) -> float:
     """Returns the mean of the faster half."""
     return statistics.mean(sorted(times)[: (len(times) + 1) // 2])
 

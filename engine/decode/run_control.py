@@ -54,7 +54,7 @@ class Control:
     is_computing: bool
 
     def __init__(self, on_prefill: Callable[[int, int], None] | None = None) -> None:
-        self.tell_nobody()
+        self.clear_callbacks()
         self.continues = False
         if on_prefill is not None:
             self.on_prefill = on_prefill
@@ -62,7 +62,7 @@ class Control:
         self._lock = threading.Lock()
         self._changes: Changes = {}
 
-    def tell_nobody(self) -> None:
+    def clear_callbacks(self) -> None:
         """Removes all callbacks, so that the objects behind them, and the models that those hold, can be freed."""
         self.on_prefill = lambda done, total: None
         self.on_wait = lambda: None

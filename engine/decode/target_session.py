@@ -110,7 +110,7 @@ class TargetSession:
     def drop_prefetched(self) -> None:
         """Drops a pass that was queued ahead, for example when a drafter joins during an answer."""
         self._prefetched = None
-        self._clock.take_waited()
+        self._clock.pop_carry_over()
 
     def score(self, tree: DraftTree) -> Scored:
         """Runs the target on the nodes of a tree, or uses the pass that was queued for its root."""
@@ -146,7 +146,7 @@ class TargetSession:
         mx.async_eval(self._prefetched)
         caches.hide_newest(self._cache)
         took = self._clock() - began
-        self._clock.count_ahead(took)
+        self._clock.carry_over(took)
         return took
 
     def commit(self, path: Sequence[int]) -> None:

@@ -24,7 +24,7 @@ class RoundTimer:
     def __init__(self, clock: Clock, is_staged: bool) -> None:
         self._clock = clock
         self.is_staged = is_staged
-        self.began = clock() - clock.take_waited()
+        self.began = clock() - clock.pop_carry_over()
         self.prefetching = 0.0
         self.communication: float | None = None
         self._drafted = self._verified = self._judged = self.began

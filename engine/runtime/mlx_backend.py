@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.decode.policy.costs import KeptCosts, MachineCosts
+from engine.decode.policy.costs import MachineCosts, StoredCosts
 from engine.decode.policy.estimates import Cost, speed
 from engine.files.hub import require_drafter
 from engine.files.logs import explain
@@ -60,7 +60,7 @@ class MlxBackend:
         self._draft_models: weakref.WeakValueDictionary[str, LoadedModel] = weakref.WeakValueDictionary()
         """Draft models of the target by name, as long as something references them: a drafter and the drafter auto share one
         model."""
-        self._kept_costs = KeptCosts(data_folder() / "costs.json")
+        self._stored_costs = StoredCosts(data_folder() / "costs.json")
         self._costs: tuple[LoadedModel | None, MachineCosts] = (None, MachineCosts())  # of the target used last
 
     def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> LoadedModel:
@@ -137,7 +137,7 @@ class MlxBackend:
             self._warm_up(target, made.renewed())
         self._models.keep_resident()
         if made.sha256 is not None:
-            self._costs_of(target).now_drafts(made.name, made.sha256)
+            self._costs_of(target).invalidate_if_changed(made.name, made.sha256)
         return made
 
     def _kind_of(self, name: str) -> DrafterKind:
@@ -179,7 +179,7 @@ class MlxBackend:
         costs = self._costs_of(target)
         faster: dict[float, str] = {}
         for name in costs.steps:
-            alpha, extra = costs.usual_alpha(name), costs.extra(name, samples=True)
+            alpha, extra = costs.mean_alpha(name), costs.extra(name, samples=True)
             if name in DRAFTERS or alpha is None or extra is None:
                 continue
             with contextlib.suppress(DraftlightError, OSError, ValueError, RuntimeError):  # such as a removed disk
@@ -220,12 +220,12 @@ class MlxBackend:
             yield from measure(target, drafter, costs)
         finally:
             if (len(costs.rows), len(costs.steps)) != before:
-                self._kept_costs.save()
+                self._stored_costs.save()
 
     def _costs_of(self, target: LoadedModel) -> MachineCosts:
         if self._costs[0] is not target:
             key = f"{target.sha256} {self.numerics(target).logits} {self.device()}"
-            self._costs = (target, self._kept_costs.of(key))
+            self._costs = (target, self._stored_costs.of(key))
         return self._costs[1]
 
     def prove(
@@ -330,7 +330,7 @@ class MlxBackend:
 
     def close(self) -> None:
         """As in `Backend`; frees memory and this thread's streams."""
-        self._kept_costs.save()
+        self._stored_costs.save()
         self._mx.synchronize()
         self._mx.clear_cache()
         self._mx.clear_streams()

@@ -93,7 +93,7 @@ def turns(
         request = _with_changes(run.request, run.take_changes())
         drafter = slots.drafter(request.drafter)
         # Loading is excluded: the models stay loaded for the next answer, and for the other answers that take turns.
-        clock.leave_out(began if shared_since is None else shared_since)
+        clock.exclude(began if shared_since is None else shared_since)
         request = with_given_ids(target, request)
         prompt = prompt_of(target, request)
         run.continues = not uses_template(target, request.template)
@@ -185,7 +185,7 @@ class _AnswerRun:
             failure = explain(error, "answering")
             self._slots.forget_drafters()
         finally:
-            self._run.tell_nobody()
+            self._run.clear_callbacks()
         writer.summary(self._summary(finish, failure))
         writer.close()
         if finish is None:
@@ -295,7 +295,7 @@ class _AnswerRun:
         self._clock.wait(self._backend.finish_queued)
         left = self._clock()
         yield used
-        self._clock.leave_out(left)
+        self._clock.exclude(left)
 
     def _changed(self, wishes: Changes) -> Changes:
         """Returns the requested changes that take effect, with drafters instead of names. They apply from the next round on."""

@@ -120,7 +120,7 @@ class AdaptivePolicy:
         self._plain_rounds = STORED_PLAIN if 1 in costs.rows else 0.0
         self._plain_time = self._plain_rounds * costs.rows.get(1, 0.0)
         self._plain = _BackOff(FIRST_TRY if self._plain_rounds else 1, FIRST_TRY)
-        self._has_begun = self._took_back = False
+        self._has_begun = self._rolled_back = False
 
     @property
     def _blind(self) -> list[str]:
@@ -142,7 +142,7 @@ class AdaptivePolicy:
             return DraftPlan(None, outlook=self._outlook(None, skipped="last"))
         if self._measures_plain():
             return DraftPlan(None, outlook=self._outlook(None, skipped="measured"))
-        turn = self._whose_turn(estimates)
+        turn = self._select_proposer(estimates)
         plans = [plan for name, estimate in estimates.items() if (plan := self._plan_of(name, estimate, name == turn, room))]
         best = max(plans, key=lambda plan: plan.speed, default=None)
         return DraftPlan(None, outlook=self._outlook(None)) if best is None else best
@@ -179,7 +179,7 @@ class AdaptivePolicy:
             length = longest if most and not candidate.known.copies else min(MAX_GAMMA, room)
         return DraftPlan(name, length, most, is_adaptive=True, speed=best, outlook=self._outlook(name))
 
-    def _whose_turn(self, estimates: Mapping[str, Estimate]) -> str | None:
+    def _select_proposer(self, estimates: Mapping[str, Estimate]) -> str | None:
         """Returns the drafter that may sample without known probabilities: one that is due for a try, or the one in use. The
         first call chooses the one in use."""
         if not self._has_begun and self._current is not None:
@@ -248,11 +248,11 @@ class AdaptivePolicy:
     def update(self, finished: Round, draft: Draft) -> None:
         """Learns from a round. The first round of an answer has one-time costs, so its time does not count."""
         name = draft.proposer or (next(iter(self._drafters)) if finished.proposals else None)
-        if finished.index and name is None and not self._took_back:
+        if finished.index and name is None and not self._rolled_back:
             self._learn_plain(finished.milliseconds.total)
         # After a rejection, recurrent layers read the kept tokens again in the next pass: a cost of drafting, not of a plain
         # round. With other models, this occasionally discards one plain round.
-        self._took_back = finished.accepted < len(finished.proposals)
+        self._rolled_back = finished.accepted < len(finished.proposals)
         for other, each in self._drafters.items():
             if other != name:
                 each.back_off.wait -= 1

@@ -42,7 +42,7 @@ class MachineCosts:
     alphas: dict[str, float] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
 
-    def now_drafts(self, drafter: str, sha256: str) -> None:
+    def invalidate_if_changed(self, drafter: str, sha256: str) -> None:
         """Records the model of a drafter, and drops the drafter's figures if it was another one, as when a file was replaced."""
         if self.models.get(drafter, sha256) != sha256:
             self.steps.pop(drafter, None)
@@ -53,7 +53,7 @@ class MachineCosts:
         """Returns the acceptance rate of a drafter at a temperature; None if unknown."""
         return self.alphas.get(_at(drafter, temperature))
 
-    def usual_alpha(self, drafter: str) -> float | None:
+    def mean_alpha(self, drafter: str) -> float | None:
         """Returns a drafter's mean acceptance rate over all temperatures with a known rate; None if there is none."""
         seen = [alpha for name, alpha in self.alphas.items() if _drafter_of(name) == drafter]
         return statistics.mean(seen) if seen else None
@@ -109,7 +109,7 @@ MOST_ROWS = 16
 """Largest number of rows that is measured; the cost of more is extrapolated linearly."""
 
 
-class KeptCosts:
+class StoredCosts:
     """Costs of all targets, in a file that is read on first use. If the file cannot be read or written, costs are measured
     again."""
 

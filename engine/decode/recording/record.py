@@ -1,8 +1,8 @@
 """Turns a judged round on the device into its record on the host.
 
-The next token only needs the verdict: which proposals are accepted, and the token after them. `bare` records that much.
-Everything that must be summed, sorted or drawn over the vocabulary for display is added by `analysed`, from the round's inputs
-(`Sight`): plain numpy arrays that no longer change, so that it can run on another thread during the next round.
+The next token only needs the verdict: which proposals are accepted, and the token after them. `to_record` records that much.
+`with_analysis` adds everything that must be summed, sorted or drawn over the vocabulary for display, from the round's inputs
+(`AnalysisInputs`): plain numpy arrays that no longer change, so that it can run on another thread during the next round.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class EvaluatedRound:
         return "bonus" if self.accepted == len(self.drafted) else "correction"
 
 
-def bare(verdict: EvaluatedRound, kept: list[int], text: AnswerText) -> tuple[tuple[Emitted, ...], tuple[Proposal, ...]]:
+def to_record(verdict: EvaluatedRound, kept: list[int], text: AnswerText) -> tuple[tuple[Emitted, ...], tuple[Proposal, ...]]:
     """Returns the emitted tokens and the proposals of a round, without figures that need a pass over the vocabulary.
 
     Args:
@@ -93,7 +93,7 @@ def bare(verdict: EvaluatedRound, kept: list[int], text: AnswerText) -> tuple[tu
 
 
 @dataclass(frozen=True)
-class Sight:
+class AnalysisInputs:
     """Inputs of a round's analysis, on the host.
 
     Attributes:
@@ -125,7 +125,7 @@ class Sight:
     greedy: bool
 
     @classmethod
-    def of(cls, verdict: EvaluatedRound, greedy: bool) -> Sight:
+    def of(cls, verdict: EvaluatedRound, greedy: bool) -> AnalysisInputs:
         """Returns the inputs of a round whose arrays have been evaluated. They are not copied; call it where MLX may be
         called."""
         judgement, q = verdict.judgement, None if verdict.proposals is None else verdict.proposals.q
@@ -162,20 +162,20 @@ class Sight:
         return analysis.row(self.q[index], self.q_scale, self.q_weighed[index])
 
 
-def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Callable[[int], str]) -> Round:
+def with_analysis(round: Round, inputs: AnalysisInputs, options: DecodingOptions, text_of: Callable[[int], str]) -> Round:
     """Returns a round with probabilities, alternatives, margins, other draws and closed forms added. Does not call MLX.
 
     Args:
-        round: the round without analysis, judged by `sight`'s rule.
+        round: the round without analysis, judged by `inputs`'s rule.
         options: the options that p was made with.
         text_of: returns the text of a token alone.
     """
     proposed = [proposal.id for proposal in round.proposals]
-    p = [sight.p_row(index) for index in range(max(len(round.emitted), len(proposed)))]
-    q = [analysis.certain(token) if sight.q is None else sight.q_row(index) for index, token in enumerate(proposed)]
+    p = [inputs.p_row(index) for index in range(max(len(round.emitted), len(proposed)))]
+    q = [analysis.certain(token) if inputs.q is None else inputs.q_row(index) for index, token in enumerate(proposed)]
     judged = min(round.accepted + 1, len(proposed))
-    acceptance = _acceptance(round.rule, sight, p, q, proposed, judged)
-    margins = _margins(sight, len(round.emitted))
+    acceptance = _acceptance(round.rule, inputs, p, q, proposed, judged)
+    margins = _margins(inputs, len(round.emitted))
     emitted = tuple(
         replace(
             token,
@@ -183,56 +183,56 @@ def analysed(round: Round, sight: Sight, options: DecodingOptions, text_of: Call
             entropy=p[index].entropy,
             margin=margins[index],
             target_top=p[index].candidates(text_of) if index == len(round.proposals) else (),
-            border=None if sight.unfiltered is None else analysis.border(sight.unfiltered[index], token.id, options),
+            border=None if inputs.unfiltered is None else analysis.border(inputs.unfiltered[index], token.id, options),
         )
         for index, token in enumerate(round.emitted)
     )
-    drawn = None if sight.others is None else sight.others.drawn(sight.p, sight.p_scale, sight.q, sight.q_scale)
+    drawn = None if inputs.others is None else inputs.others.drawn(inputs.p, inputs.p_scale, inputs.q, inputs.q_scale)
     proposals = []
     for index, proposal in enumerate(round.proposals):
         if index < judged:
-            found = _judged(sight, index, proposal, p[index], q[index], acceptance[index], text_of)
+            found = _judged(inputs, index, proposal, p[index], q[index], acceptance[index], text_of)
         else:
-            found = _unjudged(round.rule, sight, index, proposal, p[index], q[index], acceptance)
+            found = _unjudged(round.rule, inputs, index, proposal, p[index], q[index], acceptance)
         if drawn is not None:
             target, coupled, independent = (
                 None if (token := ids[index]) is None else Draw(token, text_of(token)) for ids in drawn
             )
             found = replace(found, target_draw=target, coupled_draw=coupled, independent_draw=independent)
         proposals.append(found)
-    expected = analysis.expected(p[:judged], q[:judged], sight.greedy)
+    expected = analysis.expected(p[:judged], q[:judged], inputs.greedy)
     return replace(round, emitted=emitted, proposals=tuple(proposals), expected=expected)
 
 
 def _acceptance(
-    rule: Rule, sight: Sight, p: Sequence[analysis.Row], q: Sequence[analysis.Row], proposed: Sequence[int], judged: int
+    rule: Rule, inputs: AnalysisInputs, p: Sequence[analysis.Row], q: Sequence[analysis.Row], proposed: Sequence[int], judged: int
 ) -> Sequence[float]:
     """Returns acceptance probabilities under the rule in force, at least of each judged proposal."""
-    if sight.acceptance is not None:
-        return sight.acceptance
-    if sight.coins is not None:
+    if inputs.acceptance is not None:
+        return inputs.acceptance
+    if inputs.coins is not None:
         return analysis.block_acceptance(p, q, proposed)
-    if sight.greedy:
-        return [float(sight.draws is not None and sight.draws[index] == proposed[index]) for index in range(judged)]
+    if inputs.greedy:
+        return [float(inputs.draws is not None and inputs.draws[index] == proposed[index]) for index in range(judged)]
     if rule == "match":
         return [p[index].of(proposed[index]) for index in range(judged)]
     return [analysis.coupled_acceptance(p[index], q[index], proposed[index]) for index in range(judged)]
 
 
-def _margins(sight: Sight, count: int) -> list[float | None]:
+def _margins(inputs: AnalysisInputs, count: int) -> list[float | None]:
     """Returns the gap of the two best scores at each emitted position where the target's token is an arg-max, else None."""
-    if sight.greedy:
-        gaps = [analysis.margin(sight.p[index]) for index in range(count)]
-    elif sight.margins is None:
+    if inputs.greedy:
+        gaps = [analysis.margin(inputs.p[index]) for index in range(count)]
+    elif inputs.margins is None:
         return [None] * count
     else:
-        reach = near_ties.RANGE * sight.p_scale
-        gaps = [float(told) if math.isinf(told) else min(float(told), reach) for told in sight.margins[:count]]
+        reach = near_ties.RANGE * inputs.p_scale
+        gaps = [float(told) if math.isinf(told) else min(float(told), reach) for told in inputs.margins[:count]]
     return [told if math.isfinite(told) else None for told in gaps]
 
 
 def _judged(
-    sight: Sight,
+    inputs: AnalysisInputs,
     index: int,
     proposal: Proposal,
     p: analysis.Row,
@@ -246,9 +246,9 @@ def _judged(
         q=q.of(token),
         p=p.of(token),
         acceptance=acceptance,
-        coin=None if sight.coins is None else sight.coins[index],
-        draft_argmax=None if sight.draws is None else token,
-        target_argmax=None if sight.draws is None else sight.draws[index],
+        coin=None if inputs.coins is None else inputs.coins[index],
+        draft_argmax=None if inputs.draws is None else token,
+        target_argmax=None if inputs.draws is None else inputs.draws[index],
         draft_top=q.candidates(text_of),
         target_top=p.candidates(text_of),
     )
@@ -256,7 +256,7 @@ def _judged(
 
 def _unjudged(
     rule: Rule,
-    sight: Sight,
+    inputs: AnalysisInputs,
     index: int,
     proposal: Proposal,
     p: analysis.Row,
@@ -266,12 +266,12 @@ def _unjudged(
     """Returns a proposal after the rejected one. Of its row only its own p is recorded: it is conditional on text that was
     discarded."""
     # Under `block` the coins and probabilities of all positions decide together, so all are recorded.
-    shown = rule == "block" and not sight.greedy
+    shown = rule == "block" and not inputs.greedy
     chance = p.of(proposal.id)
     return replace(
         proposal,
         q=q.of(proposal.id),
         p=chance if math.isfinite(chance) else None,
         acceptance=acceptance[index] if shown else None,
-        coin=sight.coins[index] if shown and sight.coins is not None else None,
+        coin=inputs.coins[index] if shown and inputs.coins is not None else None,
     )

@@ -84,7 +84,7 @@ class PacedBackend(FakeBackend):
         for outcome in super().decode(context):
             made = outcome.round
             began = clock() if began is None else began
-            start = clock() - clock.take_waited()
+            start = clock() - clock.pop_carry_over()
             self.now += self.paces[made.drafter] - (self.queued if made.index else 0)
             times = Milliseconds((clock() - start) * 1e3)
             yield RoundOutcome(replace(made, started=(start - began) * 1e3, milliseconds=times))

@@ -141,7 +141,7 @@ def test_a_draft_model_in_the_place_of_another_does_not_inherit_its_costs(home: 
 
     backend, costs = started()
     costs.rows[1], costs.steps[str(path)], costs.alphas[f"{path} at 0.8"] = 10.0, (5.0, 5.0), 0.7
-    backend._kept_costs.save()
+    backend._stored_costs.save()
     assert started()[1] == costs
     write_gguf(path, made=weights(seed=1))
     found = started()[1]

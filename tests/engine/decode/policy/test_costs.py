@@ -12,7 +12,7 @@ import pytest
 
 from engine.decode import clock, measuring
 from engine.decode.measuring import ROWS, measure
-from engine.decode.policy.costs import VERSION, KeptCosts, MachineCosts
+from engine.decode.policy.costs import VERSION, MachineCosts, StoredCosts
 from engine.drafters import DraftModel
 from engine.types import Milliseconds, Round
 from tests.engine.small_models import VOCAB, OnAClock, round_of, tiny_llama
@@ -97,39 +97,39 @@ def test_a_model_in_the_place_of_another_is_measured_anew(tmp_path: Path) -> Non
     alphas = {"/d at 0.8": 0.7, "/e at 0.8": 0.4}
     kept_before = {"version": VERSION, "rows": {"1": 10.0}, "steps": {"/d": [2.0, 1.0]}, "alphas": alphas}
     path.write_text(json.dumps({"here": kept_before}))
-    kept = KeptCosts(path)
+    kept = StoredCosts(path)
     costs = kept.of("here")
-    costs.now_drafts("/d", "one")
+    costs.invalidate_if_changed("/d", "one")
     assert (costs.steps, costs.alpha("/d", 0.8)) == ({"/d": (2.0, 1.0)}, 0.7), "by a version that knew the name alone"
     kept.save()
-    costs = KeptCosts(path).of("here")
-    costs.now_drafts("/d", "one")
+    costs = StoredCosts(path).of("here")
+    costs.invalidate_if_changed("/d", "one")
     assert (costs.steps, costs.alpha("/d", 0.8)) == ({"/d": (2.0, 1.0)}, 0.7)
-    costs.now_drafts("/d", "another")
-    assert (costs.rows, costs.steps, costs.usual_alpha("/d")) == ({1: 10.0}, {}, None)
+    costs.invalidate_if_changed("/d", "another")
+    assert (costs.rows, costs.steps, costs.mean_alpha("/d")) == ({1: 10.0}, {}, None)
     assert costs.alpha("/e", 0.8) == 0.4
     costs.steps["/d"] = (3.0, 3.0)
-    costs.now_drafts("/d", "another")
+    costs.invalidate_if_changed("/d", "another")
     assert costs.steps == {"/d": (3.0, 3.0)}
 
 
 def test_costs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path: Path) -> None:
     path = tmp_path / "costs.json"
-    kept = KeptCosts(path)
+    kept = StoredCosts(path)
     kept.of("target here").rows.update({1: 10.0, 3: 12.5})
     kept.of("target here").steps["head"] = (2.0, 1.0)
     kept.of("nothing known")
     kept.save()
-    assert KeptCosts(path).of("target here") == MachineCosts({1: 10.0, 3: 12.5}, {"head": (2.0, 1.0)})
+    assert StoredCosts(path).of("target here") == MachineCosts({1: 10.0, 3: 12.5}, {"head": (2.0, 1.0)})
     assert list(json.loads(path.read_text())) == ["target here"]
     for known, version in (({}, {}), ({}, {"version": VERSION + 1}), ({1: 40.0}, {"version": VERSION})):
         path.write_text(json.dumps({"target here": {"rows": {"1": 40.0}, "steps": {"head": [2.0, 1.0]}} | version}))
-        assert KeptCosts(path).of("target here").rows == known, "those of another version are measured again"
+        assert StoredCosts(path).of("target here").rows == known, "those of another version are measured again"
     wrong = ['"rows": {"1": -1}, "steps": {}', '"rows": {"1": 1}, "steps": {}, "alphas": {"head at 0.8": 1.5}']
     unlikely = [f'{{"target here": {{"version": {VERSION}, {entry}}}}}' for entry in wrong]
     for damage in ("", "[1]", *unlikely, '{"target here": 3}', "\0", "[" * 100_000):
         path.write_text(damage)
-        assert KeptCosts(path).of("target here") == MachineCosts()
-    unwritable = KeptCosts(tmp_path)
+        assert StoredCosts(path).of("target here") == MachineCosts()
+    unwritable = StoredCosts(tmp_path)
     unwritable.of("a").rows[1] = 1.0
     unwritable.save()

@@ -18,7 +18,7 @@ from engine.decode.decoding import DecodingOptions, decode
 from engine.decode.loop import DecodeLoop
 from engine.decode.outcome import RoundOutcome
 from engine.decode.recording.other_draws import HostDraws, later_draws, other_draws
-from engine.decode.recording.record import Sight
+from engine.decode.recording.record import AnalysisInputs
 from engine.decode.run_control import Control
 from engine.drafters import DraftModel, NGram
 from engine.drafters.base import Drafter
@@ -160,7 +160,7 @@ def test_it_is_said_whether_the_decoding_thread_computes(kind: str) -> None:
     assert not control.is_computing
     assert not any(at_waits)
     control.resumes()
-    control.tell_nobody()
+    control.clear_callbacks()
     assert not control.is_computing
 
 
@@ -203,7 +203,7 @@ def test_others_are_told_before_a_drafter_is_loaded() -> None:
 
 
 def test_what_is_handed_over_holds_no_array_of_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Sight] = []
+    seen: list[AnalysisInputs] = []
     monkeypatch.setattr(loop, "analysed", lambda round_, sight, options, text_of: seen.append(sight) or round_)
     for rule in RULES:
         list(decode(TabularModel(TABLES.target), PROMPT, drafter_of("model"), OPTIONS.replace(rule=rule)))
