@@ -222,8 +222,8 @@ def _rule_figures(round_: Round, spot: Spot, temperature: float, near: float) ->
         scores = "logit" if greedy else "score"
         is_near = near_ties.in_logits(stands.margin, temperature) < near
         note = f"near-tie of the two best {scores}s" if is_near else f"best {scores} minus second best"
-        is_least = near_ties.is_least(stands.margin, temperature)
-        size = f"≥ {stands.margin:.3g}" if is_least else ratio(stands.margin)
+        is_lower_bound = near_ties.is_lower_bound(stands.margin, temperature)
+        size = f"≥ {stands.margin:.3g}" if is_lower_bound else ratio(stands.margin)
         found.append(Figure("Margin", size, note))
     if stands is not None and stands.border is not None:
         note = "near-tie with a filter's limit" if stands.border < near else "from being filtered out"

@@ -74,14 +74,14 @@ def _stays_finite(model: BlockModel | HeadModel, target: TargetModel) -> bool:
     return bool(np.isfinite(made).all())
 
 
-def doubts(model: BlockModel | HeadModel, target: LoadedModel) -> str:
+def compatibility_warning(model: BlockModel | HeadModel, target: LoadedModel) -> str:
     """Returns a warning for the user about how the drafter reads this target; empty if there is none, or if it was trained for
     exactly this one."""
     return "" if model.config.target_sha256 else doubts_on(model, target.model, *_written(target))
 
 
 def doubts_on(model: BlockModel | HeadModel, target: TargetModel, text: Sequence[int], first: int) -> str:
-    """As `doubts`, on a given text.
+    """As `compatibility_warning`, on a given text.
 
     Args:
         target: an mlx-lm model, to which a block drafter is bound.

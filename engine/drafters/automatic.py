@@ -14,7 +14,7 @@ from engine.drafters.loaded import LoadedDrafter
 from engine.drafters.sampler import Sampler
 from engine.values.drafter_kinds import AUTO
 
-LEFT_BEHIND = 32
+MAX_IDLE_ROUNDS = 32
 """Number of rounds without its proposals after which a draft model stops following the text until it is used again."""
 
 
@@ -100,7 +100,7 @@ class Automatic(Drafter):
         self._committed.extend(tokens)
         for name in list(self._idle):
             self._idle[name] += 1
-            if self._idle[name] > LEFT_BEHIND:
+            if self._idle[name] > MAX_IDLE_ROUNDS:
                 self._leave(name)
 
     def _leave(self, name: str) -> None:
@@ -120,7 +120,7 @@ class Automatic(Drafter):
         self._read |= dict.fromkeys(self._idle, len(self._committed))
 
 
-def together(loaded: Sequence[LoadedDrafter]) -> LoadedDrafter:
+def combined(loaded: Sequence[LoadedDrafter]) -> LoadedDrafter:
     """Combines several loaded drafters into one."""
     make = functools.partial(_renewed, tuple(loaded))
     return LoadedDrafter(AUTO, make(), make=make)

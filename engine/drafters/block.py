@@ -9,7 +9,7 @@ from pathlib import Path
 import mlx.core as mx
 import numpy as np
 
-from engine.drafters.alignment import doubts, in_targets_type
+from engine.drafters.alignment import compatibility_warning, in_targets_type
 from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
 from engine.drafters.loaded import LoadedDrafter
@@ -21,9 +21,9 @@ from engine.target.distribution import onto_target_ids
 from engine.target.interface import TargetModel
 from engine.values.drafter_kinds import BLOCK
 
-STEADY = 0.85
+ACCEPTED_DECAY = 0.85
 """Smoothing factor (weight of past rounds) of the mean of accepted tokens, which determines the slots of an adaptive draft."""
-ROOM = 2.0
+SLOTS_PER_ACCEPTED = 2.0
 """Slots of an adaptive draft: this factor times that mean, plus two. So a block that is accepted to its end soon gets longer."""
 
 
@@ -60,11 +60,11 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         copies: bool = True,
     ) -> None:
         self._block = block if isinstance(block, BlockModel) else load_block(Path(block))
-        self._accepted = self._block.config.most_drafted / ROOM
+        self._accepted = self._block.config.most_drafted / SLOTS_PER_ACCEPTED
         self._slots = 0
         super().__init__(self._block, self._block.config.num_hidden_layers, target, name, copies)
 
-    def _meet(self, model: TargetModel) -> None:
+    def _bind_modules(self, model: TargetModel) -> None:
         self._block.bind(model)
 
     # Rounds
@@ -113,11 +113,11 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         """As in `FeatureDrafter`."""
         super().commit(path, tokens, hidden_states)
         if self._slots:
-            self._accepted = STEADY * self._accepted + (1 - STEADY) * max(0, len(tokens) - 1)
+            self._accepted = ACCEPTED_DECAY * self._accepted + (1 - ACCEPTED_DECAY) * max(0, len(tokens) - 1)
 
     def _wanted(self) -> int:
         """Returns the maximum number of tokens that an adaptive draft takes from its block."""
-        return min(self._block.config.most_drafted, round(ROOM * self._accepted) + 2)
+        return min(self._block.config.most_drafted, round(SLOTS_PER_ACCEPTED * self._accepted) + 2)
 
     def prefetch(self) -> None:
         """Queues the next block, with as many slots as the latest: it depends only on the committed tokens."""
@@ -183,4 +183,4 @@ def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> Lo
     folder = BUILTIN_BLOCK if name == BLOCK else Path(name).expanduser()
     block = in_targets_type(functools.partial(load_block, folder), target)
     make = functools.partial(BlockDrafter, block, target, name)
-    return LoadedDrafter(name, make(), block.sha256, make=make, warning=doubts(block, target))
+    return LoadedDrafter(name, make(), block.sha256, make=make, warning=compatibility_warning(block, target))

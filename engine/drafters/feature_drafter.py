@@ -22,9 +22,9 @@ from engine.types import DrafterStatistics
 
 SURE = 0.85
 """If a copied token is right at least this often, it is proposed without running the model."""
-MOST_HEARD = 32
+MAX_BUFFERED_ROUNDS = 32
 """Maximum number of rounds whose raw features are buffered before fusing: they are wider than the fused rows."""
-LOOKED_AHEAD = 8
+LOOKUP_HORIZON = 8
 """Number of copies assumed to follow the first, in the estimate whether copying pays."""
 MOST_COPIED = 0.98
 """Upper limit of a copied token's probability in the drafter's distribution."""
@@ -101,7 +101,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
         self._caches = [KVCache() for _ in range(self._cache_count)]
         self._committed: list[int] = []
         self._features: list[mx.array] = []  # fused rows, (rows, hidden) each, from position 0 on without a gap
-        self._heard: list[mx.array] = []  # raw rows after those, to be fused together when needed
+        self._buffered: list[mx.array] = []  # raw rows after those, to be fused together when needed
         self._rows = 0
         self._queued: Queued | None = None
         self._odds = Odds()
@@ -116,12 +116,12 @@ class FeatureDrafter(Drafter, Generic[Queued]):
             target = target.model
         if target is not self._target:
             tap(target, self.capabilities.hidden_layers)  # a target without these layers is refused here
-            self._meet(target)
+            self._bind_modules(target)
             self._target = target
             self._reset()
         return target
 
-    def _meet(self, model: TargetModel) -> None:
+    def _bind_modules(self, model: TargetModel) -> None:
         """Takes the parts of a new target, an mlx-lm model, that the drafter needs."""
 
     # Reading the target's features
@@ -158,7 +158,7 @@ class FeatureDrafter(Drafter, Generic[Queued]):
     def estimates(self, limit: int) -> Mapping[str, Estimate]:
         """As in `Drafter`; no probabilities if it would sample. Copies rarely end after one."""
         copied, share = self._copy_after(())
-        chances = (share,) * min(limit, LOOKED_AHEAD) if copied is not None and share >= SURE else ()
+        chances = (share,) * min(limit, LOOKUP_HORIZON) if copied is not None and share >= SURE else ()
         return {self.name: Estimate(chances, statistics=self._statistics)}
 
     def _copy_after(self, drafted: Sequence[int] | None) -> tuple[int | None, float]:
@@ -254,15 +254,15 @@ class FeatureDrafter(Drafter, Generic[Queued]):
     # Rows
 
     def _add(self, features: mx.array) -> None:
-        self._heard.append(features)
-        if len(self._heard) >= MOST_HEARD:
+        self._buffered.append(features)
+        if len(self._buffered) >= MAX_BUFFERED_ROUNDS:
             self._fuse()
         self._rows += int(features.shape[0])
 
     def _fuse(self) -> None:
         """Fuses the buffered features; a drafter that is paused fuses all of its rows at once."""
-        if self._heard:
-            heard, self._heard = self._heard, []
+        if self._buffered:
+            heard, self._buffered = self._buffered, []
             self._features.append(self._model.fuse(heard[0] if len(heard) == 1 else mx.concatenate(heard)))
 
     def _keep_rows(self, rows: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import mlx.core as mx
 from mlx_lm.models.cache import KVCache
 
-from engine.drafters.alignment import doubts, in_targets_type
+from engine.drafters.alignment import compatibility_warning, in_targets_type
 from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
 from engine.drafters.loaded import LoadedDrafter
@@ -57,7 +57,7 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         self._head = head if isinstance(head, HeadModel) else load_head(Path(head))
         super().__init__(self._head, 1, target, name, copies)
 
-    def _meet(self, model: TargetModel) -> None:
+    def _bind_modules(self, model: TargetModel) -> None:
         self._embedding = embedding_of(model)
 
     @property
@@ -150,4 +150,4 @@ def from_folder(folder: Path, name: str, target: LoadedModel) -> LoadedDrafter:
     """Returns the head of a folder as a drafter of any name. Errors as in `engine.drafters.loaded.Build`."""
     head = in_targets_type(functools.partial(load_head, folder), target)
     make = functools.partial(FeatureHead, head, target, name)
-    return LoadedDrafter(name, make(), head.sha256, make=make, warning=doubts(head, target))
+    return LoadedDrafter(name, make(), head.sha256, make=make, warning=compatibility_warning(head, target))

@@ -40,19 +40,19 @@ def reach(temperature: float) -> float:
     return RANGE / temperature if temperature else math.inf
 
 
-def is_least(margin: float, temperature: float) -> bool:
+def is_lower_bound(margin: float, temperature: float) -> bool:
     """Returns whether a recorded margin means "this or more". Older traces record margins up to 1 at every temperature but 0."""
     return math.isclose(margin, reach(temperature), rel_tol=1e-6) or (temperature != 0 and margin == 1)
 
 
 def in_logits(margin: float, temperature: float) -> float:
     """Returns a recorded margin in units of logits."""
-    return RANGE if is_least(margin, temperature) else margin * (temperature or 1.0)
+    return RANGE if is_lower_bound(margin, temperature) else margin * (temperature or 1.0)
 
 
 def words(margin: float, temperature: float, digits: int = 2) -> str:
     """Returns a margin in words."""
-    return f"{margin:.3g} or more" if is_least(margin, temperature) else f"{margin:.{digits}g}"
+    return f"{margin:.3g} or more" if is_lower_bound(margin, temperature) else f"{margin:.{digits}g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ class MlxBackend:
         For a target other than the built-in one, trained drafters replace the built-in ones: a head that was trained for it, if
         it is on this machine, and the draft model that made it fastest."""
         from engine.drafters import feature_head
-        from engine.drafters.automatic import together
+        from engine.drafters.automatic import combined
         from engine.files.builtin import builtin_path
         from engine.models.unloaded_pair import trained_head
 
@@ -168,7 +168,7 @@ class MlxBackend:
             elif name == SMALL_DRAFT:
                 with contextlib.suppress(DraftlightError):
                     loaded += [self.drafter(model, target, progress, make_room) for model in self._draft_models_used(target)]
-        return together(loaded)
+        return combined(loaded)
 
     def _draft_models_used(self, target: LoadedModel) -> list[str]:
         """Returns the draft model that makes this target fastest, as a list of one path. Only models with which it has answered

@@ -31,7 +31,7 @@ Weighed = tuple[Floats, float]
 LARGEST_INVERSE_TEMPERATURE = 1e30
 """Upper limit of 1/T. Above it float32(1/T) soon overflows, and infinity times a difference of 0 is not a number. Long before
 that, any two different logits are further apart than noise reaches."""
-SCALED_AS_THEY_ARE = 10.0
+MAX_DIRECT_SCALE = 10.0
 """Largest 1/T at which logits are scaled directly. Above it float32 keeps ever fewer digits of the product: for a logit of 20 at
 T = 1e-6 none for a difference of 1 or for noise. So each row's maximum is subtracted first, which costs a pass over the row."""
 EXACT_BELOW = 64.0
@@ -389,7 +389,7 @@ class Shaper:
             logits = self._penalise(logits, history, proposals)
         filtered = self._filter(logits)
         whole = None if filtered is logits else logits
-        if self.inverse_temperature > SCALED_AS_THEY_ARE:
+        if self.inverse_temperature > MAX_DIRECT_SCALE:
             filtered = less_maximum(filtered)
         return kind(filtered, self.inverse_temperature, whole)
 

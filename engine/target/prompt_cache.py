@@ -28,7 +28,7 @@ from mlx_lm.utils import get_total_parameters
 
 from engine.machine import device
 from engine.target.interface import PromptCache, SplitTarget
-from engine.target.recurrent_cache import RecurrentCache, tell_caches
+from engine.target.recurrent_cache import RecurrentCache, record_passes
 from engine.target.window_cache import ChunkCache, WindowCache
 from engine.values.errors import DraftlightError
 
@@ -78,7 +78,7 @@ def make_prompt_cache(model: Any) -> PromptCache:
     made: list[Any] = mlx_caches.make_prompt_cache(model)
     cache = [_replaced(layer) for layer in made]
     if any(isinstance(leaf, RecurrentCache) for leaf in leaves_of(cache)):
-        tell_caches(model)
+        record_passes(model)
     return cache
 
 
@@ -94,7 +94,7 @@ def _replaced(layer: Any) -> Any:
     return layer
 
 
-def part_of(model: Any) -> Any:
+def callable_part(model: Any) -> Any:
     """Returns the module that can be called in this process alone: the local part of a model that is split over processes
     (`engine.cluster`), else the model itself."""
     return model.part if isinstance(model, SplitTarget) else model
@@ -102,12 +102,12 @@ def part_of(model: Any) -> Any:
 
 def logits_width(model: Any) -> int:
     """Returns the width of a model's logits, from the shape of a lazy graph that is never evaluated."""
-    return int(part_of(model)(mx.array([[0]]), cache=make_prompt_cache(model)).shape[-1])
+    return int(callable_part(model)(mx.array([[0]]), cache=make_prompt_cache(model)).shape[-1])
 
 
 def logits_type(model: Any) -> str:
     """Returns the type of a model's logits, such as "float32", from a lazy graph that is never evaluated."""
-    return str(part_of(model)(mx.array([[0]]), cache=make_prompt_cache(model)).dtype).rpartition(".")[2]
+    return str(callable_part(model)(mx.array([[0]]), cache=make_prompt_cache(model)).dtype).rpartition(".")[2]
 
 
 def parameters_of(model: nn.Module) -> int:

@@ -15,7 +15,7 @@ import mlx.core as mx
 from mlx_lm.models.cache import CacheList, KVCache, QuantizedKVCache
 
 from engine.target.interface import PromptCache
-from engine.target.prompt_cache import leaves_of, make_prompt_cache, part_of
+from engine.target.prompt_cache import callable_part, leaves_of, make_prompt_cache
 from engine.target.recurrent_cache import RecurrentCache
 from engine.target.window_cache import ChunkCache, WindowCache
 from engine.values.errors import DraftlightError
@@ -55,7 +55,7 @@ def make_quantised_cache(model: Any, bits: int, name: str) -> PromptCache:
     others = sorted({type(layer).__name__ for layer in layers} - {kind.__name__ for kind in (*_MADE, RecurrentCache)})
     if others:
         raise _refused(name, bits, f"some of its layers keep something else than keys and values ({', '.join(others)})")
-    part_of(model)(mx.array([[0, 0]]), cache=plain)  # a lazy graph that is never evaluated, for the widths of the heads
+    callable_part(model)(mx.array([[0, 0]]), cache=plain)  # a lazy graph that is never evaluated, for the widths of the heads
     kept = [array for layer in layers if type(layer) in _MADE for array in (layer.keys, layer.values) if array is not None]
     if not kept:
         raise _refused(name, bits, "its layers are recurrent and keep no keys and values")
@@ -66,7 +66,7 @@ def make_quantised_cache(model: Any, bits: int, name: str) -> PromptCache:
     tried = _quantised(make_prompt_cache(model), group, bits)
     try:
         for tokens in ([[0, 0]], [[0]]):  # a pass over one token may use another code path of the model
-            part_of(model)(mx.array(tokens), cache=tried)
+            callable_part(model)(mx.array(tokens), cache=tried)
     except Exception as error:  # a model whose attention computes with the keys and values themselves may raise anything
         raise _refused(name, bits, f"its attention cannot compute with one ({error})") from error
     return _quantised(make_prompt_cache(model), group, bits)

@@ -141,11 +141,11 @@ class _Discarding:
         return keys, values
 
 
-def tell_caches(model: Any) -> None:
+def record_passes(model: Any) -> None:
     """Makes the model's layers record every pass in their `RecurrentCache`; repeated calls have no effect."""
     for block in _blocks(model):
         if not hasattr(type(block), _SEEN):
-            block.__class__ = _telling(type(block))
+            block.__class__ = _recording_class(type(block))
 
 
 def _blocks(model: Any) -> Iterable[Any]:
@@ -156,7 +156,7 @@ def _blocks(model: Any) -> Iterable[Any]:
         yield embedding
 
 
-def _telling(kind: Any) -> type:
+def _recording_class(kind: Any) -> type:
     def call(block: Any, *positional: Any, **named: Any) -> Any:
         """Records the call in the layer's recurrent caches, then runs the layer's own forward pass."""
         arguments = (*positional, *named.values())

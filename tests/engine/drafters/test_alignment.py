@@ -16,7 +16,7 @@ import mlx.nn as nn
 import pytest
 
 from engine.drafters import BlockDrafter, FeatureHead
-from engine.drafters.alignment import doubts, doubts_on
+from engine.drafters.alignment import compatibility_warning, doubts_on
 from engine.drafters.block import build
 from engine.models.block_model import BlockModel, load_block
 from engine.models.head_model import HeadModel
@@ -121,9 +121,9 @@ def test_a_drafter_that_predicts_nothing_any_way_gives_no_reason_for_doubt(targe
     model = random_block()
     model.bind(target)
     model.lm_head.weight *= 0.01
-    assert doubts(model, loaded) == ""
+    assert compatibility_warning(model, loaded) == ""
     model.config = replace(model.config, target_sha256="0" * 64)
-    assert doubts(model, loaded) == "", "made for one target, by whom it was trained"
+    assert compatibility_warning(model, loaded) == "", "made for one target, by whom it was trained"
 
 
 def test_the_probe_is_made_when_a_drafter_is_loaded(target: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,7 +180,7 @@ def test_margins_are_recorded_up_to_the_same_gap_of_logits_at_every_temperature(
         rounds = decode(TabularModel(row.reshape(1, 1, -1)), [1], None, options)
         margins = [token.margin for current in rounds for token in current.emitted if token.margin is not None]
         assert max(margins) == pytest.approx(near_ties.reach(temperature))
-        assert any(near_ties.is_least(margin, temperature) for margin in margins)
+        assert any(near_ties.is_lower_bound(margin, temperature) for margin in margins)
     assert near_ties.words(1.0, 0.0) == "1", "logits are compared to the end"
     assert near_ties.words(2.0, 0.5) == "2 or more"
     assert near_ties.words(1.0, 0.1) == "1 or more", "as it was recorded once"
