@@ -11,7 +11,7 @@ from app.cli.saved_answer import SavedAnswer
 from app.cli.shared_options import INTERRUPTED
 from app.cli.terminal import RoundPainter, legend, status_line, wants_colour
 from engine.cluster.hosts import Cluster
-from engine.lens.outlook_words import resting, weighed
+from engine.lens.outlook_words import explanation, pause_reason
 from engine.lens.pieces import without_controls
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
 from engine.lens.shared_wording import left_out, no_template
@@ -159,7 +159,7 @@ class _Text:
             case RoundFinished(_, round):
                 self._totals.add(round)
                 self._comparisons.add(round)
-                if resting(round):
+                if pause_reason(round):
                     self._rested.append(round)
                 self._write(self._painter.paint(round))
 
@@ -180,7 +180,7 @@ class _Text:
         print(status_line(self._totals.summary(), end.finish, end.seconds_to_first_token, self._seed), file=sys.stderr)
         if self._rested:
             many = f"{len(self._rested):,} of {amount(self._totals.summary().rounds, 'round')}"
-            print(f"Drafting paused in {many}. The last of them: {weighed(self._rested[-1])}", file=sys.stderr)
+            print(f"Drafting paused in {many}. The last of them: {explanation(self._rested[-1])}", file=sys.stderr)
         if (comparison := self._comparisons.newest) is not None:
             print(comparison_sentence(comparison), file=sys.stderr)
         if self._painter.colours and wants_colour(sys.stderr):

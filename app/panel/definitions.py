@@ -10,7 +10,7 @@ from app.look.wording import DEFINITIONS, RULE_TITLES, number
 from app.session.plain_baseline import Baseline
 from app.session.session import Answer, is_plain
 from engine.lens.chart_kinds import ALPHA_WINDOW, CHARTS
-from engine.lens.outlook_words import weighed
+from engine.lens.outlook_words import explanation
 from engine.lens.shared_wording import latest_titles, latest_words
 from engine.rounds.metrics import Summary
 from engine.types import PHASES
@@ -61,7 +61,7 @@ def define(key: str, answer: Answer | None, baseline: Baseline | None = None) ->
         words = DEFINITIONS["tau_block" if joint else key]
     if answer is None or not answer.tally.rounds:
         return Definition(title, formula, ("Nothing has been decoded yet.",), words)
-    if key == "tau" and (why := weighed(answer.rounds[-1])):
+    if key == "tau" and (why := explanation(answer.rounds[-1])):
         words += f" Gamma auto in the latest round: {why[0].lower()}{why[1:]}"
     lines = () if here is None else tuple(filter(None, here(answer, baseline))) or ("Nothing was proposed.",)
     return Definition(title, formula, lines, words)

@@ -11,7 +11,7 @@ from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, in_row, named
 from app.look.wording import GHOST_TITLES, drafter_title
 from app.session.session import Session
-from engine.lens.outlook_words import resting
+from engine.lens.outlook_words import pause_reason
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.values.drafter_kinds import drafter_kind
@@ -86,7 +86,7 @@ def phase_text(session: Session) -> str:
             clock = seconds(session.clock() - answer.submitted)
             return f"Reading the prompt, {done:,} of {amount(total, 'token')}, {clock}"
         case "generating":
-            rests = resting(answer.rounds[-1]) if answer.rounds else ""
+            rests = pause_reason(answer.rounds[-1]) if answer.rounds else ""
             return f"Generating, round {answer.tally.rounds:,}{f', {rests}' if rests else ''}{_machines(session)}"
         case "failed":
             return "Stopped by an error"

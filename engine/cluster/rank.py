@@ -22,7 +22,7 @@ from engine.machine.mlx_import import require_device
 from engine.values.errors import DraftlightError
 
 BEAT = 0.5
-LOOK, ALONE = 1.0, 20.0
+POLL_INTERVAL, ALONE = 1.0, 20.0
 """Polling interval in seconds for messages from the parent, and seconds without any after which the rank ends. Silence is
 counted in polls, so that sleep of the machine does not count."""
 
@@ -50,8 +50,8 @@ def watch_parent(is_answered: bool = False) -> None:
         silent = 0.0
         with contextlib.suppress(OSError):
             while silent < ALONE:
-                if not select.select([0], [], [], LOOK)[0]:
-                    silent += LOOK if is_answered else 0.0
+                if not select.select([0], [], [], POLL_INTERVAL)[0]:
+                    silent += POLL_INTERVAL if is_answered else 0.0
                 elif os.read(0, 4096):
                     silent = 0.0
                 else:

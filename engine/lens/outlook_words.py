@@ -13,20 +13,20 @@ SKIPPED: dict[Skipped, str] = {
 }
 
 
-def weighed(round_: Round) -> str:
+def explanation(round_: Round) -> str:
     """Returns one or two sentences on why drafting went on or paused in this round; "" if unknown."""
     outlook = round_.outlook
     if outlook is None:
         return ""
     then = ""
     if not round_.proposals and outlook.next_try is not None:
-        then = f" {rest(outlook).capitalize()}."
+        then = f" {pause_words(outlook).capitalize()}."
     elif outlook.skipped is not None:
         then = f" {SKIPPED[outlook.skipped]}"
-    return f"{price(outlook)}.{then}"
+    return f"{cost_words(outlook)}.{then}"
 
 
-def price(outlook: Outlook) -> str:
+def cost_words(outlook: Outlook) -> str:
     """Returns what drafting costs here, the acceptance rate at which it pays, and the current one, without a full stop."""
     many = amount(outlook.gamma, "proposal")
     words = f"Here a round with {many} takes {outlook.cost:.2f} times as long as a plain one"
@@ -42,7 +42,7 @@ def _is_hopeless(outlook: Outlook) -> bool:
     return outlook.needed >= 0.995
 
 
-def rest(outlook: Outlook) -> str:
+def pause_words(outlook: Outlook) -> str:
     """Returns that drafting is paused, and for how long; "" if it is not. If the figures would pay, they improved since the last
     try."""
     if outlook.next_try is None:
@@ -53,7 +53,7 @@ def rest(outlook: Outlook) -> str:
     return f"drafting is paused, next try in {amount(outlook.next_try, 'round')}{why}"
 
 
-def resting(round_: Round) -> str:
+def pause_reason(round_: Round) -> str:
     """Returns that drafting is paused and why, in a few words, for a round that has no proposals because of it; else ""."""
     outlook = round_.outlook
     if outlook is None or round_.proposals or outlook.next_try is None:

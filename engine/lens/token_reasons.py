@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.lens.outlook_words import weighed
+from engine.lens.outlook_words import explanation
 from engine.lens.pieces import Spot, visible, visible_candidate
 from engine.types import INVARIANT_RULES, RATIO_RULES, Candidate, Proposal, Round
 from engine.values.drafter_kinds import drafter_kind
@@ -101,7 +101,7 @@ def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:
     origin = round_.emitted[spot.at].origin
     if origin == "plain":
         how = "the target's argmax" if greedy else "drawn by the target with its noise for this position"
-        why = weighed(round_)
+        why = explanation(round_)
         return f"Nothing was proposed in this round: the token is {how}.{f' {why}' if why else ''}"
     if origin == "bonus":
         how = "the target's argmax" if greedy else "drawn by the target"

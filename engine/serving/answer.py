@@ -32,9 +32,9 @@ from engine.rounds.codec import options_to_json, plain
 from engine.rounds.metrics import Totals, violations
 from engine.rounds.trace import Writer, trace_name
 from engine.serving.backend import Backend
-from engine.serving.beside import Beside
 from engine.serving.jobs import Run
 from engine.serving.model_slots import Closing, ModelSlots
+from engine.serving.overlap import OverlapExecutor
 from engine.serving.prompt import ContextFull, Prompt, prompt_of, uses_template
 from engine.types import (
     SEED_LIMIT,
@@ -224,7 +224,7 @@ class _AnswerRun:
             clock=self._clock,
         )
         outcomes = self._backend.decode(context)
-        with contextlib.closing(outcomes), Beside() as beside:  # closed on this thread, not by the garbage collector
+        with contextlib.closing(outcomes), OverlapExecutor() as beside:  # closed on this thread, not by the garbage collector
             self._run.on_wait = beside.begin
             for outcome in outcomes:
                 round = outcome.round

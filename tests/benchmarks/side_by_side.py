@@ -34,7 +34,7 @@ from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.runtime.worker import Engine
-from engine.serving.beside import Beside
+from engine.serving.overlap import OverlapExecutor
 from engine.target.prompt_cache import logits_width
 from engine.tools.bench.peers import OnTargetIds
 from engine.types import (
@@ -74,7 +74,7 @@ def of_draftlight(model: LoadedModel, ids: list[int], tokens: int, drafter: Draf
 
     def rounds() -> Iterator[Round]:
         control = Control()
-        with Beside() as beside:
+        with OverlapExecutor() as beside:
             control.on_wait = beside.begin
             for outcome in DecodeLoop(DecodeContext(model, ids, drafter, options, control=control, eos_ids=())).outcomes():
                 if analyse:

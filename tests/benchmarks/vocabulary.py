@@ -38,7 +38,7 @@ from engine.decode.run_control import Control
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
 from engine.drafters.sampler import Sampler
-from engine.serving.beside import Beside
+from engine.serving.overlap import OverlapExecutor
 from engine.tools.bench.statistics import mean_interval
 from engine.types import RULES, Rule
 
@@ -186,7 +186,7 @@ def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, cou
     newest = next(outcomes)
     held = 0.0
     behind = 0
-    with Beside() as beside:
+    with OverlapExecutor() as beside:
         control.on_wait = beside.begin
         began, computed = CLOCK(), time.thread_time()
         for _ in range(count):

@@ -14,7 +14,7 @@ import pytest
 
 from engine.decode.outcome import RoundOutcome
 from engine.models.loaded import LoadedModel
-from engine.serving import beside
+from engine.serving import overlap
 from engine.types import Round
 from engine.values.drafter_kinds import NGRAM, NO_DRAFTER
 from tests import synchronisations
@@ -139,7 +139,7 @@ def test_an_analysis_that_takes_longer_than_a_pass_is_seen_to_fall_behind_and_to
         time.sleep(0.12)
         return whole(outcome)
 
-    monkeypatch.setattr(beside, "ROWS_BEHIND", 10)
+    monkeypatch.setattr(overlap, "ROWS_BEHIND", 10)
     monkeypatch.setattr(RoundOutcome, "whole", slowly)
     result = parts.draw_and_analysis(quick, (1_000,))
     for row in result.tables[1].rows:

@@ -54,7 +54,7 @@ from engine.values.requests.commands import (
 
 
 @dataclass(slots=True)
-class Owed:
+class PendingRequests:
     """Requests that are still unanswered. Not thread-safe.
 
     Attributes:
@@ -125,7 +125,7 @@ class Owed:
         return ends
 
 
-LOOK = 0.25
+POLL_INTERVAL = 0.25
 """Seconds between two checks whether the process lives."""
 SILENCE = 60.0
 """Seconds without a heartbeat (sent twice a second) after which a process that does not compute counts as hanging. Native code
@@ -133,7 +133,7 @@ that holds Python's lock delays heartbeats: by 2 s for reading a tokenizer of 25
 A process that computes may stay silent until the timer of `engine.runtime.process.child` ends it."""
 IDLE_SHARE = 0.05
 """Share of a CPU core below which a silent process counts as not computing."""
-UNHEARD = 60.0
+STOP_TIMEOUT = 60.0
 """Seconds without any event after a stop until the process is killed: native code that released Python's lock hangs."""
 CUT_OFF = "The process that runs models could no longer be reached, so it was ended."
 AGAIN = " The next message starts it again."
@@ -162,7 +162,7 @@ class ProcessEngine(EngineLike):
         self._launch = Launch() if launch is None else launch
         self._after = after
         self._lock = threading.Lock()
-        self._owed = Owed()
+        self._pending = PendingRequests()
         # The engine's process keeps the machine awake for long tasks; this process must only pass on events in time.
         self._activity = Activity("Waiting for a language model", lets_sleep=True)
         self._forced: dict[IgnoreMemory, None] = {}  # a set that keeps its order
@@ -178,10 +178,10 @@ class ProcessEngine(EngineLike):
         return None if life is None else life.process_id
 
     def send(self, command: Command) -> None:
-        """As in `EngineLike`. The process is killed if it sends no event for `UNHEARD` seconds after a running answer was
+        """As in `EngineLike`. The process is killed if it sends no event for `STOP_TIMEOUT` seconds after a running answer was
         stopped."""
         with self._lock:
-            life, owed = self._life, self._owed
+            life, owed = self._life, self._pending
             match command:
                 case IgnoreMemory():
                     self._forced[command] = None
@@ -232,10 +232,10 @@ class ProcessEngine(EngineLike):
         """Passes events on, and restarts the time without events if a stop is pending."""
         with self._lock:
             for event in events:
-                self._owed.settle(event)
-            self._activity.set_running(self._owed.is_running)
+                self._pending.settle(event)
+            self._activity.set_running(self._pending.is_running)
             if self._life is not None:
-                self._life.unheard = 0.0 if self._owed.stopping else None
+                self._life.unheard = 0.0 if self._pending.stopping else None
         self._events.put(*events)
 
     def _ended(self, message: str) -> None:
@@ -244,9 +244,9 @@ class ProcessEngine(EngineLike):
             self._life = None
             closing = self._closing
             if closing:  # as on a thread: nothing waits for abandoned loads and counts
-                self._owed.loads.clear()
-                self._owed.counts.clear()
-            ends, self._owed = self._owed.failures(message), Owed()
+                self._pending.loads.clear()
+                self._pending.counts.clear()
+            ends, self._pending = self._pending.failures(message), PendingRequests()
             self._activity.set_running(False)
         if not closing:
             ends = [ModelsUnloaded(), *(ends or [EngineFailed(message)])]
@@ -321,7 +321,7 @@ class _Life:
         message = ""
         try:
             environment: Mapping[str, str] = {}
-            while not (self._after is None or self._after.wait(LOOK) or self._reason):
+            while not (self._after is None or self._after.wait(POLL_INTERVAL) or self._reason):
                 pass
             if self._reason:
                 raise DraftlightError(self._reason)
@@ -348,7 +348,7 @@ class _Life:
         except Exception as error:  # the caller must get an end event
             message = explain(error, "talking to the process that runs models")
         try:
-            message = self._bury(message)
+            message = self._reap(message)
             for thread in (watcher, writer):
                 if thread is not None and thread.ident is not None:
                     thread.join()
@@ -357,7 +357,7 @@ class _Life:
         finally:  # the caller must get an end event
             self._ended(message)
 
-    def _bury(self, message: str) -> str:
+    def _reap(self, message: str) -> str:
         """Removes everything that is left of the process; returns a message about its end."""
         self._over.set()
         self._outbox.put(None)
@@ -385,17 +385,17 @@ class _Life:
         """Kills a process that hangs. Time is counted in polls, so that sleep of the machine or of this process does not
         count."""
         signs, silent, worked = 0, 0.0, self._processor_seconds()
-        while not self._over.wait(LOOK):
-            silent = 0.0 if self._signs != signs else silent + LOOK
+        while not self._over.wait(POLL_INTERVAL):
+            silent = 0.0 if self._signs != signs else silent + POLL_INTERVAL
             signs = self._signs
             if self.unheard is not None:
-                self.unheard += LOOK
+                self.unheard += POLL_INTERVAL
             if silent >= SILENCE:
                 before, worked, silent = worked, self._processor_seconds(), 0.0
                 if worked - before < IDLE_SHARE * SILENCE:
                     self._kill(f"The process that runs models hung: nothing was heard of it for {SILENCE:.0f} seconds.")
-            elif self.unheard is not None and self.unheard >= UNHEARD:
-                self._kill(f"The process that runs models hung: it did not stop within {UNHEARD:.0f} seconds.")
+            elif self.unheard is not None and self.unheard >= STOP_TIMEOUT:
+                self._kill(f"The process that runs models hung: it did not stop within {STOP_TIMEOUT:.0f} seconds.")
             elif self._companions is not None and (failure := self._companions.failure()):
                 self._kill(failure)
 

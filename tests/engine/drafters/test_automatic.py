@@ -19,7 +19,7 @@ from engine.decode.policy.costs import MachineCosts
 from engine.drafters import DraftModel, NGram
 from engine.drafters.automatic import Automatic
 from engine.drafters.draft import Draft, DrafterCapabilities, DraftPlan, DraftTree, Estimate
-from engine.lens.outlook_words import weighed
+from engine.lens.outlook_words import explanation
 from engine.rounds.codec import round_from_json, round_to_json
 from engine.rounds.metrics import summarise, violations
 from engine.types import Round
@@ -170,7 +170,7 @@ def test_rounds_say_who_proposed_and_what_was_weighed() -> None:
         if round_.proposer == "ngram":
             assert all(proposal.copied for proposal in round_.proposals)
     told = [round_ for round_ in rounds if round_.outlook is not None]
-    assert told and all(round_.outlook.drafter in weighed(round_) or round_.outlook.copies for round_ in told)
+    assert told and all(round_.outlook.drafter in explanation(round_) or round_.outlook.copies for round_ in told)
     assert summarise(rounds).predicted_tau is not None
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.lens.outlook_words import resting, weighed
+from engine.lens.outlook_words import explanation, pause_reason
 from engine.lens.pieces import Spot
 from engine.lens.token_reasons import decision
 from engine.types import Emitted, Outlook
@@ -57,13 +57,13 @@ PARKED = Outlook(2, 1.3, 0.29, 0.45, next_try=20)
 )
 def test_why_drafting_rests_or_goes_on(outlook: Outlook, words: str) -> None:
     plain = replace(round_of(0, 0, 50.0), outlook=outlook, emitted=(Emitted(0, "a", b"a", "plain"),))
-    assert weighed(plain) == words
+    assert explanation(plain) == words
     assert decision(plain, Spot(0, True, 0), greedy=True).endswith(f"the target's argmax. {words}")
 
 
 def test_that_it_rests_is_said_of_rounds_that_do() -> None:
     plain, drafted = round_of(0, 0, 50.0), round_of(1, 2, 50.0)
-    assert resting(replace(plain, outlook=PARKED)) == "drafting paused: 29% accepted, 45% needed here"
-    assert resting(replace(drafted, outlook=PARKED)) == "" and "paused" not in weighed(replace(drafted, outlook=PARKED))
-    assert weighed(replace(drafted, outlook=replace(PARKED, alpha=0.61))).endswith("is at 61% (α).")
-    assert resting(replace(plain, outlook=replace(PARKED, next_try=None))) == resting(plain) == weighed(plain) == ""
+    assert pause_reason(replace(plain, outlook=PARKED)) == "drafting paused: 29% accepted, 45% needed here"
+    assert pause_reason(replace(drafted, outlook=PARKED)) == "" and "paused" not in explanation(replace(drafted, outlook=PARKED))
+    assert explanation(replace(drafted, outlook=replace(PARKED, alpha=0.61))).endswith("is at 61% (α).")
+    assert pause_reason(replace(plain, outlook=replace(PARKED, next_try=None))) == pause_reason(plain) == explanation(plain) == ""

@@ -19,7 +19,7 @@ from engine.rounds.metrics import summarise, violations
 from engine.rounds.trace import Trace, read
 from engine.runtime.mlx_backend import MlxBackend
 from engine.runtime.worker import Engine
-from engine.serving.beside import Beside
+from engine.serving.overlap import OverlapExecutor
 from engine.target import prompt_cache
 from engine.types import (
     RULES,
@@ -106,7 +106,7 @@ def reacting(engine: Engine, monkeypatch: pytest.MonkeyPatch, react: Callable[[E
     On the engine thread before the next round, unless rounds are to be reported `beside` that one as they usually are.
     """
     if not beside:
-        monkeypatch.setattr(Beside, "put", lambda self, task, rows: task())
+        monkeypatch.setattr(OverlapExecutor, "put", lambda self, task, rows: task())
     emit = engine._emit
 
     def emit_and_react(event: Event) -> None:

@@ -31,9 +31,9 @@ from engine.models.loaded import LoadedModel
 from engine.rounds import near_ties
 from engine.runtime.mlx_backend import MlxBackend
 from engine.serving.answer import _AnswerRun, answer
-from engine.serving.beside import Beside
 from engine.serving.jobs import Run
 from engine.serving.model_slots import ConversationCaches, ModelSlots
+from engine.serving.overlap import OverlapExecutor
 from engine.target import prompt_cache as caches
 from engine.target.recurrent_cache import RecurrentCache
 from engine.target.window_cache import ChunkCache, WindowCache
@@ -389,7 +389,7 @@ def short_memories(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("engine.target.window_cache.SLACK", 12)
     monkeypatch.setattr(WindowCache, "step", 8)
     monkeypatch.setattr(ChunkCache, "step", 8)
-    monkeypatch.setattr(Beside, "put", lambda self, task, rows: task())
+    monkeypatch.setattr(OverlapExecutor, "put", lambda self, task, rows: task())
     with ticking_clock():
         yield
 

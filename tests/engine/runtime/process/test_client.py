@@ -97,11 +97,11 @@ def desk(home: Path) -> Iterator[Desk]:
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Sets after how many seconds a hang counts as one; without any, that is as long as all tests wait."""
-    monkeypatch.setattr(client, "LOOK", 0.02)
+    monkeypatch.setattr(client, "POLL_INTERVAL", 0.02)
 
     def set_limits(silence: float = PATIENCE, unheard: float = PATIENCE) -> None:
         monkeypatch.setattr(client, "SILENCE", silence)
-        monkeypatch.setattr(client, "UNHEARD", unheard)
+        monkeypatch.setattr(client, "STOP_TIMEOUT", unheard)
 
     set_limits()
     return set_limits

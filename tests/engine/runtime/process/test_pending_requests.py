@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.runtime.process.client import Owed
+from engine.runtime.process.client import PendingRequests
 from engine.types import (
     BenchFinished,
     DecodingOptions,
@@ -18,7 +18,7 @@ from engine.types import (
 
 
 def test_what_is_open_fails_and_what_is_answered_does_not() -> None:
-    owed = Owed({1, 2, 3}, {4, 5}, {6, 7, 8}, [("a", "x"), ("b", "y")])
+    owed = PendingRequests({1, 2, 3}, {4, 5}, {6, 7, 8}, [("a", "x"), ("b", "y")])
     for event in (
         RunStarted(1, DecodingOptions(), 1, "x", None),
         RunStarted(2, DecodingOptions(), 1, "x", None),
@@ -40,7 +40,7 @@ def test_what_is_open_fails_and_what_is_answered_does_not() -> None:
 
 
 def test_a_load_that_failed_is_answered() -> None:
-    owed = Owed(loads=[("a", "x")])
+    owed = PendingRequests(loads=[("a", "x")])
     owed.settle(LoadFailed("b", ""))
     assert owed.loads
     owed.settle(LoadFailed("a", ""))

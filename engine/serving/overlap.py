@@ -28,7 +28,7 @@ task that took Python's interpreter lock earlier would delay that by millisecond
 Task = Callable[[], object]
 
 
-class Beside:
+class OverlapExecutor:
     """Executor that runs tasks one after another, in the order of submission, on its own thread.
 
     It may lag, so that a long task does not block the submitting thread, but by at most `ROWS_BEHIND`: then `put` waits for
@@ -50,14 +50,14 @@ class Beside:
         self._error: BaseException | None = None
         self._may_begin = threading.Event()
         self._is_needed = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="draftlight-beside", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="draftlight-overlap", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._hurry()
+        self._flush()
         self._tasks.put(None)
         self._thread.join()
         if self._error is not None:  # only if another error is being raised
@@ -75,7 +75,7 @@ class Beside:
             self.wait()
         with self._done:
             if self._behind:
-                self._hurry()
+                self._flush()
             else:
                 self._may_begin.clear()
                 self._is_needed.clear()
@@ -90,14 +90,14 @@ class Beside:
 
     def wait(self) -> None:
         """Waits until all tasks are done. Raises the first failure, once."""
-        self._hurry()
+        self._flush()
         with self._done:
             self._done.wait_for(lambda: not self._behind)
         error, self._error = self._error, None
         if error is not None:
             raise error
 
-    def _hurry(self) -> None:
+    def _flush(self) -> None:
         self._is_needed.set()
         self.begin()
 

@@ -18,8 +18,8 @@ from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.rounds.trace import read
 from engine.runtime.worker import Engine
-from engine.serving import beside as serving_beside
-from engine.serving.beside import Beside
+from engine.serving import overlap
+from engine.serving.overlap import OverlapExecutor
 from engine.types import (
     DecodingOptions,
     Message,
@@ -114,7 +114,7 @@ def test_the_analysis_falls_no_further_behind_than_there_is_room(home: Path, mon
         assert index > 1 or backend.made[index + 2].wait(PATIENCE)
         ahead.append(index < 1 and backend.made[index + 3].wait(0.05))
 
-    monkeypatch.setattr(serving_beside, "ROWS_BEHIND", 2)
+    monkeypatch.setattr(overlap, "ROWS_BEHIND", 2)
     ahead: list[bool] = []
     backend = Late(complete)
     events_of(backend, REQUEST)
@@ -182,7 +182,7 @@ def test_what_a_task_raised_is_raised_once_when_all_that_were_put_are_done() -> 
 
     done: list[int] = []
     released = threading.Event()
-    with Beside() as beside:
+    with OverlapExecutor() as beside:
         beside.put(lambda: fail(ValueError("the first")))
         beside.put(lambda: done.append(1))
         beside.put(lambda: fail(ValueError("the second")))
@@ -202,7 +202,7 @@ def test_what_a_task_raised_is_raised_once_when_all_that_were_put_are_done() -> 
 
 
 def test_putting_waits_for_room_and_a_task_of_any_size_is_taken_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving_beside, "ROWS_BEHIND", 5)
+    monkeypatch.setattr(overlap, "ROWS_BEHIND", 5)
     doing: list[threading.Event] = [threading.Event() for _ in range(4)]
     put = 0
 
@@ -212,7 +212,7 @@ def test_putting_waits_for_room_and_a_task_of_any_size_is_taken_alone(monkeypatc
             beside.put(lambda event=event: event.wait(PATIENCE), rows)
             put += 1
 
-    with Beside() as beside:
+    with OverlapExecutor() as beside:
         thread = threading.Thread(target=put_all)
         thread.start()
         for finished, taken in enumerate((2, 2, 3, 4)):
@@ -228,10 +228,10 @@ def test_putting_waits_for_room_and_a_task_of_any_size_is_taken_alone(monkeypatc
 
 
 def test_once_another_task_stands_behind_it_one_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving_beside, "LONGEST_WAIT", 2 * PATIENCE)
-    monkeypatch.setattr(serving_beside, "HEAD_START", 2 * PATIENCE)
+    monkeypatch.setattr(overlap, "LONGEST_WAIT", 2 * PATIENCE)
+    monkeypatch.setattr(overlap, "HEAD_START", 2 * PATIENCE)
     first, second = threading.Event(), threading.Event()
-    with Beside() as beside:
+    with OverlapExecutor() as beside:
         beside.put(first.set)
         assert not first.wait(0.05)
         beside.put(second.set)
@@ -239,18 +239,18 @@ def test_once_another_task_stands_behind_it_one_begins_at_once(monkeypatch: pyte
 
 
 def test_what_is_waited_for_is_handed_over_before_a_task_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving_beside, "LONGEST_WAIT", 2 * PATIENCE)
-    monkeypatch.setattr(serving_beside, "HEAD_START", 2 * PATIENCE)
+    monkeypatch.setattr(overlap, "LONGEST_WAIT", 2 * PATIENCE)
+    monkeypatch.setattr(overlap, "HEAD_START", 2 * PATIENCE)
     begun = threading.Event()
-    with Beside() as beside:
+    with OverlapExecutor() as beside:
         beside.put(begun.set)
         beside.begin()
         assert not begun.wait(0.1), "it may have Python's lock when the pass is to be handed over"
         beside.wait()  # hurries
         assert begun.is_set()
-    monkeypatch.setattr(serving_beside, "HEAD_START", 0.0)
+    monkeypatch.setattr(overlap, "HEAD_START", 0.0)
     begun.clear()
-    with Beside() as beside:
+    with OverlapExecutor() as beside:
         beside.put(begun.set)
         beside.begin()
         assert begun.wait(PATIENCE), "nothing but the head start held it back"
@@ -261,7 +261,7 @@ def test_whatever_a_task_raises_reaches_who_waits(error: type[BaseException]) ->
     def fail() -> None:
         raise error
 
-    with Beside() as beside:
+    with OverlapExecutor() as beside:
         beside.put(fail)
         with pytest.raises(error):
             beside.wait()
@@ -271,7 +271,7 @@ def test_what_a_task_raised_while_something_else_failed_is_in_the_log(caplog: py
     def fail() -> None:
         raise MemoryError("no room for a row")
 
-    with contextlib.suppress(ValueError), Beside() as beside:
+    with contextlib.suppress(ValueError), OverlapExecutor() as beside:
         beside.put(fail)
         raise ValueError
     assert "no room for a row" in caplog.text
@@ -279,7 +279,7 @@ def test_what_a_task_raised_while_something_else_failed_is_in_the_log(caplog: py
 
 def test_what_was_put_begins_by_itself_before_long() -> None:
     begun = threading.Event()
-    with Beside() as beside:
+    with OverlapExecutor() as beside:
         beside.put(begun.set)
         assert begun.wait(PATIENCE), "the other thread reads a long text for a drafter"
 
@@ -298,7 +298,7 @@ def test_a_round_that_needs_no_analysis_is_told_at_once(home: Path, monkeypatch:
                 yield made
                 self.released.wait(PATIENCE)
 
-    monkeypatch.setattr(serving_beside, "LONGEST_WAIT", 2 * PATIENCE)
+    monkeypatch.setattr(overlap, "LONGEST_WAIT", 2 * PATIENCE)
     backend = Held()
     engine = Engine(lambda: backend)
     try:
@@ -313,9 +313,9 @@ def test_a_round_that_needs_no_analysis_is_told_at_once(home: Path, monkeypatch:
 
 
 def test_what_was_put_begins_where_the_other_thread_waits_and_is_done_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving_beside, "LONGEST_WAIT", PATIENCE)
+    monkeypatch.setattr(overlap, "LONGEST_WAIT", PATIENCE)
     done: list[int] = []
-    with Beside() as beside:
+    with OverlapExecutor() as beside:
         beside.put(lambda: done.append(1))
         time.sleep(0.05)
         assert not done
@@ -325,7 +325,7 @@ def test_what_was_put_begins_where_the_other_thread_waits_and_is_done_whatever_h
         assert done == [1]
         beside.put(lambda: done.append(2))
     assert done == [1, 2]
-    with contextlib.suppress(ValueError), Beside() as beside:
+    with contextlib.suppress(ValueError), OverlapExecutor() as beside:
         beside.put(lambda: done.append(3))
         raise ValueError
     assert done == [1, 2, 3]
