@@ -1,0 +1,99 @@
+"""The worked examples of DESIGN.md: their numbers are those that the engine computes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine.decoding import DecodingOptions, decode
+from engine.drafters import DraftModel
+from engine.noise import reference
+from engine.rounds.codec import round_from_json, round_to_json
+from engine.target.distribution import Distribution
+from engine.theory import gumbel_probability, match_probability, rejection_probability
+from engine.types import Round
+from tests.engine.tabular import TabularModel
+
+DESIGN = (Path(__file__).parents[1] / "DESIGN.md").read_text(encoding="utf-8")
+TOKENS = "abc"
+SEED, PROMPT = 6, [2] * 10
+
+
+class Letters:
+    """A tokenizer of three letters."""
+
+    def token_bytes(self, token: int) -> bytes:
+        return TOKENS[token].encode()
+
+
+def numbers(words: str) -> list[float]:
+    return [float(word) for word in re.findall(r"-?\d+(?:\.\d+)?", words)]
+
+
+def rows() -> list[list[str]]:
+    """The cells of the round's table, position by position."""
+    return [line.strip("| ").split(" | ") for line in DESIGN.splitlines() if re.match(r"\| 1[012] \|", line)]
+
+
+def model(column: int) -> Any:
+    """Gives each position of the table its distribution, by the token before it: c, then a, then b."""
+    table = np.zeros((3, 3, 3), np.float32)
+    for before, cells in zip((2, 0, 1), rows(), strict=True):
+        table[:, before] = np.log(numbers(cells[column]))
+    return TabularModel(table)
+
+
+def decoded(drafter: DraftModel | None) -> list[Round]:
+    options = DecodingOptions(rule="gumbel", temperature=1.0, gamma=3, seed=SEED, max_tokens=3 if drafter is None else 20)
+    return list(decode(model(2), PROMPT, drafter, options, tokenizer=Letters()))
+
+
+def shown(value: Any, recorded: Any) -> Any:
+    """Returns the part of a recorded value that an example shows."""
+    if isinstance(value, dict):
+        return {key: shown(part, recorded[key]) for key, part in value.items()}
+    if isinstance(value, list):
+        assert len(value) == len(recorded)
+        return [shown(part, other) for part, other in zip(value, recorded, strict=True)]
+    return pytest.approx(recorded, abs=6e-5) if isinstance(value, float) else recorded
+
+
+def test_the_scores_of_the_gumbel_round_are_those_of_its_noise() -> None:
+    for cells in rows():
+        q, p, noise, q_scores, p_scores = map(numbers, cells[1:6])
+        drawn = reference.gumbel(SEED, int(cells[0]), len(TOKENS))
+        assert noise == pytest.approx(drawn, abs=6e-3)
+        assert q_scores == pytest.approx(np.log(q) + drawn, abs=6e-3)
+        assert p_scores == pytest.approx(np.log(p) + drawn, abs=6e-3)
+        assert cells[6:8] == [TOKENS[int(np.argmax(scores))] for scores in (q_scores, p_scores)]
+    assert [cells[8] for cells in rows()] == ["accepted", "accepted", "rejected"]
+
+
+def test_the_recorded_round_is_what_decoding_records_and_plain_decoding_gives_its_text() -> None:
+    found = re.search(r"```json\n(.*?)```", DESIGN, re.DOTALL)
+    assert found
+    example = json.loads(found[1])
+    assert round_from_json(example).accepted == 2
+    recorded = round_to_json(decoded(DraftModel(model(1)))[0])
+    for measured in ("kind", "milliseconds", "started"):
+        del example[measured]
+    assert example == shown(example, recorded)
+    assert "".join(each.text for each in decoded(None)) == example["text"]
+
+
+def test_the_residual_and_the_acceptance_of_three_tokens() -> None:
+    (words,) = re.findall(r"\*Example: a residual.*?(?=\n\n)", DESIGN, re.DOTALL)
+    p, q, excess, residual = map(numbers, re.findall(r"\((\d[^()]*)\)", words)[:4])
+    assert excess == pytest.approx(np.maximum(np.subtract(p, q), 0))
+    made = Distribution.from_probabilities(mx.array([p])).residual(
+        Distribution.from_probabilities(mx.array([q])), mx.array(0), mx.array(1.0)
+    )
+    assert made.probabilities[0].tolist() == pytest.approx(residual)
+    for form, written in ((rejection_probability, "0.5"), (match_probability, "0.27"), (gumbel_probability, "0.496")):
+        assert form(p, q) == pytest.approx(float(written), abs=6e-4) and written in words
