@@ -1,5 +1,6 @@
-"""Draft policies: which drafter proposes in a round and how many tokens, based on the previous rounds.
+"""Draft policies: which drafter proposes in a round, and how many tokens.
 
-`fixed` uses the number that the user chose, `adaptive` maximises tokens per millisecond, `estimates` estimates a drafter's
-acceptance rate and cost, and `costs` stores the measured costs of passes on this machine.
+`fixed` uses the gamma that the user chose. `adaptive` maximises expected tokens per millisecond, from past rounds and from stored
+figures of earlier answers. `estimates` has the acceptance rate and the cost of a drafter, `costs` the stored figures of this
+machine.
 """

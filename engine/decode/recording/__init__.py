@@ -1,5 +1,7 @@
-"""Turns a judged round into a `Round`: its record, and the analysis that completes it, on the device or in numpy.
+"""Turns a judged round into a `Round`: its record, and the analysis that completes it.
 
-Not here: judging (`engine.acceptance`), and reading, counting and describing recorded rounds (`engine.rounds`, `engine.lens`). A
-new item of a round's record is a field in `engine.values.answers`, filled in `record`, and read in `engine.rounds.codec`.
+The analysis is done by numpy on every machine; only the draws of other rules are made on the device where there is one
+(`other_draws`). Not here: judging (`engine.acceptance`), and reading, counting and wording of recorded rounds (`engine.rounds`,
+`engine.lens`). A new fact about a round is a field in `engine.values.answers`, filled in `record` and read in
+`engine.rounds.codec`.
 """
