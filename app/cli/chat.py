@@ -18,9 +18,7 @@ from engine.lens.shared_wording import left_out, no_template
 from engine.rounds.metrics import Totals
 from engine.types import (
     DrafterReady,
-    DrafterRefused,
     Event,
-    LoadFailed,
     LoadFinished,
     LoadProgress,
     ModelInfo,
@@ -65,11 +63,19 @@ def chat(
         end = follow(engine, engine.submit(request), (RunFinished, RunFailed), take, interrupted)
     view.end(end)
     if isinstance(end, RunFailed):
-        print(f"draftlight: {end.message}{notes.hint}", file=sys.stderr)
+        print(f"draftlight: {end.message}{_hint(end)}", file=sys.stderr)
         return 1
     if notes.full and saving is not None:
         print("draftlight: `draftlight chat --continue --when-full drop` goes on without the oldest turns.", file=sys.stderr)
     return INTERRUPTED if interrupted() else 0
+
+
+def _hint(failed: RunFailed) -> str:
+    """Returns a sentence that names the option with which the answer would not have failed, with a leading blank; empty if there
+    is none."""
+    if failed.refused is not None and failed.refused.may_force:
+        return " The option for that is --anyway."
+    return " The option that leaves out the oldest turns is --when-full drop." if failed.may_drop else ""
 
 
 class _Progress(StatusLine):
@@ -95,14 +101,12 @@ class _Notes:
     """Notes on how the request is carried out, written to standard error before the answer begins.
 
     Attributes:
-        hint: a sentence to append to the message of a failed answer, with a leading blank; empty for none.
         full: the answer ended because the context is full, and older turns could be left out.
     """
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._model: ModelInfo | None = None
-        self.hint = ""
         self.full = False
 
     def take(self, event: Event) -> None:
@@ -114,10 +118,6 @@ class _Notes:
                     self._say(f"the chat template of {model.name} has no switch for thinking, so --thinking changes nothing.")
             case DrafterReady(warning=warning) if warning:
                 self._say(warning)
-            case LoadFailed(may_force=True) | DrafterRefused(may_force=True):
-                self.hint = " The option for that is --anyway."
-            case RunFailed(may_drop=True):
-                self.hint = " The option that leaves out the oldest turns is --when-full drop."
             case RunFinished(finish="context") if len(self._request.messages) > 2:
                 self.full = True
             case RunStarted(dropped=dropped) if dropped and self._model is not None:

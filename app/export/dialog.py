@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from app.export.kinds import ExportKind, Theme, export_session, filters, kind_chosen, kind_named
 from app.look import theme as themes
-from app.look.banner import Banner
+from app.look.offer import Offer
 from app.look.widgets import Question
 from app.session.chat import Chat
 from app.session.settings import Settings
@@ -21,7 +21,7 @@ from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
 
-def export_answers(parent: QWidget, chat: Chat, banner: Banner) -> None:
+def export_answers(parent: QWidget, chat: Chat) -> None:
     """Writes the conversation where the user says, and says where it went; folder and kind are remembered."""
     settings, paths = chat.settings, chat.session.trace_paths
     if not paths:
@@ -36,14 +36,13 @@ def export_answers(parent: QWidget, chat: Chat, banner: Banner) -> None:
                 paths, path, kind, theme_of(settings), chat.session.plain_runs, settings.ghosts, may_replace=asking(parent)
             )
     except DraftlightError as error:
-        chat.said.emit(str(error), "error")
+        chat.say(str(error), "error")
         return
     if not written:
         return
     others = f" and {' and '.join(name.name for name in written[1:])} in the same folder" if written[1:] else ""
-    chat.said.emit(f"Exported to {written[0]}{others}.", "note")
     chat.keep(export_folder=str(path.parent), export_kind=kind.id)
-    banner.offer("Show in folder", partial(show_folder, path.parent))
+    chat.say(f"Exported to {written[0]}{others}.", offer=folder_offer(path.parent))
 
 
 def ask(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[ExportKind, Path] | None:
@@ -113,3 +112,8 @@ def documents() -> Path:
 def show_folder(folder: Path) -> None:
     """Opens a folder in the system's own browser."""
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
+
+
+def folder_offer(folder: Path) -> Offer:
+    """Returns the offer to open the folder that something was written to."""
+    return Offer("Show in folder", partial(show_folder, folder), stays=True)

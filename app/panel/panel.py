@@ -120,7 +120,7 @@ class SidePanel(QWidget):
         answer = self.shown.answer
         self.heading.refresh("" if answer is None else latest_words(answer.tally.stretches))
         self.figures.show_answer(answer, None if answer is None else self.session.baseline(answer))
-        measuring = self.session.measuring and answer is not None and not is_plain(answer)
+        measuring = self.session.measurement is not None and answer is not None and not is_plain(answer)
         self.figures.show_measuring(measuring, may_measure=self.session.may_measure(answer))
         self._refresh_page()
 

@@ -11,10 +11,9 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMenu
 
 from app.export import pictures
-from app.export.dialog import asking, documents, show_folder, waiting
+from app.export.dialog import asking, documents, folder_offer, waiting
 from app.export.kinds import PICTURES, free_name
 from app.export.raster import to_image
-from app.look.banner import Banner
 from app.look.command import show_use
 from app.look.theme import Theme
 from app.look.widgets import named
@@ -35,9 +34,9 @@ KINDS = {".png": "PNG image (*.png)", ".svg": "SVG image (*.svg)"}
 class PictureMenu(QObject):
     """The actions that save or copy a chart or an answer as an image. Images have the colours of the window."""
 
-    def __init__(self, panel: SidePanel, chat: Chat, banner: Banner, explainer: Explainer) -> None:
+    def __init__(self, panel: SidePanel, chat: Chat, explainer: Explainer) -> None:
         super().__init__(panel)
-        self.panel, self.chat, self.banner, self.explainer = panel, chat, banner, explainer
+        self.panel, self.chat, self.explainer = panel, chat, explainer
         self._theme = "dark"
         self._chart: ChartName = "proposals"
         self.menu = named(QMenu(panel, toolTipsVisible=True), words="Chart options")
@@ -76,7 +75,7 @@ class PictureMenu(QObject):
     def _copy_chart(self) -> None:
         if svg := self.chart_svg(self._chart):
             QGuiApplication.clipboard().setImage(to_image(svg, pictures.PNG_FACTOR))
-            self.chat.said.emit(f"“{CHARTS[self._chart].title}” was copied as an image.", "note")
+            self.chat.say(f"“{CHARTS[self._chart].title}” was copied as an image.")
 
     @Slot()
     def _explain(self) -> None:
@@ -141,16 +140,15 @@ class PictureMenu(QObject):
                 if not write():
                     return
         except DraftlightError as error:
-            self.chat.said.emit(str(error), "error")
+            self.chat.say(str(error), "error")
             return
         what = f"{path}" if path.suffix else f"{len(CHARTS)} charts in {path.parent}"
-        self.chat.said.emit(f"Saved: {what}.", "note")
         self.chat.keep(export_folder=str(path.parent))
-        self.banner.offer("Show in folder", partial(show_folder, path.parent))
+        self.chat.say(f"Saved: {what}.", offer=folder_offer(path.parent))
 
     def _trace_or_note(self) -> Trace | None:
         """Returns the trace; reports it if there is nothing to draw."""
         trace = self._trace()
         if trace is None:
-            self.chat.said.emit(NOTHING_YET, "note")
+            self.chat.say(NOTHING_YET)
         return trace

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal, Slot
 
+from app.look.offer import Offer
 from app.look.wording import drafter_title, target_title
 from app.session import settings as stored
 from app.session import stored_chat
@@ -18,9 +19,10 @@ from app.session.engine_link import EngineLink
 from app.session.machines import number_of_machines
 from app.session.plain_baseline import FEWEST_TOKENS, Baselines, plain_request
 from app.session.presets import PRESET_SETTINGS, preset_of, with_preset, without
-from app.session.session import Answer, Session, Turn
+from app.session.session import Answer, PlainMeasurement, Session, Turn
 from app.session.session import Path as Way
 from app.session.settings import Settings
+from app.session.states import EngineReplaced, Loading, Nothing, Requested
 from app.session.stored_chat import KeptChat
 from app.session.unsent import Unsent
 from engine.chats import ChatStore, Conversation, Figures
@@ -38,9 +40,7 @@ from engine.types import (
     Event,
     LoadFailed,
     LoadFinished,
-    LoadStarted,
     Message,
-    ModelsUnloaded,
     Request,
     RunFailed,
     RunFinished,
@@ -77,13 +77,13 @@ class Chat(QObject):
         replaced: the turn that the newest answer is a sibling of.
         deletions: undo functions of deletions in this conversation since it was opened, the newest last.
         unmeasurable: runs of answers for which a plain run failed or was too short.
-        may_drop: the newest answer was refused because the conversation is too long, and dropping its oldest turns would help.
 
     Signals:
         received: (events) the session has applied them.
         changed: the session or the settings have changed in another way.
-        said: (message, tone) a message for the user; tone is "error" or "note".
-        unanswered: (message) the newest prompt got no complete answer.
+        said: (message, tone, offer) a message for the user; tone is "error" or "note", offer is an `Offer` or None.
+        unanswered: (message, may_drop, offer) the newest prompt got no complete answer. `may_drop`: it would have got one
+            without the oldest turns.
         seed_drawn: (seed or None) the seed of the newest answer.
         finished: (words) the newest answer has ended.
         opened: another conversation is shown, or none.
@@ -93,8 +93,8 @@ class Chat(QObject):
 
     received = Signal(list)
     changed = Signal()
-    said = Signal(str, str)
-    unanswered = Signal(str)
+    said = Signal(str, str, object)
+    unanswered = Signal(str, bool, object)
     seed_drawn = Signal(object)
     finished = Signal(str)
     opened = Signal()
@@ -117,11 +117,6 @@ class Chat(QObject):
         self._there: tuple[str, str] | None = None  # models once requested, while others are set now
         self._put_aside: str | None = None  # the drafter the user wants, while another stands in
         self._unsaved = ""
-        self._too_large: LoadFailed | DrafterRefused | None = None
-        self._failed_with = ""
-        self._lost_model = False  # with the engine's process; the next message restarts both
-        self._not_loaded = ""  # why the newest request found no model
-        self.may_drop = False
         self._preset_due = ""  # target that was chosen and has not been loaded yet
         self.replaced: Turn | None = None
         self.deletions: list[Callable[[], None]] = []
@@ -129,20 +124,22 @@ class Chat(QObject):
         self.kept = KeptChat()
         self.keeper = None if store is None else ChatKeeper(store, self)
         self.unsent = Unsent(self.keeper, self)
-        self._plain: tuple[int, Answer] | None = None
-        self._plain_unasked = False
         self.unmeasurable: set[int] = set()
         self.session = Session()
         self.session.drafter = settings.drafter
         self.session.machines = number_of_machines() if settings.split else 1
         self.session.engine_place = (settings.separate_process, settings.split)
-        self.session.loading = settings.target  # the window requests it as soon as it is shown
+        self.session.models = Loading(settings.target, settings.target)  # the window requests it as soon as it is shown
         if settings.new_chat:
             self.settings = replace(settings, **dict(settings.new_chat))
         else:
             self._use_tied_preset()
         self.link = EngineLink(engine, self)
         self.link.received.connect(self._received)
+
+    def say(self, message: str, tone: str = "note", offer: Offer | None = None) -> None:
+        """Shows the user a message, as `said`."""
+        self.said.emit(message, tone, offer)
 
     # Conversation
 
@@ -188,7 +185,7 @@ class Chat(QObject):
         if not answer.edited:
             options = options.replace(seed=answer.options.seed)
         if answer.unread:
-            self.said.emit("The tokens of this answer are still being read. Try again in a moment.", "note")
+            self.say("The tokens of this answer are still being read. Try again in a moment.")
         elif answer.ids and not answer.edited:
             options = options.replace(max_tokens=len(answer.ids) + options.max_tokens)
             self._ask(None, options, at, given=answer.ids, continues=answer)
@@ -261,13 +258,12 @@ class Chat(QObject):
         answer.request = request
         self._keep_begun(answer)
         self.seed_drawn.emit(None)
-        self.may_drop = False
         try:
             answer.run_id = self.link.submit(request)
         except DraftlightError as error:
             answer.state, answer.message = "failed", str(error)
             self._keep_end(answer)
-            self.unanswered.emit(str(error))
+            self.unanswered.emit(str(error), False, None)
         self._remember_own()
         self.changed.emit()
 
@@ -394,10 +390,9 @@ class Chat(QObject):
         self._there = None if there == (self.settings.target, self.settings.drafter) else there
         if self.kept.lacks_model and self.kept.settings is not None:
             theirs = self.kept.settings.target
-            self.said.emit(
+            self.say(
                 f"The model of this chat, {target_title(theirs)}, is no longer on this computer ({theirs}). "
-                f"New answers come from {target_title(self.settings.target)}.",
-                "note",
+                f"New answers come from {target_title(self.settings.target)}."
             )
 
     def _end_own_settings(self) -> None:
@@ -512,7 +507,7 @@ class Chat(QObject):
 
     def stop(self) -> None:
         """Asks the engine to end the answer or the plain run; the text so far stays."""
-        if self.session.running is not None or self._plain is not None:
+        if self.session.running is not None or self.session.measurement is not None:
             self.link.stop_answer()
 
     def measure_plain(self, answer: Answer, unasked: bool = False) -> None:
@@ -521,36 +516,31 @@ class Chat(QObject):
         Args:
             unasked: the user did not ask for it, so failures are not reported.
         """
-        if answer.request is None or self.session.running is not None or self._plain is not None:
+        session = self.session
+        if answer.request is None or session.running is not None or session.measurement is not None:
             return
-        if reason := self.session.why_not_measured(answer):
+        if reason := session.why_not_measured(answer):
             if not unasked:
-                self.said.emit(reason, "note")
+                self.say(reason)
             return
         try:
-            self._plain = (self.link.submit(plain_request(answer.request)), answer)
+            session.measurement = PlainMeasurement(self.link.submit(plain_request(answer.request)), answer, unasked)
         except DraftlightError as error:
             if not unasked:
-                self.said.emit(str(error), "error")
+                self.say(str(error), "error")
             return
-        self._plain_unasked, self.session.measuring = unasked, True
         self.changed.emit()
-
-    @property
-    def measures_unasked(self) -> bool:
-        """Whether a plain run is being measured that the user did not ask for."""
-        return self._plain is not None and self._plain_unasked
 
     def stop_unasked_measuring(self) -> None:
         """Ends a plain run that the user did not ask for."""
-        if self.measures_unasked:
+        if self.session.measurement is not None and self.session.measurement.unasked:
             self._stop_measuring()
             self.changed.emit()
 
     def _stop_measuring(self) -> None:
-        if self._plain is not None:
+        if self.session.measurement is not None:
             self.link.forget()
-            self._plain, self.session.measuring = None, False
+            self.session.measurement = None
 
     # Settings
 
@@ -613,7 +603,7 @@ class Chat(QObject):
         wanted = (self.session.model is not None or self.link.busy) and not self.waits_for_models
         self._stop_measuring()
         self.link.exchange(self.settings)
-        self.session.model = None
+        self.session.apply(EngineReplaced())
         self.session.machines = number_of_machines() if self.settings.split else 1
         self.session.engine_place = (self.settings.separate_process, self.settings.split)
         self.session.baselines = Baselines()  # plain speed differs there
@@ -736,27 +726,10 @@ class Chat(QObject):
         reason = error.strerror or str(error)
         if reason != self._unsaved:
             self._unsaved = reason
-            self.said.emit(
-                f"The settings could not be saved to {self._settings_path}: {reason}. Your changes last until you quit.", "note"
-            )
+            self.say(f"The settings could not be saved to {self._settings_path}: {reason}. Your changes last until you quit.")
 
-    def may_load_anyway(self, message: str) -> bool:
-        """Returns whether a message reports that the newest load was refused only for lack of memory."""
-        return self._too_large is not None and self._too_large.message in message
-
-    def may_leave_machines(self, message: str) -> bool:
-        """Returns whether a message is the engine's last failure while the target was split over machines."""
-        return self.settings.split and bool(self._failed_with) and self._failed_with in message
-
-    def left_without_model(self, message: str) -> bool:
-        """Returns whether a message explains why there is no model to answer with."""
-        return self.session.model is None and bool(self._not_loaded) and self._not_loaded in message
-
-    def load_anyway(self) -> None:
-        """Loads the model that was refused for lack of memory."""
-        refused, self._too_large = self._too_large, None
-        if refused is None:
-            return
+    def _load_anyway(self, refused: LoadFailed | DrafterRefused) -> None:
+        """Loads a model that was refused for lack of memory."""
         if isinstance(refused, LoadFailed):
             self.keep(target=refused.name, drafter=self._drafter_for(refused.name))
         else:
@@ -764,13 +737,8 @@ class Chat(QObject):
         self.load_models(anyway=refused.name)
 
     def load_models(self, anyway: str = "") -> None:
-        """Loads the models of the settings. `loading` is set at once, since the engine may take long to start.
-
-        `anyway` names a model to load despite too little memory.
-        """
-        there = self.session.model is not None and self.session.target == self.settings.target
-        self.session.loading = self.settings.drafter if there and self.settings.drafter != NO_DRAFTER else self.settings.target
-        self.session.load_step, self.session.load_fraction = "", None
+        """Loads the models of the settings. `anyway` names one to load despite too little memory."""
+        self.session.apply(Requested(self.settings.target, self.settings.drafter))
         self._there = None
         if anyway:
             self.link.ignore_memory(anyway)
@@ -781,24 +749,23 @@ class Chat(QObject):
     @Slot(list)
     def _received(self, events: list[Event]) -> None:
         for event in events:
-            if self._plain is not None and number_of(event) == self._plain[0]:
-                self._measured(event)
+            measurement = self.session.measurement
+            if measurement is not None and number_of(event) == measurement.run_id:
+                self._measured(measurement, event)
                 continue
-            of_plain_run = self._plain is not None or self.settings.drafter != NO_DRAFTER  # even if it was stopped
+            of_plain_run = measurement is not None or self.settings.drafter != NO_DRAFTER  # even if it was stopped
             if of_plain_run and isinstance(event, DrafterReady) and event.name == NO_DRAFTER:
                 continue  # the conversation goes on with its own drafter
-            if isinstance(event, ModelsUnloaded):  # a model may crash the process while it loads
-                self._lost_model = self.session.model is not None and self.session.loading is None
             self.session.apply(event)
             self._react(event)
         self.received.emit(events)
 
-    def _measured(self, event: Event) -> None:
+    def _measured(self, measurement: PlainMeasurement, event: Event) -> None:
         """Handles an event of the plain run that is only a measurement."""
-        if self._plain is None or not isinstance(event, (RunFinished, RunFailed)):
+        if not isinstance(event, (RunFinished, RunFailed)):
             return
-        answer = self._plain[1]
-        self._plain, self.session.measuring = None, False
+        answer = measurement.answer
+        self.session.measurement = None
         if isinstance(event, RunFinished):
             measured = answer.request is not None and self.session.baselines.add(answer.request, event) is not None
             if measured or event.finish == "cancelled":  # a cancelled run is repeated when there is time
@@ -809,53 +776,53 @@ class Chat(QObject):
             words, tone = f"The plain speed could not be measured. {event.message}", "error"
         if answer.run_id is not None:
             self.unmeasurable.add(answer.run_id)
-        if not self._plain_unasked:
-            self.said.emit(words, tone)
+        if not measurement.unasked:
+            self.say(words, tone)
 
     def _react(self, event: Event) -> None:
-        if isinstance(event, (LoadFailed, RunFailed, EngineFailed)):
-            self._failed_with = event.message
-        answer = self.session.answer
-        if isinstance(event, LoadFailed):
-            self._not_loaded, self._lost_model = event.message, False
-        elif isinstance(event, RunFailed) and answer is not None and not answer.rounds:
-            self._not_loaded = "" if self._lost_model else event.message
-        if isinstance(event, (LoadFailed, DrafterRefused)):
-            self._too_large = event if event.may_force else None
-        if isinstance(event, LoadFinished):
-            self._remember(self.session.target)
+        session = self.session
+        if isinstance(event, RunFinished | RunFailed) and session.answer is not None and not session.answer.running:
+            self._keep_end(session.answer)
         match event:
-            case LoadStarted():
-                self._too_large, self._lost_model = None, False
-            case LoadFinished(model) if model.sampling is not None and model.sampling != self.settings.recommended:
-                self._take_recommended(model.sampling)
+            case LoadFinished(model):
+                self._remember(session.target)
+                if model.sampling is not None and model.sampling != self.settings.recommended:
+                    self._take_recommended(model.sampling)
+                self._use_due_preset()
             case LoadFailed(name, message):
-                self.said.emit(message, "error")
+                self.say(message, "error", self._remedy(event))
                 if name in self.settings.recent_models and not event.may_force:
                     self.keep(recent_models=tuple(one for one in self.settings.recent_models if one != name))
-                if self.session.model is not None and self.settings.target == name:
-                    before = self.session.target  # still loaded
+                if session.model is not None and self.settings.target == name:
+                    before = session.target  # still loaded
                     self.keep(target=before, drafter=self._drafter_for(before))
             case DrafterReady(warning=warning) if warning:
-                self.said.emit(warning, "note")
-            case DrafterRefused(name, message):
-                self._stand_in(name, message)
+                self.say(warning)
+            case DrafterRefused():
+                self._stand_in(event)
             case RunStarted(_, options):
                 self.seed_drawn.emit(options.seed)
-            case RunFinished() | RunFailed() if self.session.answer is not None and not self.session.answer.running:
-                self._keep_end(self.session.answer)
-        if isinstance(event, LoadFinished):
-            self._use_due_preset()
-        match event:
             case RunFinished(finish=finish, trace_error=trace_error):
                 self.finished.emit(f"Answer finished: {FINISH_WORDS[finish]}")
                 if trace_error:
-                    self.said.emit(f"{trace_error} The answer is complete, but its metrics cannot be exported.", "note")
+                    self.say(f"{trace_error} The answer is complete, but its metrics cannot be exported.")
             case RunFailed(_, message, may_drop):
-                self.may_drop = may_drop
-                self.unanswered.emit(message)
+                self.unanswered.emit(message, may_drop, self._remedy(event))
             case EngineFailed(message):
-                self.said.emit(message, "error")
+                self.say(message, "error", self._remedy(event))
+
+    def _remedy(self, failure: LoadFailed | DrafterRefused | RunFailed | EngineFailed) -> Offer | None:
+        """Returns what to do about a failure: load a model despite too little memory, use this machine alone, or use a model that
+        can be loaded."""
+        refused = failure.refused if isinstance(failure, RunFailed) else failure
+        if isinstance(refused, LoadFailed | DrafterRefused) and refused.may_force:
+            return Offer("Load anyway", partial(self._load_anyway, refused))
+        if self.settings.split and not isinstance(failure, DrafterRefused):
+            return Offer("Use this machine alone", partial(self.change, "split", False))
+        if isinstance(failure, LoadFailed | RunFailed) and isinstance(self.session.models, Nothing | Loading):
+            built_in = self.settings.target == "builtin"  # choosing it again retries the load
+            return Offer("Try again" if built_in else "Use the built-in model", partial(self.change, "target", "builtin"))
+        return None
 
     def _remember(self, target: str) -> None:
         """Puts a target of the user's own that was loaded at the top of the recent ones."""
@@ -876,12 +843,13 @@ class Chat(QObject):
         self.keep()
         if self.settings.system_prompt not in ("", prompt):
             words = shortened(self.settings.system_prompt)
-            self.said.emit(f"{target_title(target)} comes with a system prompt: “{words}” The options have it.", "note")
+            self.say(f"{target_title(target)} comes with a system prompt: “{words}” The options have it.")
 
-    def _stand_in(self, refused: str, message: str) -> None:
+    def _stand_in(self, event: DrafterRefused) -> None:
         """Falls back from an unusable drafter to the previous one, or to none, unless the user has chosen another meanwhile."""
+        refused, offer = event.name, self._remedy(event)
         if self.settings.drafter != refused:
-            self.said.emit(message, "error")
+            self.say(event.message, "error", offer)
             return
         before = self.session.drafter
         if not may_fit(before, self.settings.target):
@@ -891,7 +859,7 @@ class Chat(QObject):
             if not self.session.was_ready(refused):  # if it fitted only an earlier target, it is no longer wanted
                 self._put_aside = refused
         going_on = "without a drafter" if before == NO_DRAFTER else f"with {drafter_title(before)}"
-        self.said.emit(f"{message} Continuing {going_on}.", "error")
+        self.say(f"{event.message} Continuing {going_on}.", "error", offer)
         self.keep(drafter=before)
 
     def close(self) -> bool:

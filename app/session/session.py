@@ -9,10 +9,22 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from app.session.answer_pieces import AnswerPieces
 from app.session.plain_baseline import Baseline, Baselines
+from app.session.states import (
+    RUNNING,
+    Changing,
+    EngineReplaced,
+    Loading,
+    Models,
+    Nothing,
+    Ready,
+    Requested,
+    State,
+    after,
+    answer_after,
+)
 from engine.lens.dividers import Divider, dividers
 from engine.lens.tally import Tally
 from engine.lens.thoughts import thought_words
@@ -21,17 +33,10 @@ from engine.types import (
     INVARIANT_RULES,
     DecodingOptions,
     DrafterReady,
-    DrafterRefused,
-    EngineFailed,
     Event,
     Finish,
-    LoadFailed,
-    LoadFinished,
-    LoadProgress,
-    LoadStarted,
     Message,
     ModelInfo,
-    ModelsUnloaded,
     PrefillProgress,
     Request,
     Round,
@@ -45,7 +50,6 @@ from engine.types import (
 from engine.values.drafter_kinds import NO_DRAFTER, drafter_kind
 from engine.values.wording import seconds
 
-State = Literal["waiting", "reading", "generating", "finished", "failed"]
 NO_ROUNDS_YET = "Rounds appear here as they are judged."
 
 
@@ -149,7 +153,7 @@ class Answer:
     @property
     def running(self) -> bool:
         """Whether it is not over: it waits, reads the prompt or generates."""
-        return self.state in ("waiting", "reading", "generating")
+        return self.state in RUNNING
 
     @property
     def has_thought(self) -> bool:
@@ -296,17 +300,32 @@ Path = Sequence[tuple[Turn, Answer]]
 """A path through a conversation: each turn with its shown answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class PlainMeasurement:
+    """A plain run that is made only to measure the speed to compare an answer with.
+
+    Attributes:
+        run_id: its run.
+        answer: the answer to compare.
+        unasked: the user did not ask for it.
+    """
+
+    run_id: int
+    answer: Answer
+    unasked: bool
+
+
 class Session:
     """The conversation and the engine's state after the last event.
 
     Attributes:
         turns: the shown path through the conversation; the last turn may still be running.
         openings: the versions of the first prompt: the root of the conversation tree.
-        model: the loaded target, None before the first load; `target` is the name it was requested by.
-        loading: name of the model being loaded, None if none is; `load_step` and `load_fraction` give the progress.
+        models: the state of the models.
         drafter: name of the drafter that last became ready.
         replay_words: progress of a replay.
-        baselines: the measured plain runs; `measuring` is true while a plain run is made only as a measurement.
+        baselines: the measured plain runs.
+        measurement: the plain run that is made only as a measurement; None if none is.
         engine_place: (models run in a separate process, models run on several machines).
         machines: number of machines the target is split over.
         read_only: another window has the conversation open and alone may change it.
@@ -317,21 +336,36 @@ class Session:
         self.turns: list[Turn] = []
         self.openings = Wordings()
         self.conversation = 0
-        self.model: ModelInfo | None = None
-        self.target = ""
-        self.loading: str | None = None
-        self.load_step = ""
-        self.load_fraction: float | None = None
-        self._asked_for = ""
+        self.models: Models = Nothing()
         self.drafter = NO_DRAFTER
         self.baselines = Baselines()
-        self.measuring = False
+        self.measurement: PlainMeasurement | None = None
         self.engine_place = (False, False)
         self.machines = 1
         self.read_only = False
         self._distributions: dict[str, bool] = {}
         self.replay_words = ""
         self._aside: list[Turn] | None = None
+
+    @property
+    def model(self) -> ModelInfo | None:
+        """The loaded target."""
+        return None if self._ready is None else self._ready.model
+
+    @property
+    def target(self) -> str:
+        """The name that the loaded target was requested by; empty if none is loaded."""
+        return "" if self._ready is None else self._ready.target
+
+    @property
+    def _ready(self) -> Ready | None:
+        return self.models.ready if isinstance(self.models, Changing) else self.models if isinstance(self.models, Ready) else None
+
+    @property
+    def loading(self) -> Loading | None:
+        """The load that is under way."""
+        models = self.models
+        return models.loading if isinstance(models, Changing) else models if isinstance(models, Loading) else None
 
     @property
     def replaying(self) -> bool:
@@ -393,7 +427,7 @@ class Session:
     def may_measure(self, answer: Answer | None) -> bool:
         """Returns whether a plain run for an answer can be requested now: it is not plain itself, and nothing is running."""
         there = answer is not None and answer.request is not None and answer.tally.rounds > 0 and not is_plain(answer)
-        return there and self.running is None and not self.measuring
+        return there and self.running is None and self.measurement is None
 
     def why_not_measured(self, answer: Answer) -> str:
         """Returns why a plain run now would not be comparable with an answer, in words for the user; empty if it would be."""
@@ -569,36 +603,23 @@ class Session:
         answer = self.answer
         return self.turns_of(answer.dropped) if answer is not None else 0
 
-    def apply(self, event: Event) -> None:
-        """Applies one event. Run events that do not belong to the newest answer are ignored."""
+    def apply(self, event: Event | Requested | EngineReplaced) -> None:
+        """Applies one event. Events of a run other than that of the newest answer are ignored, and those after its end."""
+        self.models = after(self.models, event)
         match event:
-            case LoadStarted(name):
-                self.loading, self.load_step, self.load_fraction = name, "", None
-                self._asked_for = name
-            case LoadProgress(name, step, fraction):
-                self.loading, self.load_step, self.load_fraction = name, step, fraction
-            case LoadFinished(model):
-                self.model, self.loading, self.target = model, None, self._asked_for
-            case LoadFailed():
-                self.loading, self._asked_for = None, self.target  # the next LoadFinished may be that of the previous request
             case DrafterReady(name, has_distribution):
-                self.drafter, self.loading = name, None
+                self.drafter = name
                 self._distributions[name] = has_distribution
-            case DrafterRefused():
-                self.loading = None
-            case EngineFailed():
-                self.loading = None
-            case ModelsUnloaded():
-                self.model = self.loading = None
             case RunStarted() | PrefillProgress() | RoundFinished() | RunChanged() | RunFinished() | RunFailed():
                 answer = self.answer
-                if answer is not None and answer.run_id == event.run_id:
+                if answer is not None and answer.run_id == event.run_id and answer.running:
+                    answer.state = answer_after(answer.state, event)
                     self._apply_to(answer, event)
 
     def _apply_to(self, answer: Answer, event: Event) -> None:
         match event:
             case RunStarted(_, options, prompt_tokens, drafter, trace_path):
-                answer.state, answer.options, answer.drafter = "reading", options, drafter
+                answer.options, answer.drafter = options, drafter
                 answer.prefill, answer.trace_path = (0, prompt_tokens), trace_path
                 answer.rules, answer.logits, answer.dropped = [options.rule], event.logits, event.dropped
                 if event.in_thought:
@@ -611,10 +632,10 @@ class Session:
                     answer.model_hash = self.model.sha256
                     answer.model = answer.model if self.target == "builtin" else self.model.name
             case PrefillProgress(_, done, total):
-                answer.state, answer.prefill = "reading", (done, total)
+                answer.prefill = (done, total)
             case RoundFinished(_, round_, seconds_to_first_token):
                 answer.seconds_to_first_token = seconds_to_first_token
-                answer.state, answer.cache_length = "generating", round_.cache_length
+                answer.cache_length = round_.cache_length
                 answer.tally.add(round_)
                 answer.rounds.append(round_)
                 thinks = answer.text.thought.state in ("undecided", "open")
@@ -629,10 +650,10 @@ class Session:
                 if rule not in answer.rules:
                     answer.rules.append(rule)
             case RunFinished(_, finish):
-                answer.state, answer.finish, answer.result = "finished", finish, event
+                answer.finish, answer.result = finish, event
                 answer.seconds_to_first_token = event.seconds_to_first_token
                 answer.trace_path = event.trace_path or answer.trace_path
                 if answer.request is not None and is_plain(answer):
                     self.baselines.add(answer.request, event)
             case RunFailed(_, message):
-                answer.state, answer.message = "failed", message
+                answer.message = message

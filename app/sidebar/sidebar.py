@@ -264,7 +264,7 @@ class Sidebar(QWidget):
         """Asks for a new title of the shown chat, which the list need not contain: it may be hidden or filtered."""
         number, keeper = self._chat.kept.number, self._chat.keeper
         if number is None or keeper is None:
-            self._chat.said.emit("This chat has no title, because it is not saved.", "note")
+            self._chat.say("This chat has no title, because it is not saved.")
             return
 
         def title(store: ChatStore) -> str:

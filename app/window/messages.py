@@ -18,6 +18,7 @@ from app.conversation.message_tools import Wish
 from app.conversation.transcript import Transcript
 from app.look import theme as themes
 from app.look.banner import Banner
+from app.look.offer import Offer
 from app.panel.panel import SidePanel
 from app.session.chat import Chat
 from app.session.session import Answer
@@ -43,8 +44,8 @@ class MessageHost(Protocol):
     chats: ChatsController
     replay_controller: ReplayController
 
-    def say(self, message: str) -> None:
-        """Shows an error message."""
+    def say(self, message: str, tone: str = "error", offer: Offer | None = None) -> None:
+        """Shows a message with what it offers."""
 
     def announce(self, words: str) -> None:
         """Announces words to a screen reader."""
@@ -203,11 +204,11 @@ class Messages(QObject):
         elif self._session.turns and not self._session.replaying:
             self._answer_again(same_seed=True)
 
-    @Slot(str)
-    def unanswered(self, message: str) -> None:
+    @Slot(str, bool, object)
+    def unanswered(self, message: str, may_drop: bool, offer: Offer | None) -> None:
         """Reports the failure. Without any answer, the prompt goes back to the message field, and a turn it replaced is shown
         again."""
-        self._host.say(message)
+        self._host.say(message, offer=offer)
         newest, before = self._session.turns[-1], self._chat.replaced
         if newest.answer.tally.rounds:
             return
@@ -216,7 +217,7 @@ class Messages(QObject):
         elif not self._composer.text.strip():
             prompt, turns = self._chat.withdraw(), self._session.turns
             self.editing.give_back(prompt, next((at for at, turn in enumerate(turns) if turn is before), None))
-        if self._chat.may_drop:
+        if may_drop:
             again = self.regenerate if before is newest else self._composer.submit
             self._banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, again))
 

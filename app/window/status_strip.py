@@ -104,17 +104,18 @@ def _machines(session: Session) -> str:
 
 
 def _loading_text(session: Session) -> str:
-    if session.loading is None:
+    loading = session.loading
+    if loading is None:
         return ""
-    name = drafter_title(session.loading)
-    if session.loading == "builtin":
+    name = drafter_title(loading.name)
+    if loading.name == "builtin":
         name = "the built-in model"
-    elif drafter_kind(session.loading).members:
+    elif drafter_kind(loading.name).members:
         name = "the drafters"
-    elif drafter_kind(session.loading).fits == "builtin":
+    elif drafter_kind(loading.name).fits == "builtin":
         name = f"the {name.lower()}"
-    share = f", {100 * session.load_fraction:.0f}%" if session.load_fraction is not None else ""
-    if session.load_step.startswith("downloading"):  # it names the file
-        return f"D{session.load_step[1:]}{share}"
-    step = f", {session.load_step}" if session.load_step and not session.load_step.startswith("loading") else ""
+    share = f", {100 * loading.fraction:.0f}%" if loading.fraction is not None else ""
+    if loading.step.startswith("downloading"):  # it names the file
+        return f"D{loading.step[1:]}{share}"
+    step = f", {loading.step}" if loading.step and not loading.step.startswith("loading") else ""
     return f"Loading {name}{step}{share}"

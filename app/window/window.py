@@ -31,6 +31,7 @@ from app.export.dialog import export_answers
 from app.look import theme as themes
 from app.look.banner import Banner
 from app.look.command import EnterPresses, ShortcutSheet, make_actions, make_menus, show_use
+from app.look.offer import Offer
 from app.look.pacer import Pacer
 from app.look.placing import at_most_the_screen, keep_on_screen, place_first
 from app.look.stylesheet import stylesheet
@@ -181,7 +182,7 @@ class Window(QMainWindow):
         self.replay_controller = ReplayController(self, self)
         self.panel = SidePanel(self.session, self.cursor_place)
         self.explainer = Explainer(self.panel, self.chat)
-        self.picture_menu = PictureMenu(self.panel, self.chat, self.banner, self.explainer)
+        self.picture_menu = PictureMenu(self.panel, self.chat, self.explainer)
         self.context = ContextMeter(self.chat, self._being_written, self)
         self.measurer = IdleMeasurer(self.chat, lambda: self.panel.shown.answer, self)
         self.chats = ChatsController(self.chat, self.banner, self.lock, self)
@@ -440,28 +441,18 @@ class Window(QMainWindow):
         self.chat.new(self.sidebar.folder or "")
         self.composer.edit.setFocus()
 
-    @Slot(str, str)
-    def say(self, message: str, tone: str = "error") -> None:
-        """Shows a message, with a button for its remedy: load a model despite too little memory, use this machine alone, or use a
-        model that can be loaded."""
+    @Slot(str, str, object)
+    def say(self, message: str, tone: str = "error", offer: Offer | None = None) -> None:
+        """Shows a message with what it offers."""
         for banner in self.models.banners:
             banner.show_message(message, tone)
-            if self.chat.may_load_anyway(message):
-                banner.offer("Load anyway", self._load_anyway)
-            elif self.chat.may_leave_machines(message):
-                banner.offer("Use this machine alone", partial(self._change_instead, "split", False))
-            elif self.chat.left_without_model(message):
-                built_in = self.settings.target == "builtin"  # choosing it again retries the load
-                words = "Try again" if built_in else "Use the built-in model"
-                banner.offer(words, partial(self._change_instead, "target", "builtin"))
+            if offer is not None:
+                banner.offer(offer.title, partial(self._accept, offer))
 
-    def _change_instead(self, name: str, value: object) -> None:
-        self.models.hide_messages()
-        self.chat.change(name, value)
-
-    def _load_anyway(self) -> None:
-        self.models.hide_messages()
-        self.chat.load_anyway()
+    def _accept(self, offer: Offer) -> None:
+        if not offer.stays:
+            self.models.hide_messages()
+        offer.act()
 
     @Slot(str, object)
     def _wish(self, name: str, value: object) -> None:
@@ -480,7 +471,7 @@ class Window(QMainWindow):
                 self._text.touch()
                 self._rest.touch()
                 return
-            if self.session.measuring:
+            if self.session.measurement is not None:
                 return  # only the speed of the plain run is shown, once it is known
         self.transcript.viewport().update()
         self._show_note()
@@ -519,7 +510,7 @@ class Window(QMainWindow):
     def escape(self) -> None:
         """Does the first applicable action in `ESCAPE`. Menus, lists and dialogs are windows of their own and close by
         themselves."""
-        comparing, chat = self.pages.comparing, self.chat
+        comparing, chat, measured = self.pages.comparing, self.chat, self.session.measurement
         if self.tour.isVisible():
             self.tour.end()
             return
@@ -532,7 +523,7 @@ class Window(QMainWindow):
             comparing.stop() if comparing.running else comparing.banner.hide()
         elif self.messages.editing.at is not None:
             self.messages.cancel_editing()
-        elif self.session.running is not None or (self.session.measuring and not chat.measures_unasked):
+        elif self.session.running is not None or (measured is not None and not measured.unasked):
             chat.stop()
         elif self.session.replaying:
             self.replay_controller.leave()
@@ -632,7 +623,7 @@ class Window(QMainWindow):
         if answer is not None and answer.state == "reading" and answer.prefill[1]:
             self.transcript.fraction = answer.prefill[0] / answer.prefill[1]
         elif answer is not None and self.session.loading is not None:
-            self.transcript.fraction = self.session.load_fraction
+            self.transcript.fraction = self.session.loading.fraction
 
     @Slot()
     def _tick(self) -> None:
@@ -962,7 +953,7 @@ class Window(QMainWindow):
 
     def export(self) -> None:
         """Exports the conversation as data or as a report to a file that the user chooses."""
-        export_answers(self, self.chat, self.banner) if self.pages.comparing is None else self.pages.comparing.export()
+        export_answers(self, self.chat) if self.pages.comparing is None else self.pages.comparing.export()
 
     # Qt events.
 

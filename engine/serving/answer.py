@@ -33,7 +33,7 @@ from engine.rounds.metrics import Totals, violations
 from engine.rounds.trace import Writer, trace_name
 from engine.serving.backend import Backend
 from engine.serving.jobs import Run
-from engine.serving.model_slots import Closing, ModelSlots
+from engine.serving.model_slots import Closing, ModelRefused, ModelSlots
 from engine.serving.overlap import OverlapExecutor
 from engine.serving.prompt import ContextFull, Prompt, prompt_of, uses_template
 from engine.types import (
@@ -102,7 +102,9 @@ def turns(
         emit(_cancelled(run))
         raise
     except BaseException as error:
-        emit(RunFailed(run.id, explain(error, "preparing the answer"), isinstance(error, ContextFull) and error.may_drop))
+        may_drop = isinstance(error, ContextFull) and error.may_drop
+        refused = error.event if isinstance(error, ModelRefused) else None
+        emit(RunFailed(run.id, explain(error, "preparing the answer"), may_drop, refused))
         return
     yield from _AnswerRun(
         run, request, target, drafter, prompt, given, backend, slots, emit, clock, shared_since is None

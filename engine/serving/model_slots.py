@@ -108,6 +108,14 @@ class Closing(Exception):
     """Raised when the engine is being closed: all work is abandoned."""
 
 
+class ModelRefused(DraftlightError):
+    """A model could not be loaded. `event` is the one that has reported it."""
+
+    def __init__(self, event: LoadFailed | DrafterRefused) -> None:
+        super().__init__(event.message)
+        self.event = event
+
+
 class ModelSlots:
     """Loads models on request and reports with events. Loaded models stay usable if a later load fails.
 
@@ -147,8 +155,8 @@ class ModelSlots:
             announce: whether to report LoadFinished for the current one too.
 
         Raises:
-            DraftlightError: it cannot be loaded (LoadFailed was reported). The current target stays, unless it had to make
-                room: then it is loaded again when it is next requested.
+            ModelRefused: it cannot be loaded (LoadFailed was reported). The current target stays, unless it had to make room:
+                then it is loaded again when it is next requested.
         """
         if self._target is not None and name == self._target_name:
             if announce:
@@ -165,8 +173,7 @@ class ModelSlots:
             raise
         except BaseException as error:
             message = explain(error, f"loading {name}")
-            self._emit(LoadFailed(name, message, isinstance(error, NotEnoughMemory)))
-            raise DraftlightError(message) from error
+            raise self._refused(LoadFailed(name, message, isinstance(error, NotEnoughMemory))) from error
         self._target, self._target_name = target, name
         self._drafters.clear()
         self.caches.clear()
@@ -182,7 +189,7 @@ class ModelSlots:
             announce: whether to report DrafterReady even if it was loaded.
 
         Raises:
-            DraftlightError: it does not fit or cannot be loaded (DrafterRefused was reported).
+            ModelRefused: it does not fit or cannot be loaded (DrafterRefused was reported).
         """
         if name in self._drafters:
             self._drafters.move_to_end(name)
@@ -196,13 +203,17 @@ class ModelSlots:
             raise
         except BaseException as error:
             message = explain(error, f"loading the drafter {name}")
-            self._emit(DrafterRefused(name, message, isinstance(error, NotEnoughMemory)))
-            raise DraftlightError(message) from error
+            raise self._refused(DrafterRefused(name, message, isinstance(error, NotEnoughMemory))) from error
         self._drafters[name] = drafter
         while len(self._drafters) > KEPT_DRAFTERS:
             self._drafters.popitem(last=False)
         self._emit(_ready(drafter))
         return drafter
+
+    def _refused(self, event: LoadFailed | DrafterRefused) -> ModelRefused:
+        """Reports the event, and returns it as an error."""
+        self._emit(event)
+        return ModelRefused(event)
 
     def _loaded_target(self) -> LoadedModel:
         if self._target is None:

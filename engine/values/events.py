@@ -179,10 +179,11 @@ class RunFinished(RunEvent):
 @dataclass(frozen=True, slots=True)
 class RunFailed(RunEvent):
     """An answer failed. The answer so far stays valid; `message` says what the user can do. `may_drop`: the conversation is too
-    long for the context, and would fit without its oldest turns."""
+    long for the context, and would fit without its oldest turns. `refused`: the model that could not be loaded for it."""
 
     message: str
     may_drop: bool = False
+    refused: LoadFailed | DrafterRefused | None = None
 
 
 @dataclass(frozen=True, slots=True)

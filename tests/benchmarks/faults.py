@@ -233,7 +233,7 @@ def _uses_window(home: Path, name: str) -> tuple[dict[int, list[str]], list[int]
     application = make_application()
     settings, note = load(settings_path())
     window = Window(Engine(FakeBackend), settings, settings_path(), note, partial(ChatStore, wait=30.0))
-    window.chat.said.connect(lambda words, kind: complaints.append(words) if kind == "error" else None)
+    window.chat.said.connect(lambda words, kind, _: complaints.append(words) if kind == "error" else None)
     window.show()
     window.sidebar.start()
     window.chat.load_models()

@@ -17,9 +17,9 @@ from app.look.wording import DEFINITIONS
 from app.panel.definitions import NAMES
 from app.session.plain_baseline import PLAIN_TOKENS
 from app.window.window import Window
-from engine.types import RunFailed, RunFinished
+from engine.types import LoadFinished, LoadStarted, RunFailed, RunFinished
 from tests.app.driving import at_rest, wait_for_answer
-from tests.app.fakes import FakeEngine, make_round, story_rounds
+from tests.app.fakes import MODEL, FakeEngine, make_round, story_rounds
 from tests.traces import write_trace
 
 PLAIN = [make_round(index, [], f" w{index}", drafter="none", started=50.0 * index, total=50.0) for index in range(16)]
@@ -78,8 +78,8 @@ def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: Qt
     assert (speed_up.value.text(), speed_up.unit.text()) == ("–", "not measured")
     engine.rounds = list(PLAIN)
     qtbot.mouseClick(window.panel.charts.measure, Qt.MouseButton.LeftButton)
-    assert window.session.measuring
-    qtbot.waitUntil(lambda: not window.session.measuring)
+    assert window.session.measurement is not None
+    qtbot.waitUntil(lambda: window.session.measurement is None)
     window.panel.refresh()
     request = engine.requests[-1]
     assert (request.drafter, request.conversation) == ("none", "")
@@ -128,9 +128,9 @@ def test_nothing_moves_when_an_answer_ends_or_its_speed_up_arrives(
     engine.rounds = list(PLAIN)
     shown = window._refresh
     refreshes: list[bool] = []
-    window._refresh = lambda: refreshes.append(window.session.measuring) or shown()  # type: ignore[method-assign, func-returns-value]
+    window._refresh = lambda: refreshes.append(window.session.measurement is not None) or shown()  # type: ignore[method-assign, func-returns-value]
     window.explainer.measure_plain()
-    qtbot.waitUntil(lambda: not window.session.measuring)
+    qtbot.waitUntil(lambda: window.session.measurement is None)
     assert refreshes.count(True) < len(PLAIN) / 4, "nothing is painted beside rounds of which the speed alone is wanted"
     assert moved(at_rest(qtbot, places), ended) <= 1
     assert window.panel.figures.tiles["speed_up"].unit.text() == "× plain"
@@ -144,7 +144,7 @@ def test_an_answer_under_other_settings_is_offered_a_measurement_of_its_own(
     story = list(engine.rounds)
     engine.rounds = list(PLAIN)
     window.explainer.measure_plain()
-    qtbot.waitUntil(lambda: not window.session.measuring)
+    qtbot.waitUntil(lambda: window.session.measurement is None)
     window.panel.refresh()
     assert window.panel.figures.tiles["speed_up"].unit.text() == "× plain"
     engine.rounds = story
@@ -173,10 +173,10 @@ def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callabl
     window, engine = open_window()
     engine.hold = True
     window.explainer.measure_plain()
-    assert window.session.measuring
+    assert window.session.measurement is not None
     engine.hold = False
     window.send("Another one.")
-    assert not window.session.measuring
+    assert window.session.measurement is None
     qtbot.waitUntil(lambda: window.session.running is None)
     assert len(window.session.turns) == 2
     assert window.session.baseline(window.session.turns[1].answer) is None
@@ -186,7 +186,7 @@ def test_a_plain_run_that_ends_too_soon_says_so(qtbot: QtBot, open_window: Calla
     window, engine = open_window()
     engine.rounds = PLAIN[:3]
     window.explainer.measure_plain()
-    qtbot.waitUntil(lambda: not window.session.measuring)
+    qtbot.waitUntil(lambda: window.session.measurement is None)
     assert "too short" in window.banner.words.text()
     assert window.session.baseline(window.session.turns[0].answer) is None
 
@@ -314,20 +314,20 @@ def test_typing_puts_it_off_and_sending_ends_it_at_once(qtbot: QtBot, alone: Mea
     window, engine = alone.window, alone.engine
     engine.hold = True
     alone.begin()
-    qtbot.waitUntil(lambda: window.session.measuring)
+    qtbot.waitUntil(lambda: window.session.measurement is not None)
     window.composer.edit.setFocus()
     qtbot.keyClicks(window.composer.edit, "Go on")
-    assert not window.session.measuring and engine.stopped == [engine.runs[1]] and alone.tile == ("–", "Measure")
+    assert window.session.measurement is None and engine.stopped == [engine.runs[1]] and alone.tile == ("–", "Measure")
     window.measurer._timer.setInterval(60_000)
     window.measurer.hold_off()
     alone.idle()
     assert len(engine.requests) == 2, "the pause counts from the last letter"
     window.measurer._timer.setInterval(20)
     window.measurer.hold_off()
-    qtbot.waitUntil(lambda: window.session.measuring)
+    qtbot.waitUntil(lambda: window.session.measurement is not None)
     engine.hold, engine.rounds = False, story_rounds()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
-    assert engine.stopped == [engine.runs[1], engine.runs[2]] and not window.session.measuring
+    assert engine.stopped == [engine.runs[1], engine.runs[2]] and window.session.measurement is None
     assert engine.requests[-1].messages[-1].content == "Go on" and not engine.requests[-1].only_measures
     wait_for_answer(qtbot, window)
     assert [turn.prompt for turn in window.session.turns] == ["Tell me a story.", "Go on"] and window.banner.isHidden()
@@ -338,7 +338,7 @@ def test_what_cannot_be_measured_is_said_to_nobody_and_tried_once(qtbot: QtBot, 
     window, engine = alone.window, alone.engine
     engine.hold, engine.rounds = True, PLAIN[:3]
     alone.begin()
-    qtbot.waitUntil(lambda: window.session.measuring)
+    qtbot.waitUntil(lambda: window.session.measurement is not None)
     if why == "failed":
         engine.say(RunFailed(engine.runs[1], "There is no memory left."))
     elif why == "cut off":  # the engine was asked for something else
@@ -346,7 +346,7 @@ def test_what_cannot_be_measured_is_said_to_nobody_and_tried_once(qtbot: QtBot, 
     else:
         engine.hold = False
     # What was cut off may have been begun again before anybody looks.
-    qtbot.waitUntil(lambda: not window.session.measuring or len(engine.requests) > 2)
+    qtbot.waitUntil(lambda: window.session.measurement is None or len(engine.requests) > 2)
     engine.rounds = list(PLAIN)
     alone.idle()
     assert window.banner.isHidden()
@@ -361,7 +361,8 @@ def test_only_answers_of_this_machine_model_and_place_are_measured_by_themselves
     window, answer = alone.window, alone.answer
     match other:
         case "model":
-            window.session.target = "/models/other"
+            window.session.apply(LoadStarted("/models/other"))
+            window.session.apply(LoadFinished(MODEL, 1.0))
         case "files":
             answer.model_hash = "1" * 64
         case "place":

@@ -96,7 +96,7 @@ def test_a_loaded_target_is_known_by_the_name_it_was_asked_for() -> None:
     session = Session()
     session.apply(LoadStarted("/models/big"))
     session.apply(LoadProgress("/models/big", "weights", 0.5))
-    assert (session.loading, session.load_fraction) == ("/models/big", 0.5)
+    assert session.loading is not None and (session.loading.name, session.loading.fraction) == ("/models/big", 0.5)
     session.apply(LoadFinished(MODEL, 1.0))
     assert (session.target, session.loading) == ("/models/big", None)
 

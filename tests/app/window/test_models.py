@@ -46,8 +46,7 @@ def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
     engine.say(LoadStarted("/models/gone"), LoadFailed("/models/gone", "There is no model."))
     qtbot.waitUntil(lambda: not window.banner.isHidden())
     assert window.banner.action.isHidden(), "the one before is loaded"
-    window.session.model = None
-    engine.say(LoadStarted("builtin"), LoadFailed("builtin", "It could not be downloaded."))
+    engine.say(ModelsUnloaded(), LoadStarted("builtin"), LoadFailed("builtin", "It could not be downloaded."))
     qtbot.waitUntil(lambda: "downloaded" in window.banner.words.text())
     assert window.banner.action.text() == "Try again"
     window.banner.action.click()
@@ -82,8 +81,7 @@ def test_another_model_is_offered_where_one_was_not_loaded_and_not_where_the_pro
 def test_a_prompt_sent_while_the_model_loads_is_answered_when_it_is_there(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.hold = True
-    window.session.model = None
-    engine.say(LoadStarted("builtin"), LoadProgress("builtin", "reading weights", 0.4))
+    engine.say(ModelsUnloaded(), LoadStarted("builtin"), LoadProgress("builtin", "reading weights", 0.4))
     qtbot.waitUntil(lambda: "Loading the built-in model, reading weights, 40%" in status(window))
     engine.say(LoadProgress("builtin", "downloading the built-in model", 0.07))
     qtbot.waitUntil(lambda: status(window) == "Downloading the built-in model, 7%")

@@ -22,6 +22,7 @@ from engine.types import (
     LoadFinished,
     Message,
     Request,
+    RunFailed,
     RunFinished,
 )
 from engine.values.errors import DraftlightError
@@ -81,6 +82,23 @@ def test_what_fits_nowhere_is_refused_with_the_figures_and_leaves_everything(des
     assert failed.may_force
     assert desk.backend.held == {"small": 30}
     assert not desk.loaded_again()
+
+
+@pytest.mark.parametrize(
+    ("target", "drafter", "reported"), [("huge", "none", LoadFailed), ("small", "too large", DrafterRefused)]
+)
+def test_an_answer_that_fails_for_a_model_names_what_refused_it(target: str, drafter: str, reported: type) -> None:
+    desk, seen = Desk(), list[Event]()
+    desk.backend.sizes["too large"] = 101
+    engine = Engine(lambda: desk.backend)
+    engine.submit(Request((Message("user", "Hello"),), DecodingOptions(), target, drafter))
+    while not isinstance(seen[-1] if seen else None, RunFailed):
+        assert engine.wait(PATIENCE)
+        seen += engine.events()
+    failed = seen[-1]
+    assert isinstance(failed, RunFailed) and isinstance(failed.refused, reported)
+    assert failed.refused in seen and failed.refused.may_force and failed.message == failed.refused.message
+    assert engine.close(PATIENCE)
 
 
 @pytest.mark.parametrize("allowed", ["huge", EVERY])
