@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFileDialog, QWidget
 
@@ -27,6 +27,7 @@ from app.conversation.legend import Legend
 from app.export.dialog import ask, asking, documents, show_folder, theme_of, waiting
 from app.export.kinds import ExportKind, export_session, free_name, kind_named
 from app.look.banner import Banner
+from app.look.pacer import after_changes
 from app.look.theme import Theme
 from app.look.widgets import in_column, in_row, named, scrolling
 from app.session.engine_link import EngineLink
@@ -38,7 +39,7 @@ from engine.values.errors import DraftlightError
 from engine.values.requests.compare import CompareRequest, SampleRequest
 from engine.values.wording import amount
 
-REFRESH_MS = 80
+REFRESH_SECONDS = 0.08
 AXIS_STEP = 1.3
 BEFORE_CHANGES = "Found before you changed the settings:"
 
@@ -73,8 +74,7 @@ class CompareView(QWidget):
         self._preset: Preset | None = None
         self._asked_target = ""
         self._stale = False
-        self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
-        self._timer.timeout.connect(self.refresh)
+        self._repaints = after_changes(self.refresh, REFRESH_SECONDS, self)
         self.bar = CompareBar()
         self.bar.back.connect(self.closed)
         self.bar.started.connect(self.start)
@@ -316,8 +316,8 @@ class CompareView(QWidget):
     def touch(self) -> None:
         """Schedules a repaint."""
         self._stale = True
-        if self.isVisible() and not self._timer.isActive():
-            self._timer.start()
+        if self.isVisible():
+            self._repaints.touch()
 
     @Slot()
     def refresh(self) -> None:
@@ -469,4 +469,4 @@ class CompareView(QWidget):
 
     def close_down(self) -> None:
         """Stops repainting: the window is closing."""
-        self._timer.stop()
+        self._repaints.stop()

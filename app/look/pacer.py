@@ -1,4 +1,4 @@
-"""Throttles repaints: a frame that costs more comes less often."""
+"""The one throttle of the window: for repaints, of which a slow one comes less often, and for whatever else follows changes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ PAINTED_MS = 25
 
 
 class Pacer(QObject):
-    """Throttles repaints: a slow frame lengthens the interval, so that painting uses at most `share` of one CPU core. While
-    there is news, a frame comes at least every `most` seconds. The first frame after a pause comes at once. A frame that
-    `is_in_the_way` is deferred, by at most `LONGEST_PUT_OFF` seconds.
+    """Throttles frames: a slow frame lengthens the interval, so that painting uses at most `share` of one CPU core. While there
+    is news, a frame comes at least every `most` seconds. The first frame after a pause comes at once, or `least` seconds after
+    the news, so that one frame shows all that changes together. A frame that `is_in_the_way` is deferred, at most by
+    `LONGEST_PUT_OFF` seconds.
 
     The cost of a frame is the CPU time of the window's thread until the frame is painted; waiting does not count.
     """
@@ -33,15 +34,18 @@ class Pacer(QObject):
         most: float,
         parent: QObject,
         is_in_the_way: Callable[[], bool] = lambda: False,
+        *,
+        at_once: bool = True,
     ) -> None:
         """Args:
         frame: updates what is to be painted.
         share: of one CPU core. least, most: seconds between two frames.
         is_in_the_way: returns whether a frame would disturb other work now, which ends soon.
+        at_once: whether the first frame after a pause comes at once.
         """
         super().__init__(parent)
         self._frame, self._share, self._least, self._most = frame, share, least, most
-        self._is_in_the_way = is_in_the_way
+        self._is_in_the_way, self._at_once = is_in_the_way, at_once
         self._began, self._pause = -math.inf, 0.0
         self._due: float | None = None
         self._timer = QTimer(self, singleShot=True)
@@ -57,6 +61,8 @@ class Pacer(QObject):
         if self.waits:
             return
         wait = self._began + self._pause - time.perf_counter()
+        if not self._at_once:
+            wait = max(wait, self._least)
         self._timer.start(math.ceil(1000 * wait)) if wait > 0 else self._run()
 
     def stop(self) -> None:
@@ -80,3 +86,8 @@ class Pacer(QObject):
     def _painted(self, computed: float) -> None:
         cost = time.thread_time() - computed
         self._pause = min(self._most, max(self._least, cost / self._share))
+
+
+def after_changes(act: Callable[[], None], seconds: float, parent: QObject) -> Pacer:
+    """Returns a throttle that acts a fixed time after the first of several changes; call `touch` after each."""
+    return Pacer(act, 1.0, seconds, seconds, parent, at_once=False)

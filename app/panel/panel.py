@@ -5,12 +5,13 @@ Repaints are throttled to a dozen per second, and by the window to fewer while a
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QTimer, Signal, Slot
+from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QTabBar, QWidget
 
 from app.charts.page import ChartsPage
 from app.lanes.page import LanesPage
+from app.look.pacer import after_changes
 from app.look.theme import Theme
 from app.look.widgets import in_column, named
 from app.panel.figure_tiles import FigureTiles
@@ -23,7 +24,7 @@ from app.session.shown_answer import ShownAnswer
 from app.table.page import TablePage
 from engine.lens.shared_wording import latest_words
 
-REFRESH_MS = 80
+REFRESH_SECONDS = 0.08
 LOW = 400
 """Height of the panel at text scale 1 below which its figures use the space of the heading."""
 PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "table": "Table", "rules": "Rules"}
@@ -45,8 +46,7 @@ class SidePanel(QWidget):
         self.session = session
         self._stale = False
         self._scale = 1.0
-        self._timer = QTimer(self, singleShot=True, interval=REFRESH_MS)
-        self._timer.timeout.connect(self.refresh)
+        self._repaints = after_changes(self.refresh, REFRESH_SECONDS, self)
         self.figures = FigureTiles()
         self.shown = ShownAnswer(session, cursor, self)
         self.shown.changed.connect(self.touch)
@@ -102,8 +102,8 @@ class SidePanel(QWidget):
     def touch(self) -> None:
         """Schedules a repaint."""
         self._stale = True
-        if self.isVisible() and not self._timer.isActive():
-            self._timer.start()
+        if self.isVisible():
+            self._repaints.touch()
 
     def catch_up(self) -> None:
         """Runs a scheduled repaint now."""
@@ -115,7 +115,7 @@ class SidePanel(QWidget):
         """Updates the figures and the shown page."""
         self.shown.sync()  # it calls `touch` if the answer has changed
         self._stale = False
-        self._timer.stop()
+        self._repaints.stop()
         self._old = set(self.pages)
         answer = self.shown.answer
         self.heading.refresh("" if answer is None else latest_words(answer.tally.stretches))
@@ -154,4 +154,4 @@ class SidePanel(QWidget):
 
     def stop(self) -> None:
         """Stops repainting: the window is closing."""
-        self._timer.stop()
+        self._repaints.stop()

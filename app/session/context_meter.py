@@ -6,15 +6,16 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
+from app.look.pacer import after_changes
 from app.session.chat import Chat
 from engine.lens.shared_wording import left_out
 from engine.types import Message, PromptCounted, Request
 from engine.values.wording import amount
 
-PAUSE_MS = 120
-"""Milliseconds from a change to the count; further changes do not extend the delay."""
+PAUSE_SECONDS = 0.12
+"""Seconds from a change to the count; further changes do not extend the delay."""
 
 
 class ContextMeter(QObject):
@@ -36,8 +37,7 @@ class ContextMeter(QObject):
         self._counting = self._stopped = False
         self._texts: deque[tuple[str, Callable[[int | None], object]]] = deque()
         self._then: Callable[[int | None], object] | None = None
-        self._timer = QTimer(self, singleShot=True, interval=PAUSE_MS)
-        self._timer.timeout.connect(self._look)
+        self._counts = after_changes(self._look, PAUSE_SECONDS, self)
         chat.link.counted.connect(self._counted)
 
     def count_text(self, text: str, then: Callable[[int | None], object]) -> None:
@@ -48,18 +48,18 @@ class ContextMeter(QObject):
     @Slot()
     def touch(self) -> None:
         """Schedules a count."""
-        if not self._stopped and not self._timer.isActive():
-            self._timer.start()
+        if not self._stopped:
+            self._counts.touch()
 
     def stop(self) -> None:
         """Stops counting."""
         self._stopped = True
-        self._timer.stop()
+        self._counts.stop()
 
     def look(self) -> None:
         """Updates the display at once while an answer runs, whose size is known without counting. A draft still waits for its
         count."""
-        if self._chat.session.running is not None and not self._timer.isActive():
+        if self._chat.session.running is not None and not self._counts.waits:
             self._look()
 
     @Slot()

@@ -10,6 +10,7 @@ from PySide6.QtGui import QAction, QKeyEvent
 from PySide6.QtWidgets import QInputDialog, QLabel, QLineEdit, QMenu, QStackedLayout, QWidget
 
 from app.look.command import native_keys, title_with_key
+from app.look.pacer import after_changes
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named, push_button, tint
 from app.session.chat import Chat
@@ -21,9 +22,10 @@ from engine.values.wording import size
 WIDTH = 252
 """Pixels at text scale 1."""
 MOST_HITS = 200
-TYPED_MS, STORED_MS, OTHERS_MS = 120, 60, 2000
-"""Milliseconds from typing to a search, from a change to reading the list again, and between checks for changes of other
-processes."""
+TYPED_MS, OTHERS_MS = 120, 2000
+"""Milliseconds from typing to a search, and between checks for changes of other processes."""
+STORED_SECONDS = 0.06
+"""Seconds from a change to reading the list again."""
 
 
 class Sidebar(QWidget):
@@ -89,8 +91,7 @@ class Sidebar(QWidget):
         )
         self._typed = QTimer(self, singleShot=True, interval=TYPED_MS)
         self._typed.timeout.connect(self.read)
-        self._changed = QTimer(self, singleShot=True, interval=STORED_MS)
-        self._changed.timeout.connect(self.read)
+        self._changed = after_changes(self.read, STORED_SECONDS, self)
         self._others = QTimer(self, interval=OTHERS_MS)
         self._others.timeout.connect(self.look_for_others)
         self.search.textChanged.connect(self._search_changed)
@@ -103,7 +104,7 @@ class Sidebar(QWidget):
         self.model.renamed.connect(self._rename)
         self.model.folder_renamed.connect(self._rename_folder)
         self.model.moved.connect(self._move)
-        chat.stored.connect(self._changed.start)
+        chat.stored.connect(self._changed.touch)
         chat.opened.connect(self._show_current)
         self._show_state()
 
@@ -146,7 +147,7 @@ class Sidebar(QWidget):
     def _show(self, found: bool, fill: Callable[[], None]) -> None:
         """Replaces the rows, keeping the focused chat or folder and the scroll position."""
         if self.list.state() == self.list.State.EditingState:
-            self._changed.start()  # a title is being edited
+            self._changed.touch()  # a title is being edited
             return
         number, folder = self.list.number(), self.list.folder()
         scrolled = self.list.verticalScrollBar().value()

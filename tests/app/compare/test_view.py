@@ -50,7 +50,7 @@ def two_rules(settings: Settings) -> Setup:
 @pytest.fixture
 def open_compare(qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch) -> Open:
     """Opens windows on the comparison."""
-    monkeypatch.setattr("app.compare.view.REFRESH_MS", 5)
+    monkeypatch.setattr("app.compare.view.REFRESH_SECONDS", 0.005)
 
     def opened(
         scripts: Sequence[Sequence[Round]] = (), preset: str | None = None, asked: str = "", **settings: Any

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from app.look.pacer import Pacer
+from app.look.pacer import Pacer, after_changes
 
 
 class Clock(SimpleNamespace):
@@ -62,6 +62,22 @@ def test_news_that_had_to_wait_are_shown_by_one_frame(qtbot: QtBot) -> None:
     assert pacer.waits
     qtbot.waitUntil(lambda: not pacer.waits)
     assert len(frames) == 2
+
+
+def test_what_follows_changes_comes_once_and_after_all_of_them(qtbot: QtBot) -> None:
+    acts: list[bool] = []
+    parent = QObject()
+    throttle = after_changes(lambda: acts.append(True), 0.02, parent)
+    for times in (1, 2):
+        for _ in range(5):
+            throttle.touch()
+        assert len(acts) == times - 1 and throttle.waits
+        qtbot.waitUntil(lambda: not throttle.waits)
+        assert len(acts) == times
+    throttle.touch()
+    throttle.stop()
+    qtbot.wait(40)
+    assert len(acts) == 2, "a closed window does nothing more"
 
 
 @pytest.mark.usefixtures("qapp")
