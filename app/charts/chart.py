@@ -199,13 +199,14 @@ class Chart(QWidget):
         return () if empty_words(self.kind, material.tally) else self.legends(material, theme)
 
     @classmethod
-    def readout(cls, material: Material, round_: int) -> str:
-        """Returns the chart's values for one round, or for the column that contains it."""
+    def readout(cls, material: Material, round_: int) -> tuple[str, str]:
+        """Returns the chart's values for one round, or for the column that contains it: with the round's number, and alone."""
         span = material.span
         first = span.first + (round_ - span.first) // span.each * span.each
         last = min(first + span.each, span.last)
         where = f"round {round_ + 1:,}" if span.each == 1 else f"rounds {first + 1:,} to {last:,}"
-        return f"{where}: {cls.reading(material.tally, first, last) or 'no data'}"
+        values = cls.reading(material.tally, first, last) or "no data"
+        return f"{where}: {values}", values
 
     @staticmethod
     def legends(material: Material, theme: Theme) -> tuple[Words, ...]:

@@ -206,8 +206,8 @@ class ChartsPage(QWidget):
         if centre is None or round_ is None:
             section.note.set_words(*chart.notes(material, self._theme))
         else:
-            words = chart.readout(material, round_)
-            section.note.set_words((words, words), (short := words.partition(": ")[2], short))
+            words, values = chart.readout(material, round_)
+            section.note.set_words((words, words), (values, values))
             if chart.hasFocus():
                 chart.setAccessibleDescription(words)
 

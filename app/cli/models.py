@@ -44,7 +44,7 @@ def show_models(folders: Iterable[Path] = ()) -> int:
     if rows:
         titles = ("model", "size", "weights", "architecture", "context", "keeps", "memory", "found in", "--target")
         print(*aligned([titles, *rows]), sep="\n")
-        if free is not None and any(row[6].endswith("!") for row in rows):
+        if free is not None and any(model.need is not None and model.need > free for model in models):
             print(f"! needs more memory than the {size(free)} that are free")
     for begun in download.unfinished():
         print(f"unfinished: {begun.name}, {size(begun.done)} have arrived. Go on: draftlight models download {begun.name}")

@@ -43,8 +43,8 @@ class State:
         if self.phase == "asking":
             return "Contacting the Hub"
         told = self.progress or DownloadProgress(self.done, 0)
-        amount = told.words if told.total else f"{size(self.done)} downloaded"
-        return {"running": amount, "pausing": f"Stopping · {amount}", "paused": f"Paused · {amount.split(' · ')[0]}"}[self.phase]
+        amount, words = (told.amount, told.words) if told.total else (f"{size(self.done)} downloaded",) * 2
+        return {"running": words, "pausing": f"Stopping · {words}", "paused": f"Paused · {amount}"}[self.phase]
 
     @property
     def fraction(self) -> float | None:

@@ -18,6 +18,8 @@ from engine.files.hub import is_here
 from engine.types import Finish, Message, Request
 from engine.values.drafter_kinds import NO_DRAFTER, may_fit
 
+ENDINGS: dict[KeptState, str] = {"running": STATE_WORDS["running"], "interrupted": "interrupted"}
+"""The words for the ends of answers that no `Finish` names."""
 FINISH_OF_STATE: dict[KeptState, Finish] = {state: finish for finish, state in STATE_OF_FINISH.items() if finish != "stop"}
 
 
@@ -298,6 +300,7 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
         message=made.failure,
         trace_path=message.trace,
         kept_as=message.id,
+        ending=ENDINGS.get(message.state, ""),
         edited=made.edited,
         foreign=made.settings == ChatSettings() and message.trace is None,  # an answer made here has at least a seed
         unread=message.trace is not None,
@@ -305,8 +308,6 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
         shows_thought=False,
         continues=None if message.continues is None else answers.get(message.continues),
     )
-    if message.state in ("interrupted", "running"):
-        answer.ending = STATE_WORDS[message.state].partition(":")[0]
     if message.text:
         answer.text.begin(message.text)
     if message.trace is not None:

@@ -65,9 +65,14 @@ class DownloadProgress:
         return (self.total - self.done) / self.speed if self.speed > 0 else None
 
     @property
+    def amount(self) -> str:
+        """For people: "312 MB of 1.2 GB"."""
+        return f"{size(self.done)} of {size(self.total)}"
+
+    @property
     def words(self) -> str:
         """For people: "312 MB of 1.2 GB · 25 MB/s · 40 s left"."""
-        parts = [f"{size(self.done)} of {size(self.total)}"]
+        parts = [self.amount]
         if self.doing != "downloading":
             parts.append({"checking": "checking what is here", "waiting": "waiting for the network"}[self.doing])
         elif (left := self.seconds_left) is not None:

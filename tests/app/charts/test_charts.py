@@ -102,19 +102,19 @@ def test_readouts_name_the_round_and_its_numbers() -> None:
     assert span_words(span_of(1), 1) == "1 round"
     index = len(LONG) - 5
     round_ = LONG[index]
-    assert ProposalsChart.readout(material, index) == (
+    assert ProposalsChart.readout(material, index)[0] == (
         f"round {index + 1}: {round_.accepted} accepted, {round_.rejected} rejected, {round_.unjudged} unjudged"
     )
-    assert "interval" in AlphaChart.readout(material, index)
-    assert "expected" in TauChart.readout(material, index)
+    assert "interval" in AlphaChart.readout(material, index)[0]
+    assert "expected" in TauChart.readout(material, index)[0]
     staged = next(round_.index for round_ in reversed(LONG) if round_.milliseconds.measured)
-    assert "verify" in TimesChart.readout(material, staged)
-    assert "phases not timed" in TimesChart.readout(material, staged - 1)
+    assert "verify" in TimesChart.readout(material, staged)[0]
+    assert "phases not timed" in TimesChart.readout(material, staged - 1)[0]
 
 
 def test_a_column_of_many_rounds_reads_out_their_mean() -> None:
     tally = Tally.of(LONG * 20)
-    words = ProposalsChart.readout(Material(tally, span_of(tally.rounds, None)), 7)
+    words = ProposalsChart.readout(Material(tally, span_of(tally.rounds, None)), 7)[0]
     assert words.startswith("rounds 1 to ") and "accepted" in words
 
 
