@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import (
@@ -25,7 +27,6 @@ from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.types import RANGES, RULES, Gamma
 from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER
 from engine.values.ranges import Range
-from engine.values.requests.compare import MAX_SAMPLES
 
 PROMPT_LINES = 2
 NARROW_BAR = 860
@@ -97,7 +98,7 @@ class CompareBar(QWidget):
         self.samples = self._number(
             "Samples",
             "Short answers to draw and count, each with the next seed. Off (0) shows one answer per column instead.",
-            Range(1, MAX_SAMPLES, whole=True, word="off"),
+            replace(RANGES["samples"], word="off"),
         )
         words = "Off leaves out top-p, top-k, min-p, the repetition penalty and the system prompt that are set for the chat."
         self.filters = named(QComboBox(), words="Filters", description=words, tip=words)

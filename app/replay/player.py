@@ -19,7 +19,7 @@ from engine.lens.thoughts import opened_by
 from engine.rounds.trace import Trace
 from engine.types import (
     FINISHES,
-    MAX_GAMMA,
+    RANGES,
     RULES,
     DecodingOptions,
     Event,
@@ -32,7 +32,7 @@ from engine.types import (
     RunStarted,
 )
 from engine.values.drafter_kinds import NO_DRAFTER
-from engine.values.errors import is_number
+from engine.values.errors import is_number, is_whole
 
 Timing = Literal["recorded", "even"]
 TIMINGS: tuple[Timing, ...] = get_args(Timing)
@@ -273,7 +273,7 @@ def _change(entry: dict[str, Any]) -> RunChanged | None:
     index, rule, gamma, drafter = (entry.get(name) for name in ("index", "rule", "gamma", "drafter"))
     if not isinstance(index, int) or rule not in RULES or not isinstance(drafter, str):
         return None
-    if gamma == "auto" or (isinstance(gamma, int) and 1 <= gamma <= MAX_GAMMA):
+    if gamma == "auto" or (is_whole(gamma) and RANGES["gamma"].holds(gamma)):
         return RunChanged(REPLAY_RUN, index, rule, gamma, drafter)
     return None
 

@@ -10,19 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.look.theme import APPEARANCE_TITLES
-from app.session.settings import MAX_SCALE, MIN_SCALE
 from engine.lens.shared_wording import RULE_TITLES
 from engine.types import KV_BITS, RANGES
-from engine.values.ranges import Range
 
 Section = Literal["Look", "Conversation", "Sampling", "Speculation", "Models"]
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in a range. `step` is what an arrow key adds; `decimals` is the minimum number of decimals shown."""
+    """A number in its range of `RANGES`. `step` is what an arrow key adds; `decimals` is the minimum number of decimals shown."""
 
-    allowed: Range
     step: float
     decimals: int = 0
 
@@ -79,9 +76,7 @@ class Described:
     def about(self) -> str:
         """Its description, with the range of a number."""
         match self.form:
-            case Number(allowed):
-                return f"{self.words} Range: {allowed.short}."
-            case GammaNumber() | Seed():
+            case Number() | GammaNumber() | Seed():
                 return f"{self.words} Range: {RANGES[self.name].short}."
             case _:
                 return self.words
@@ -107,7 +102,7 @@ SETTINGS = (
         "Look",
         Choice(tuple((title, name) for name, title in APPEARANCE_TITLES.items())),
     ),
-    Described("text_scale", "Text size", "1 is the normal size.", "Look", Number(Range(MIN_SCALE, MAX_SCALE), 0.1, 2)),
+    Described("text_scale", "Text size", "1 is the normal size.", "Look", Number(0.1, 2)),
     Described(
         "ghosts",
         "Ghosts in the text",
@@ -159,7 +154,7 @@ SETTINGS = (
         "Max tokens",
         "Maximum number of tokens in an answer. A token is a word or a part of one.",
         "Conversation",
-        Number(RANGES["max_tokens"], 64),
+        Number(64),
     ),
     Described(
         "stop",
@@ -173,35 +168,35 @@ SETTINGS = (
         "Temperature",
         "0 always takes the most likely token; higher values are more varied.",
         "Sampling",
-        Number(RANGES["temperature"], 0.1, 2),
+        Number(0.1, 2),
     ),
     Described(
         "top_p",
         "Top-p",
         "Keeps the most likely tokens up to this total probability. 1 turns it off.",
         "Sampling",
-        Number(RANGES["top_p"], 0.05, 2),
+        Number(0.05, 2),
     ),
     Described(
         "top_k",
         "Top-k",
         "Keeps only this many of the most likely tokens. 0 turns it off.",
         "Sampling",
-        Number(RANGES["top_k"], 10),
+        Number(10),
     ),
     Described(
         "min_p",
         "Min-p",
         "Drops tokens below this share of the most likely one's probability. 0 turns it off.",
         "Sampling",
-        Number(RANGES["min_p"], 0.01, 2),
+        Number(0.01, 2),
     ),
     Described(
         "repetition_penalty",
         "Repetition penalty",
         "Above 1 makes recent tokens less likely. 1 turns it off.",
         "Sampling",
-        Number(RANGES["repetition_penalty"], 0.05, 2),
+        Number(0.05, 2),
     ),
     Described(
         "seed",

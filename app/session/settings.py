@@ -21,10 +21,9 @@ from engine.files.recommended_sampling import BUILTIN
 from engine.files.whole_file import write_whole
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, Ghosts
-from engine.types import OVERFLOWS, THINKINGS, DecodingOptions, Gamma, Overflow, Rule, Sampling, Thinking, option_names
+from engine.types import OVERFLOWS, RANGES, THINKINGS, DecodingOptions, Gamma, Overflow, Rule, Sampling, Thinking, option_names
 from engine.values.drafter_kinds import AUTO
 
-MIN_SCALE, MAX_SCALE = 0.8, 1.8
 PanelPage = Literal["rounds", "charts", "table", "rules"]
 PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table", "rules")
 
@@ -123,7 +122,9 @@ class Settings:
         for name in ("reading", "side_panel", "raw", "sidebar", "measure_plain", "separate_process", "split"):
             _check(isinstance(getattr(self, name), bool), name, getattr(self, name))
         _check(
-            isinstance(self.text_scale, (int, float)) and MIN_SCALE <= self.text_scale <= MAX_SCALE, "text_scale", self.text_scale
+            isinstance(self.text_scale, (int, float)) and RANGES["text_scale"].holds(self.text_scale),
+            "text_scale",
+            self.text_scale,
         )
         _check(len(self.geometry) in (0, 4) and all(isinstance(edge, int) for edge in self.geometry), "geometry", self.geometry)
         for name in ("target", "drafter"):

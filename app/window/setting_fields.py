@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QWidget
 from app.look.fields import GammaBox, NumberField, SeedField, keep_from_wheel
 from app.look.widgets import choice_box, push_button
 from app.session.setting_table import Choice, Described, GammaNumber, Number, Seed, Switch, Text
+from engine.types import RANGES
 
 Changed = Callable[[str, object], object]
 SHORTEST = 22
@@ -40,7 +41,7 @@ def _made(setting: Described, changed: Changed) -> SettingField:
     name = setting.name
     match setting.form:
         case Number() as form:
-            return _number(NumberField(form.allowed, form.step, form.decimals), lambda value: changed(name, value))
+            return _number(NumberField(RANGES[name], form.step, form.decimals), lambda value: changed(name, value))
         case Choice(entries):
             return _choice(entries, lambda value: changed(name, value))
         case Switch():

@@ -48,7 +48,7 @@ from app.session.context_meter import ContextMeter
 from app.session.cursor import Cursor
 from app.session.idle_measurer import IdleMeasurer
 from app.session.session import Answer
-from app.session.settings import MAX_SCALE, MIN_SCALE, PanelPage, Settings
+from app.session.settings import PanelPage, Settings
 from app.sidebar.drawer import Drawer
 from app.sidebar.sidebar import Sidebar
 from app.window.about import About
@@ -79,7 +79,7 @@ from app.window.unsaved_question import UnsavedGuard
 from engine.chats import ChatStore, Listed
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.runtime.interface import EngineLike
-from engine.types import Event, RoundFinished, RunFailed, RunFinished
+from engine.types import RANGES, Event, RoundFinished, RunFailed, RunFinished
 from engine.values.wording import listed
 
 NARROW = 900
@@ -813,11 +813,11 @@ class Window(QMainWindow):
         self.chat.keep(charts=names)
 
     def larger(self) -> None:
-        """Enlarges all text by a tenth of its normal size, up to `MAX_SCALE`."""
+        """Enlarges all text by a tenth of its normal size, within its range."""
         self._scale(self.settings.text_scale + 0.1)
 
     def smaller(self) -> None:
-        """Reduces all text by a tenth of its normal size, down to `MIN_SCALE`."""
+        """Reduces all text by a tenth of its normal size, within its range."""
         self._scale(self.settings.text_scale - 0.1)
 
     def normal(self) -> None:
@@ -825,7 +825,7 @@ class Window(QMainWindow):
         self._scale(1.0)
 
     def _scale(self, scale: float) -> None:
-        self.chat.keep(text_scale=round(min(MAX_SCALE, max(MIN_SCALE, scale)), 2))
+        self.chat.keep(text_scale=round(RANGES["text_scale"].nearest(scale), 2))
         self._apply_look()
 
     def _make_room(self) -> None:

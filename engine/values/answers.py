@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.errors import Limits, is_number, is_whole, require_fields
-from engine.values.ranges import Range
+from engine.values.ranges import RANGES
 
 Rule = Literal["match", "rejection", "gumbel", "block"]
 ExpectedRule = Literal["match", "gumbel", "rejection"]
@@ -48,22 +48,11 @@ PHASES: tuple[Phase, ...] = get_args(Phase)
 """The phases of a round's time in order: the fields of `Milliseconds` after the total, without `communication`."""
 FILTERS = ("top_p", "top_k", "min_p", "repetition_penalty")
 """Decoding options, apart from the temperature, that change which tokens can be drawn or how likely they are."""
-MAX_GAMMA = 64
+MAX_GAMMA = int(RANGES["gamma"].highest)
 KV_BITS = (8, 4)
 """Possible numbers of bits of a quantised K/V cache."""
-SEED_LIMIT = 2**53
+SEED_LIMIT = int(RANGES["seed"].highest) + 1
 """Seeds are below this bound, so that JSON readers which know only doubles keep them exact."""
-RANGES = {
-    "temperature": Range(0, 5),
-    "top_p": Range(0, 1),
-    "top_k": Range(0, 1_000_000, whole=True),
-    "min_p": Range(0, 1),
-    "repetition_penalty": Range(0.1, 3),
-    "max_tokens": Range(1, 1_000_000, whole=True),
-    "seed": Range(0, SEED_LIMIT - 1, whole=True),
-    "gamma": Range(1, MAX_GAMMA, whole=True, word="auto"),
-}
-"""Ranges of the options in the window and on the command line, keyed by field of `DecodingOptions`."""
 
 
 def _is_from_0(value: object) -> bool:

@@ -41,6 +41,10 @@ class Range:
         """Returns whether a number lies in the range."""
         return self.lowest <= number <= self.highest and not (self.whole and number != int(number))
 
+    def nearest(self, number: float) -> float:
+        """Returns the number of the range that is nearest to another."""
+        return min(self.highest, max(self.lowest, number))
+
     def read(self, text: str) -> int | float:
         """Parses a number as people write it: surrounding blanks, a decimal comma and commas between thousands are accepted.
 
@@ -58,6 +62,21 @@ class Range:
             if self.holds(number):
                 return number
         raise ValueError(f"must be {self.words}, not {reprlib.repr(text)}")
+
+
+RANGES = {
+    "temperature": Range(0, 5),
+    "top_p": Range(0, 1),
+    "top_k": Range(0, 1_000_000, whole=True),
+    "min_p": Range(0, 1),
+    "repetition_penalty": Range(0.1, 3),
+    "max_tokens": Range(1, 1_000_000, whole=True),
+    "seed": Range(0, 2**53 - 1, whole=True),  # JSON readers which know only doubles keep it exact
+    "gamma": Range(1, 64, whole=True, word="auto"),
+    "samples": Range(1, 10_000, whole=True),
+    "text_scale": Range(0.8, 1.8),
+}
+"""The limits of every setting that is a number, in the window and on the command line, by its name."""
 
 
 def _plain(bound: float) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.values.answers import Finish, Request, Round
-
-MAX_SAMPLES = 10_000
+from engine.values.ranges import RANGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,8 @@ class SampleRequest:
     def __post_init__(self) -> None:
         if not self.requests:
             raise ValueError("sampling needs at least one request")
-        if not 1 <= self.samples <= MAX_SAMPLES:
-            raise ValueError(f"samples must be from 1 to {MAX_SAMPLES:,}, not {self.samples:,}")
+        if not RANGES["samples"].holds(self.samples):
+            raise ValueError(f"samples must be {RANGES['samples'].words}, not {self.samples:,}")
         _check_target(self.requests)
 
 

@@ -12,9 +12,9 @@ from pytestqt.qtbot import QtBot
 from app.look.command import ShortcutSheet
 from app.look.widgets import ElidedLabel
 from app.session.cursor import Place
-from app.session.settings import MAX_SCALE
 from app.window.sampling_popover import NUMBERS
 from app.window.window import Window
+from engine.types import RANGES
 from tests.app.driving import Open, ask, settle, wait_for_answer
 
 pytestmark = pytest.mark.usefixtures("fonts")
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("fonts")
 
 @pytest.fixture
 def window(qtbot: QtBot, open_window: Open) -> Window:
-    window, _ = open_window(text_scale=MAX_SCALE)
+    window, _ = open_window(text_scale=RANGES["text_scale"].highest)
     window.resize(700, 594)
     ask(qtbot, window)
     wait_for_answer(qtbot, window)

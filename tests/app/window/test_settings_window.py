@@ -16,11 +16,11 @@ from pytestqt.qtbot import QtBot
 from app.look.fields import NumberField
 from app.session import settings as stored
 from app.session.setting_table import BY_NAME, REMEMBERED, SETTINGS, Choice, Number
-from app.session.settings import MAX_SCALE, Settings
+from app.session.settings import Settings
 from app.window.settings_window import SettingsWindow
 from engine.files.logs import log_path
 from engine.files.paths import data_folder
-from engine.types import LoadFinished
+from engine.types import RANGES, LoadFinished
 from tests.app.driving import Open, settle
 from tests.app.fakes import MODEL
 from tests.app.look.test_large_text import cut_off
@@ -38,9 +38,10 @@ def test_every_setting_is_described_once_or_only_remembered() -> None:
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_what_a_control_offers_is_what_the_setting_takes(setting: Any) -> None:
     match setting.form:
-        case Number() as form:
-            kind = int if form.allowed.whole else float
-            wanted: list[Any] = [kind(form.allowed.lowest), kind(form.allowed.highest)]
+        case Number():
+            allowed = RANGES[setting.name]
+            kind = int if allowed.whole else float
+            wanted: list[Any] = [kind(allowed.lowest), kind(allowed.highest)]
         case Choice(entries):
             wanted = [value for _, value in entries]
         case _:
@@ -148,7 +149,7 @@ def test_the_reset_of_a_text_is_undone_with_the_same_button(qtbot: QtBot, open_w
 
 @pytest.mark.usefixtures("fonts")
 def test_with_large_text_in_a_narrow_window_nothing_is_cut_off(qtbot: QtBot, open_window: Open) -> None:
-    window, _ = open_window(text_scale=MAX_SCALE)
+    window, _ = open_window(text_scale=RANGES["text_scale"].highest)
     window.open_settings()
     dialog = window.settings_window
     assert dialog is not None

@@ -428,7 +428,7 @@ def test_impossible_comparisons_are_refused_where_they_are_made() -> None:
         CompareRequest((request(), request(target="other")))
     with pytest.raises(ValueError, match="at least one"):
         SampleRequest((), 3)
-    with pytest.raises(ValueError, match="samples must be from 1"):
+    with pytest.raises(ValueError, match="samples must be a whole number from 1"):
         SampleRequest((request(),), 0)
 
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from engine.types import RANGES, DecodingOptions
+from engine.types import RANGES, DecodingOptions, option_names
 from engine.values.ranges import Range
 
 
@@ -34,7 +34,7 @@ def test_what_is_no_number_of_the_range_is_refused(text: str) -> None:
         RANGES["temperature"].read(text)
 
 
-@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("name", [name for name in RANGES if name in option_names()])
 def test_all_of_a_range_can_be_decoded_with(name: str) -> None:
     for number in (RANGES[name].lowest, RANGES[name].highest):
         assert getattr(DecodingOptions(**{name: number}), name) == number
