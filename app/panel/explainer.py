@@ -62,7 +62,7 @@ class Explainer(QObject):
         """Answers the prompt of the shown answer briefly without a drafter, outside the conversation."""
         answer = self.panel.shown.answer
         if answer is not None and self.can_measure:
-            self.chat.measure_plain(answer)
+            self.chat.measurer.measure(answer)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Passes theme and text scale to the popover."""

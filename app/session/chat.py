@@ -14,12 +14,13 @@ from app.look.offer import Offer
 from app.look.wording import drafter_title, target_title
 from app.session import settings as stored
 from app.session import stored_chat
-from app.session.chat_keeper import ChatKeeper
+from app.session.chat_keeper import ChatKeeper, Then, Work
 from app.session.engine_link import EngineLink
 from app.session.machines import number_of_machines
-from app.session.plain_baseline import FEWEST_TOKENS, Baselines, plain_request
+from app.session.plain_baseline import Baselines
+from app.session.plain_measurer import PlainMeasurer
 from app.session.presets import PRESET_SETTINGS, preset_of, with_preset, without
-from app.session.session import Answer, PlainMeasurement, Session, Turn
+from app.session.session import Answer, Session, Turn
 from app.session.session import Path as Way
 from app.session.settings import Settings
 from app.session.states import EngineReplaced, Loading, Nothing, Requested
@@ -28,7 +29,6 @@ from app.session.unsent import Unsent
 from engine.chats import ChatStore, Conversation, Figures
 from engine.files.adapter_base import base_target
 from engine.files.paths import traces_folder
-from engine.files.whole_file import NotWritten
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.rounds.trace import trace_name
 from engine.runtime.interface import EngineLike
@@ -49,7 +49,6 @@ from engine.types import (
 )
 from engine.values.drafter_kinds import NO_DRAFTER, default_drafter, may_fit
 from engine.values.errors import DraftlightError
-from engine.values.events import number_of
 from engine.values.wording import shortened
 
 LIVE = ("rule", "gamma", "drafter")
@@ -76,7 +75,7 @@ class Chat(QObject):
         unsent: texts written but not sent.
         replaced: the turn that the newest answer is a sibling of.
         deletions: undo functions of deletions in this conversation since it was opened, the newest last.
-        unmeasurable: runs of answers for which a plain run failed or was too short.
+        measurer: measures the plain speed of answers.
 
     Signals:
         received: (events) the session has applied them.
@@ -111,12 +110,10 @@ class Chat(QObject):
     ) -> None:
         super().__init__(parent)
         self.settings = self.usual = settings
-        self._settings_path = settings_path
-        self._written = {} if settings_path is None else stored.table_of(settings_path)
+        self._file = stored.SettingsFile(settings_path)
         self._own_target = ""
         self._there: tuple[str, str] | None = None  # models once requested, while others are set now
         self._put_aside: str | None = None  # the drafter the user wants, while another stands in
-        self._unsaved = ""
         self._preset_due = ""  # target that was chosen and has not been loaded yet
         self.replaced: Turn | None = None
         self.deletions: list[Callable[[], None]] = []
@@ -124,7 +121,6 @@ class Chat(QObject):
         self.kept = KeptChat()
         self.keeper = None if store is None else ChatKeeper(store, self)
         self.unsent = Unsent(self.keeper, self)
-        self.unmeasurable: set[int] = set()
         self.session = Session()
         self.session.drafter = settings.drafter
         self.session.machines = number_of_machines() if settings.split else 1
@@ -136,17 +132,15 @@ class Chat(QObject):
             self._use_tied_preset()
         self.link = EngineLink(engine, self)
         self.link.received.connect(self._received)
+        self.measurer = PlainMeasurer(self.session, self.link, lambda: self.settings, self)
+        self.measurer.changed.connect(self.changed)
+        self.measurer.said.connect(self.said)
 
     def say(self, message: str, tone: str = "note", offer: Offer | None = None) -> None:
         """Shows the user a message, as `said`."""
         self.said.emit(message, tone, offer)
 
     # Conversation
-
-    @property
-    def idle(self) -> bool:
-        """Whether the conversation can be changed now, as `Session.idle`."""
-        return self.session.idle
 
     def send(self, text: str, instead_of: int | None = None) -> None:
         """Requests an answer to `text`, which waits if a model is loading. Does nothing while an answer runs or a replay is
@@ -155,7 +149,7 @@ class Chat(QObject):
         Args:
             instead_of: index of the turn whose prompt this one is an alternative to; the same text is answered again.
         """
-        if not self.idle:
+        if not self.session.idle:
             return
         if instead_of is not None and self.session.turns[instead_of].prompt == text:
             self.regenerate(at=instead_of)
@@ -168,7 +162,7 @@ class Chat(QObject):
 
         It uses the seed of the original answer, so that under a drafter-invariant rule only the new token makes a difference.
         """
-        if not self.idle or not 0 <= at < len(self.session.turns):
+        if not self.session.idle or not 0 <= at < len(self.session.turns):
             return
         turn, options = self.session.turns[at], self.settings.options()
         if options.seed is None:
@@ -179,7 +173,7 @@ class Chat(QObject):
         """Continues an answer that ended early: the newest, or that of a turn. The result is a sibling with the same seed, so
         that its text is what it would have been. If the tokens are lost with the trace, the text is continued."""
         at = self._last if at is None else at
-        if not self.idle or not 0 <= at < len(self.session.turns) or self.session.why_not_continue(at):
+        if not self.session.idle or not 0 <= at < len(self.session.turns) or self.session.why_not_continue(at):
             return
         answer, options = self.session.turns[at].answer, self.settings.options()
         if not answer.edited:
@@ -194,17 +188,16 @@ class Chat(QObject):
 
     def edit_answer(self, at: int, text: str) -> None:
         """Adds an answer written by the user beside that of a turn, and shows it. Later prompts build on it."""
-        if not self.idle or not 0 <= at < len(self.session.turns):
+        if not self.session.idle or not 0 <= at < len(self.session.turns):
             return
         model_answer = self.session.turns[at].answer
         answer = self.session.add_edited(at, text)
-        if self.keeper is not None:
-            turn, before = self.session.turns[at], self.session.turns[at - 1] if at else None
-            made = replace(
-                stored_chat.making_of(model_answer, self.settings.system_prompt), figures=Figures(), failure="", edited=True
-            )
-            work = partial(stored_chat.add_edited, self.kept, before, turn, answer, text, made)
-            self.keeper.write(work, self._begun, self._write_anew)
+        turn, before = self.session.turns[at], self.session.turns[at - 1] if at else None
+        made = replace(
+            stored_chat.making_of(model_answer, self.settings.system_prompt), figures=Figures(), failure="", edited=True
+        )
+        work = partial(stored_chat.add_edited, self.kept, before, turn, answer, text, made)
+        self._write(work, self._begun, self._write_anew)
         self.changed.emit()
 
     @property
@@ -232,7 +225,7 @@ class Chat(QObject):
         continues: Answer | None = None,
     ) -> None:
         """Requests an answer to a new prompt, or without a text, another answer to the prompt of a turn."""
-        self._stop_measuring()
+        self.measurer.cancel()
         if self.waits_for_models:
             self.load_models()
         settings, session = self.settings, self.session
@@ -269,17 +262,7 @@ class Chat(QObject):
 
     def _request(self, messages: tuple[Message, ...], dropped: int) -> Request:
         """Returns a request with the current settings. `dropped`: number of messages left out for the previous answer."""
-        settings = self.settings
-        return Request(
-            messages=messages,
-            options=settings.options(),
-            target=settings.target,
-            drafter=settings.drafter,
-            template=not settings.raw,
-            thinking=settings.thinking,
-            overflow=settings.overflow,
-            dropped=dropped,
-        )
+        return stored_chat.request_of(stored_chat.chat_settings(self.settings), messages, dropped)
 
     def draft_request(self, draft: str, instead_of: int | None = None) -> Request | None:
         """Returns the request that sending a draft would make; with an empty draft, the conversation as it is, or None if that is
@@ -294,7 +277,7 @@ class Chat(QObject):
         """Answers the last prompt again, or that of a turn; the current answer stays as a sibling. `same_seed` reuses its seed
         unless the settings fix one."""
         at = self._last if at is None else at
-        if 0 <= at < len(self.session.turns) and self.idle and self.session.turns[at].prompt:
+        if 0 <= at < len(self.session.turns) and self.session.idle and self.session.turns[at].prompt:
             turn, options = self.session.turns[at], self.settings.options()
             if same_seed and options.seed is None:
                 options = options.replace(seed=turn.answer.options.seed)
@@ -329,9 +312,7 @@ class Chat(QObject):
 
     def _take_out(self, turn: Turn, answer: Answer | None) -> Callable[[], None]:
         back = self.session.take_out(turn, answer)
-        if self.keeper is None:
-            return back
-        keeper, chat, empty = self.keeper, self.kept, not self.session.openings.turns
+        chat, empty = self.kept, not self.session.openings.turns
         kept = turn if answer is None else answer
         if answer is None and not turn.prompt:
             kept = turn.answer
@@ -344,12 +325,12 @@ class Chat(QObject):
             """Undeletes it in the store."""
             stored_chat.undelete(store, chat, kept.kept_as)
 
-        keeper.write(gone, self.tell_stored)
+        self._write(gone, self.tell_stored)
 
         def undo() -> None:
             """Restores it in the session and in the store."""
             back()
-            keeper.write(there, self.tell_stored)
+            self._write(there, self.tell_stored)
 
         return undo
 
@@ -433,7 +414,7 @@ class Chat(QObject):
 
     def _leave(self) -> None:
         """Ends the current activity; the conversation stays in the store as it is."""
-        self._stop_measuring()
+        self.measurer.cancel()
         running = self.session.running
         self.link.forget()
         if running is not None:
@@ -451,20 +432,24 @@ class Chat(QObject):
     # Writing to the store.
 
     def _keep_begun(self, answer: Answer) -> None:
-        if self.keeper is None or answer.request is None or answer.request.trace_path is None:
+        if answer.request is None or answer.request.trace_path is None:
             return
         turns = self.session.turns
         made = stored_chat.making_of(answer, self.settings.system_prompt)
         before, turn = turns[-2] if len(turns) > 1 else None, turns[-1]
         self.kept.settings, self.kept.lacks_model = stored_chat.chat_settings(self.settings), False
         work = partial(stored_chat.begin, self.kept, before, turn, answer, made, answer.request.trace_path)
-        self.keeper.write(work, self._begun, self._write_anew)
+        self._write(work, self._begun, self._write_anew)
+
+    def _write(self, work: Work, then: Then | None = None, failed: Then | None = None) -> None:
+        """Writes to the store, as `ChatKeeper.write`, if there is one."""
+        if self.keeper is not None:
+            self.keeper.write(work, then, failed)
 
     def _keep_own_settings(self) -> None:
         """Stores the settings of the conversation if they have changed."""
-        chat = self.kept
-        if self.keeper is not None and chat.settings is not None and not self.session.read_only:
-            self.keeper.write(partial(stored_chat.keep_settings, chat, chat.settings))
+        if self.kept.settings is not None and not self.session.read_only:
+            self._write(partial(stored_chat.keep_settings, self.kept, self.kept.settings))
 
     def _begun(self, chat: KeptChat) -> None:
         """Saves the conversation's new number, so that the next start shows it again."""
@@ -475,26 +460,25 @@ class Chat(QObject):
     @Slot(str)
     def _write_anew(self, reason: str) -> None:
         """Stores the conversation as a new one, after it was deleted elsewhere or lost with a damaged store."""
-        if self.keeper is not None:
-            settings = stored_chat.chat_settings(self.settings)
-            self.keeper.write(partial(stored_chat.write_anew, self.kept, self.session.openings, settings), self._begun)
+        settings = stored_chat.chat_settings(self.settings)
+        self._write(partial(stored_chat.write_anew, self.kept, self.session.openings, settings), self._begun)
 
     def _keep_end(self, answer: Answer) -> None:
         """Stores the final state of an answer."""
-        if self.keeper is None or answer.request is None:
+        if answer.request is None:
             return
         path = answer.request.trace_path
         if answer.result is not None and answer.result.trace_path is None:
             path = None
         state, text = stored_chat.state_of(answer), answer.text.text
         made = stored_chat.making_of(answer, self.settings.system_prompt)
-        self.keeper.write(lambda store: stored_chat.finish(store, answer, state, text, made, path), self.tell_stored)
+        self._write(lambda store: stored_chat.finish(store, answer, state, text, made, path), self.tell_stored)
 
     def _keep_shown(self, at: int) -> None:
         """Stores which messages are shown from a turn on."""
-        if self.keeper is not None and not self.session.read_only:
+        if not self.session.read_only:
             turns = tuple(self.session.turns[at:])
-            self.keeper.write(lambda store: stored_chat.show(store, turns))
+            self._write(lambda store: stored_chat.show(store, turns))
 
     def set_read_only(self) -> None:
         """Makes the conversation read-only: another window has it now."""
@@ -509,38 +493,6 @@ class Chat(QObject):
         """Asks the engine to end the answer or the plain run; the text so far stays."""
         if self.session.running is not None or self.session.measurement is not None:
             self.link.stop_answer()
-
-    def measure_plain(self, answer: Answer, unasked: bool = False) -> None:
-        """Answers a prompt briefly without a drafter, outside the conversation, to measure the speed to compare with.
-
-        Args:
-            unasked: the user did not ask for it, so failures are not reported.
-        """
-        session = self.session
-        if answer.request is None or session.running is not None or session.measurement is not None:
-            return
-        if reason := session.why_not_measured(answer):
-            if not unasked:
-                self.say(reason)
-            return
-        try:
-            session.measurement = PlainMeasurement(self.link.submit(plain_request(answer.request)), answer, unasked)
-        except DraftlightError as error:
-            if not unasked:
-                self.say(str(error), "error")
-            return
-        self.changed.emit()
-
-    def stop_unasked_measuring(self) -> None:
-        """Ends a plain run that the user did not ask for."""
-        if self.session.measurement is not None and self.session.measurement.unasked:
-            self._stop_measuring()
-            self.changed.emit()
-
-    def _stop_measuring(self) -> None:
-        if self.session.measurement is not None:
-            self.link.forget()
-            self.session.measurement = None
 
     # Settings
 
@@ -601,7 +553,7 @@ class Chat(QObject):
     def _exchange_engine(self) -> None:
         """Replaces the engine by one that runs where the settings say, and reloads the models if they were loaded."""
         wanted = (self.session.model is not None or self.link.busy) and not self.waits_for_models
-        self._stop_measuring()
+        self.measurer.cancel()
         self.link.exchange(self.settings)
         self.session.apply(EngineReplaced())
         self.session.machines = number_of_machines() if self.settings.split else 1
@@ -711,22 +663,12 @@ class Chat(QObject):
         store."""
         self.settings = replace(self.settings, **changes)  # type: ignore[arg-type]
         self.usual = replace(self.usual, **changes)  # type: ignore[arg-type]
-        if self._settings_path is not None:
-            lasting = self.usual
-            if self._put_aside is not None and may_fit(self._put_aside, lasting.target):
-                lasting = replace(lasting, drafter=self._put_aside)
-            try:
-                self._written = stored.save(self._settings_path, lasting, self._written)
-            except NotWritten as error:
-                self._say_unsaved(error)
+        lasting = self.usual
+        if self._put_aside is not None and may_fit(self._put_aside, lasting.target):
+            lasting = replace(lasting, drafter=self._put_aside)
+        if problem := self._file.save(lasting):
+            self.say(problem)
         self.changed.emit()
-
-    def _say_unsaved(self, error: NotWritten) -> None:
-        """Reports a failed save once per reason, so that a read-only folder does not cost a note per click."""
-        reason = error.strerror or str(error)
-        if reason != self._unsaved:
-            self._unsaved = reason
-            self.say(f"The settings could not be saved to {self._settings_path}: {reason}. Your changes last until you quit.")
 
     def _load_anyway(self, refused: LoadFailed | DrafterRefused) -> None:
         """Loads a model that was refused for lack of memory."""
@@ -749,35 +691,14 @@ class Chat(QObject):
     @Slot(list)
     def _received(self, events: list[Event]) -> None:
         for event in events:
-            measurement = self.session.measurement
-            if measurement is not None and number_of(event) == measurement.run_id:
-                self._measured(measurement, event)
+            of_plain_run = self.session.measurement is not None or self.settings.drafter != NO_DRAFTER  # even if it was stopped
+            if self.measurer.takes(event):
                 continue
-            of_plain_run = measurement is not None or self.settings.drafter != NO_DRAFTER  # even if it was stopped
             if of_plain_run and isinstance(event, DrafterReady) and event.name == NO_DRAFTER:
                 continue  # the conversation goes on with its own drafter
             self.session.apply(event)
             self._react(event)
         self.received.emit(events)
-
-    def _measured(self, measurement: PlainMeasurement, event: Event) -> None:
-        """Handles an event of the plain run that is only a measurement."""
-        if not isinstance(event, (RunFinished, RunFailed)):
-            return
-        answer = measurement.answer
-        self.session.measurement = None
-        if isinstance(event, RunFinished):
-            measured = answer.request is not None and self.session.baselines.add(answer.request, event) is not None
-            if measured or event.finish == "cancelled":  # a cancelled run is repeated when there is time
-                return
-            words = f"The plain run ended before {FEWEST_TOKENS} tokens, which is too short to measure its speed."
-            tone = "note"
-        else:
-            words, tone = f"The plain speed could not be measured. {event.message}", "error"
-        if answer.run_id is not None:
-            self.unmeasurable.add(answer.run_id)
-        if not measurement.unasked:
-            self.say(words, tone)
 
     def _react(self, event: Event) -> None:
         session = self.session

@@ -18,7 +18,7 @@ from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.foreign import content_of, json_of, sound_part
 from engine.files.paths import data_folder
 from engine.files.recommended_sampling import BUILTIN
-from engine.files.whole_file import write_whole
+from engine.files.whole_file import NotWritten, write_whole
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.types import OVERFLOWS, RANGES, THINKINGS, DecodingOptions, Gamma, Overflow, Rule, Sampling, Thinking, option_names
@@ -207,6 +207,33 @@ def _check(holds: bool, name: str, value: object) -> None:
 def settings_path() -> Path:
     """Returns the path of the settings file in the user's data folder; it need not exist yet."""
     return data_folder() / "settings.json"
+
+
+class SettingsFile:
+    """The settings file of one window.
+
+    Args:
+        path: None saves the settings nowhere.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._written = {} if path is None else table_of(path)
+        self._reason = ""
+
+    def save(self, settings: Settings) -> str:
+        """Saves the settings. Returns a message for the user if that has failed, once per reason (else a read-only folder would
+        cost a note per click), and an empty text otherwise."""
+        if self._path is None:
+            return ""
+        try:
+            self._written = save(self._path, settings, self._written)
+        except NotWritten as error:
+            reason = error.strerror or str(error)
+            if reason != self._reason:
+                self._reason = reason
+                return f"The settings could not be saved to {self._path}: {reason}. Your changes last until you quit."
+        return ""
 
 
 def load(path: Path) -> tuple[Settings, str]:

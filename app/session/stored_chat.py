@@ -66,6 +66,20 @@ def chat_settings(settings: Settings) -> ChatSettings:
     )
 
 
+def request_of(settings: ChatSettings, messages: tuple[Message, ...], dropped: int = 0) -> Request:
+    """Returns a request with the settings of a conversation. `dropped`: number of messages left out for the previous answer."""
+    return Request(
+        messages=messages,
+        options=settings.options,
+        target=settings.target,
+        drafter=settings.drafter,
+        template=settings.template,
+        thinking=settings.thinking,
+        overflow=settings.overflow,
+        dropped=dropped,
+    )
+
+
 def kept_chat(conversation: Conversation) -> KeptChat:
     """Returns the state of a conversation from the store. One from another program brings only its system prompt."""
     own = conversation.settings
@@ -311,14 +325,6 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
     if message.text:
         answer.text.begin(message.text)
     if message.trace is not None:
-        answer.request = Request(
-            messages=(Message("user", ""),),
-            options=made.settings.options,
-            target=made.settings.target,
-            drafter=made.settings.drafter,
-            template=made.settings.template,
-            thinking=made.settings.thinking,
-            overflow=made.settings.overflow,
-        )
+        answer.request = request_of(made.settings, (Message("user", ""),))
     answers[message.id] = answer
     return answer

@@ -88,7 +88,7 @@ class ChatsController(QObject):
             return
         if held and chat.session.read_only:
             self.open(number)  # another window may have changed it
-        elif not held and chat.idle:
+        elif not held and chat.session.idle:
             chat.set_read_only()
 
     def show_lock(self, locked: bool) -> None:

@@ -138,7 +138,7 @@ class Messages(QObject):
     def delete_last(self) -> None:
         """Deletes the newest answer, or a prompt without one."""
         turns = self._session.turns
-        if turns and self._chat.idle:
+        if turns and self._session.idle:
             self.do("delete", len(turns) - 1, turns[-1].answer.missing or not turns[-1].prompt)
 
     @Slot(str, int, bool)
@@ -148,7 +148,7 @@ class Messages(QObject):
         if wish == "copy":
             text = turn.answer.text
             QGuiApplication.clipboard().setText(turn.prompt if prompt else text.answer or text.text)
-        elif not chat.idle and not (self._session.read_only and wish in ("replay", "compare", "new chat")):
+        elif not self._session.idle and not (self._session.read_only and wish in ("replay", "compare", "new chat")):
             return
         elif wish == "edit":
             self.edit(at) if prompt else self.edit_answer(at)
@@ -176,7 +176,7 @@ class Messages(QObject):
 
     def undo_delete(self) -> None:
         """Undoes the last deletion, even after the banner that offered it has gone."""
-        if self._chat.deletions and self._chat.idle:
+        if self._chat.deletions and self._session.idle:
             self._take_back(self._chat.deletions[-1])
 
     def _take_back(self, undo: Callable[[], None]) -> None:

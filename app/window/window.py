@@ -46,7 +46,6 @@ from app.session.attachments import Attachment
 from app.session.chat import Chat
 from app.session.context_meter import ContextMeter
 from app.session.cursor import Cursor
-from app.session.idle_measurer import IdleMeasurer
 from app.session.session import Answer
 from app.session.settings import PanelPage, Settings
 from app.sidebar.drawer import Drawer
@@ -184,7 +183,8 @@ class Window(QMainWindow):
         self.explainer = Explainer(self.panel, self.chat)
         self.picture_menu = PictureMenu(self.panel, self.chat, self.explainer)
         self.context = ContextMeter(self.chat, self._being_written, self)
-        self.measurer = IdleMeasurer(self.chat, lambda: self.panel.shown.answer, self)
+        self.measurer = self.chat.measurer
+        self.measurer.shown = lambda: self.panel.shown.answer
         self.chats = ChatsController(self.chat, self.banner, self.lock, self)
         self.models = ModelsController(self.chat, self.banner, self)
         self.chat_files = ChatFiles(self.chat, self.banner, self, self.chats.open)

@@ -110,6 +110,16 @@ def test_every_event_in_every_state_of_the_models(at: int, state: str, then: str
     chat.close()
 
 
+@pytest.mark.usefixtures("qapp")
+def test_an_engine_that_was_not_asked_yet_leaves_no_load_that_never_ends_when_it_is_replaced() -> None:
+    parent = QObject()
+    chat = Chat(FakeEngine(), Settings(target=A), None, parent)
+    assert phase_text(chat.session) == "Loading a", "the window will ask for it"
+    chat.change("separate_process", True)
+    assert phase_text(chat.session) == NO_MODEL
+    chat.close()
+
+
 def test_what_is_loaded_has_the_name_of_the_load_that_ended() -> None:
     """The second request is made while the first target still loads, and the first of them ends first."""
     session = Session()
