@@ -14,7 +14,6 @@ from engine.values.answers import (
     ORIGINS,
     OVERFLOWS,
     PHASES,
-    RANGES,
     RATIO_RULES,
     RULES,
     SEED_LIMIT,
@@ -79,6 +78,7 @@ from engine.values.events import (
     TrainingMeasured,
     TrainingTold,
 )
+from engine.values.ranges import RANGES
 from engine.values.requests.prove import EFFORTS, PLANTS, Effort, Plant, ProofCheck, ProofReport, ProveRequest
 
 __all__ = [
