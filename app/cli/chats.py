@@ -28,7 +28,7 @@ def opened() -> Iterator[ChatStore]:
     """Opens the user's chat store and imports the traces of earlier versions; notes go to standard error."""
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     with ChatStore() as store:
-        if len(waiting := store.traces_to_import()) > _MANY:
+        if len(waiting := store.traces.to_import()) > _MANY:
             print(
                 f"draftlight: taking {amount(len(waiting), 'trace')} into the chats, once; this may take a minute",
                 file=sys.stderr,
@@ -135,9 +135,9 @@ def traces(store: ChatStore, days: float | None, megabytes: float | None, keep_a
     """Prints the size of the traces and how long they are kept, after changing that if requested."""
     wished = keep_all or days is not None or megabytes is not None
     if wished:
-        store.retention = Retention(days, None if megabytes is None else round(megabytes * _MEGABYTE))
+        store.traces.retention = Retention(days, None if megabytes is None else round(megabytes * _MEGABYTE))
     store.tidy(wished=wished)  # before the size is measured
-    print(f"{store.traces.bytes() / _MEGABYTE:,.1f} MB in {store.traces.folder}, kept {store.retention.words}")
+    print(f"{store.traces.bytes() / _MEGABYTE:,.1f} MB in {store.traces.folder}, kept {store.traces.retention.words}")
     return 0
 
 

@@ -341,7 +341,7 @@ class Chat(QObject):
         self.session.read_only = False
         self.kept = KeptChat(folder=folder)
         if self.keeper is not None:
-            self.keeper.read(lambda store: store.hold(None), lambda _: None)
+            self.keeper.read(lambda store: store.hold.take(None), lambda _: None)
         self._end_own_settings()
         self._show_opened()
 

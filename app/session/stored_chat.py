@@ -160,7 +160,7 @@ def _place_for_answer(
     """Returns the ids of the conversation, of the prompt if there is one, and of the message that the answer follows. Missing
     ones are created."""
     number = chat.number if chat.number is not None else store.create(held, folder=chat.folder)
-    store.hold(number)
+    store.hold.take(number)
     prompt = turn.kept_as
     if prompt is None and (turn.prompt or before is None):
         prompt = store.add_message(number, _number(before), "user", turn.prompt)
@@ -245,7 +245,7 @@ def write_anew(chat: KeptChat, openings: Wordings, settings: ChatSettings, store
 
     with store.together():
         number = store.create(settings)
-        store.hold(number)
+        store.hold.take(number)
         write(openings, None)
     chat.number = number
     for kept, message in new:

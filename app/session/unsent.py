@@ -63,7 +63,7 @@ class Written:
         """Writes this text to the store. Runs on the thread of `chat_keeper`."""
         wanted = self._wanted(text)
         try:
-            self.number = store.keep_unsent(self.number, *wanted)
+            self.number = store.unsent.keep(self.number, *wanted)
         except (ChatsBusy, ChatsDamaged, ChatsNotSaved):
             raise
         except DraftlightError:  # its chat or prompt was deleted elsewhere, and the draft with it

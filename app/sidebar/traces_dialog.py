@@ -146,8 +146,8 @@ def _limit(words: str, allowed: Range, unit: str) -> tuple[QRadioButton, NumberF
 def _sizes(store: ChatStore) -> Sizes:
     traces = store.traces
     by_chat, others = traces.bytes_by_conversation(), traces.bytes_of_others()
-    return store.conversations(), by_chat, others, traces.bytes(), store.retention, traces.folder
+    return store.conversations(), by_chat, others, traces.bytes(), traces.retention, traces.folder
 
 
 def _keep(kept: Retention, store: ChatStore) -> None:
-    store.retention = kept
+    store.traces.retention = kept

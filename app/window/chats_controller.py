@@ -80,7 +80,7 @@ class ChatsController(QObject):
         """Checks whether this window holds the lock of the shown chat, and takes the lock if it is free."""
         keeper, number = self._chat.keeper, self._chat.kept.number
         if keeper is not None and number is not None:
-            keeper.read(lambda store: store.hold(number), partial(self._looked, number))
+            keeper.read(lambda store: store.hold.take(number), partial(self._looked, number))
 
     def _looked(self, number: int, held: bool) -> None:
         chat = self._chat
@@ -139,7 +139,7 @@ class ChatsController(QObject):
 
         def delete(store: ChatStore) -> bool:
             """Returns whether it was deleted."""
-            if not shown and store.is_held_elsewhere(number):
+            if not shown and store.hold.is_elsewhere(number):
                 return False
             store.delete(number)
             return True
@@ -281,7 +281,7 @@ def _restored(number: int, store: ChatStore) -> None:
 
 
 def _opened(number: int, message: int | None, store: ChatStore) -> Opened:
-    held = store.hold(number)
+    held = store.hold.take(number)
     if held:
         store.end_interrupted()  # the process that had it before may have been killed
     if message is not None and held:
@@ -292,5 +292,5 @@ def _opened(number: int, message: int | None, store: ChatStore) -> Opened:
 
 def _unsent(number: int | None, store: ChatStore) -> tuple[UnsentText, ...]:
     with contextlib.suppress(DraftlightError):  # chats are shown even without drafts
-        return store.take_unsent(number)
+        return store.unsent.take(number)
     return ()

@@ -20,6 +20,7 @@ from engine.values.wording import noun
 PAGE = 4096
 MOST = 2**63 - 1
 """Largest integer of SQLite (64 bits, signed)."""
+_CHECKED_EVERY = 7 * 86_400.0
 
 
 class ChatsDamaged(DraftlightError):
@@ -160,12 +161,30 @@ class Database:
             return [row[0] for row in self._connection.execute("PRAGMA quick_check(1)")] == ["ok"]
         return False
 
-    def require_sound(self) -> None:
-        """Raises ChatsDamaged and records the damage unless the file is sound."""
+    def check(self, now: float) -> None:
+        """Checks the file if the last check was a week ago, so that damage is found before it is old.
+
+        Raises:
+            ChatsDamaged: it is damaged, which is recorded.
+        """
+        if now - _CHECKED_EVERY < float(self.fact("checked") or 0) <= now:  # a time to come is that of a clock that was wrong
+            return
         if not self.is_sound():
             with self._explained():
                 self._damage.touch(0o600)
             raise _damaged(self.path, "found by a check")
+        self.keep_fact("checked", str(now))
+
+    def fact(self, name: str) -> str:
+        """Returns a single value that is stored beside the conversations; empty if there is none."""
+        with self.reading() as rows:
+            row = rows.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
+            return "" if row is None else str(row[0])
+
+    def keep_fact(self, name: str, value: str) -> None:
+        """Stores such a value."""
+        with self.writing() as rows:
+            rows.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
 
     @property
     def was_damaged(self) -> bool:
@@ -199,6 +218,11 @@ class Database:
 def readable(content: bytes) -> str:
     """A text of the file; damage to a few letters must not hide the others."""
     return content.decode("utf-8", errors="replace")
+
+
+def clean(text: str) -> str:
+    """Returns a text as UTF-8 can encode it: half a surrogate pair becomes an escape."""
+    return text.encode("utf-8", errors="backslashreplace").decode()
 
 
 def explained(error: Exception, path: Path, wait: float) -> DraftlightError:

@@ -62,12 +62,18 @@ class Hold:
     def take(self, conversation: int | None) -> bool:
         """Releases the current conversation and locks another; None only releases.
 
+        Nothing is enforced: a process that does not hold a conversation must leave it as it is. If no lock can be created, on a
+        full disk for example, the conversation may be changed all the same.
+
         Returns:
             False if another process holds the conversation.
-
-        Raises:
-            OSError: the lock file cannot be created or locked.
         """
+        try:
+            return self._take(conversation)
+        except OSError:
+            return True
+
+    def _take(self, conversation: int | None) -> bool:
         if self._held is not None and self._held[0] == conversation:
             return True
         self.release()

@@ -10,20 +10,19 @@ import contextlib
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from engine.chats import search
 from engine.chats.answer_of_trace import conversations_of, end_interrupted
-from engine.chats.database import MOST, ChatsBusy, ChatsDamaged, ChatsNotSaved, Database
+from engine.chats.database import MOST, ChatsBusy, ChatsDamaged, ChatsNotSaved, Database, clean
 from engine.chats.exchange.own import own_origin
 from engine.chats.presence import Hold, Presence, how_many
 from engine.chats.repair import finish, repair
-from engine.chats.schema import make_unsent
-from engine.chats.trace_files import TraceFiles
+from engine.chats.trace_files import DAY, IMPORTED, TraceFiles
+from engine.chats.unsent import UnsentTexts
 from engine.chats.values import (
     UNTITLED,
     ChatSettings,
@@ -31,11 +30,9 @@ from engine.chats.values import (
     Hit,
     Listed,
     Making,
-    Retention,
     Role,
     State,
     StoredMessage,
-    UnsentText,
     dumped,
     loaded,
     making_from_json,
@@ -46,14 +43,11 @@ from engine.chats.values import (
 )
 from engine.files.lock import alone
 from engine.files.paths import data_folder
-from engine.rounds.trace import traces_in
 from engine.values.errors import DraftlightError
 
 FILE = "chats.db"
 KEPT_DAYS = 30
 """What is deleted can be brought back for so long."""
-DAY = 86_400.0
-_CHECKED_EVERY = 7 * DAY
 _HOUR = DAY / 24
 
 _LONGEST_TITLE = 200
@@ -65,6 +59,7 @@ AND EXISTS (SELECT 1 FROM messages a WHERE a.parent = p.id AND a.role = 'assista
 ORDER BY p.id LIMIT 1
 """
 """The first prompt with an answer."""
+_DELETABLE = ("conversations", "messages")
 _SUBTREE = """
 WITH RECURSIVE subtree (id) AS (
     SELECT ? UNION ALL SELECT m.id FROM messages m JOIN subtree s ON m.parent = s.id
@@ -96,6 +91,9 @@ class ChatStore:
     nothing has changed.
 
     Attributes:
+        traces: the traces of the answers, and how long they are kept.
+        unsent: texts that were written and not sent.
+        hold: which conversation this process may change.
         notes: what the user should be told about opening it: that it was repaired, say, or that answers were interrupted.
     """
 
@@ -118,10 +116,11 @@ class ChatStore:
             busy = f"Another Draftlight is still opening or repairing the chats in {self.folder}. Try again in a moment."
             with alone(self.folder / "opening.lock", busy, wait, private=True):
                 self._presence = Presence(self.folder / "open")
-                self._hold = Hold(self.folder / "open")
+                self.hold = Hold(self.folder / "open")
                 try:
                     self._database = self._opened(self.folder / FILE, home / "traces", wait)
                     self.traces = TraceFiles(home / "traces", self._database, clock)
+                    self.unsent = UnsentTexts(self._database, self._presence, clock)
                     with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # the next opening does it, then
                         end_interrupted(self._database, self.traces, self._presence, self.notes)
                 except BaseException:
@@ -153,31 +152,15 @@ class ChatStore:
             )
         self.notes.append(repair(path, traces))
         database = Database(path, wait)
-        with database.writing() as rows:  # the traces hold what could not be read
-            rows.execute("DELETE FROM facts WHERE name = 'traces imported'")
+        database.keep_fact(IMPORTED, "")  # the traces hold what could not be read
         database.clear_damage()
         return database
 
     def close(self) -> None:
         """Closes the files. A second call does nothing."""
         self._database.close()
-        self._hold.release()
+        self.hold.release()
         self._presence.leave()
-
-    def hold(self, conversation: int | None) -> bool:
-        """Takes the right to change a conversation, in place of the one before; False where another process has it.
-
-        The right ends with the process, however that ends. Nothing is enforced: whoever does not hold a conversation is to leave
-        it as it is. Where no lock can be made, because the disk is full, say, nobody is kept out.
-        """
-        try:
-            return self._hold.take(conversation)
-        except OSError:
-            return True
-
-    def is_held_elsewhere(self, conversation: int) -> bool:
-        """Whether another process holds a conversation."""
-        return self._hold.is_elsewhere(conversation)
 
     def end_interrupted(self) -> None:
         """Gives answers that were being written in a process that has ended since the text they had."""
@@ -194,39 +177,27 @@ class ChatStore:
         """A number that is another one once another process has changed the chats: then a list is to be read again."""
         return self._database.changes()
 
-    @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> contextlib.AbstractContextManager[object]:
         """Everything done inside is done, or nothing is."""
-        with self._database.writing():
-            yield
+        return self._database.writing()
 
     # Lists
 
-    def conversations(
-        self, *, folder: str | None = None, deleted: bool = False, limit: int = -1, offset: int = 0
-    ) -> tuple[Listed, ...]:
+    def conversations(self, *, folder: str | None = None, deleted: bool = False, limit: int = -1) -> tuple[Listed, ...]:
         """The conversations, pinned ones first, then those that changed last; or the deleted ones, last deleted first.
 
         Args:
             folder: only those in this one.
-            limit: at most so many, all if it is negative; `offset` of them are left out first.
+            limit: at most so many, all if it is negative.
         """
         order = "deleted DESC" if deleted else "pinned DESC, updated DESC, id DESC"
         with self._database.reading() as rows:
             found = rows.execute(
                 f"SELECT {_LISTED} FROM conversations WHERE deleted IS {'NOT ' if deleted else ''}NULL "
-                f"AND (? IS NULL OR folder = ?) ORDER BY {order} LIMIT ? OFFSET ?",
-                (folder, folder, -1 if limit < 0 else min(limit, MOST), offset),
+                f"AND (? IS NULL OR folder = ?) ORDER BY {order} LIMIT ?",
+                (folder, folder, -1 if limit < 0 else min(limit, MOST)),
             )
             return tuple(map(_listed, found))
-
-    def folders(self) -> tuple[str, ...]:
-        """The folders that conversations are in, by name."""
-        with self._database.reading() as rows:
-            query = (
-                "SELECT DISTINCT folder FROM conversations WHERE deleted IS NULL AND folder <> '' ORDER BY folder COLLATE NOCASE"
-            )
-            return tuple(row[0] for row in rows.execute(query))
 
     def search(self, query: str, limit: int = 100) -> tuple[Hit, ...]:
         """Returns at most `limit` conversations in which every term of the query occurs, in the title or in one message.
@@ -252,45 +223,29 @@ class ChatStore:
     def open(self, conversation: int) -> Conversation:
         """A whole conversation."""
         with self._database.reading() as rows:
-            row = self._row(rows, conversation)
+            row = _row(rows, conversation)
             messages = rows.execute(
                 "SELECT m.*, t.name AS trace_name FROM messages m LEFT JOIN traces t ON t.id = m.trace "
                 "WHERE m.conversation = ? AND m.deleted IS NULL ORDER BY m.id",
                 [conversation],
             )
             return Conversation(
-                _listed(row), settings_from_json(loaded(row["settings"])), tuple(map(self._message, messages)), row["shown"]
+                _listed(row),
+                settings_from_json(loaded(row["settings"])),
+                tuple(_message(each, self.traces) for each in messages),
+                row["shown"],
             )
 
     def create(self, settings: ChatSettings, *, title: str = "", folder: str = "") -> int:
         """A new, empty conversation; its number. Without a title it is called after its first prompt."""
         now = self._clock()
-        return self._insert_conversation(Listed(0, title, now, now, folder=folder, named=bool(title)), settings)
-
-    def _insert_conversation(self, about: Listed, settings: ChatSettings) -> int:
-        with self._database.writing() as rows:
-            return _number(
-                rows.execute(
-                    "INSERT INTO conversations (title, named, created, updated, pinned, folder, settings, origin) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        _title(about.title) or UNTITLED,
-                        about.named,
-                        about.created,
-                        about.updated,
-                        about.pinned,
-                        _clean(about.folder),
-                        dumped(settings_to_json(settings)),
-                        _clean(about.origin),
-                    ),
-                )
-            )
+        return self._add(Conversation(Listed(0, title, now, now, folder=folder, named=bool(title)), settings, ()))
 
     def rename(self, conversation: int, title: str) -> None:
         """Gives it the user's title; an empty one calls it after its first prompt again."""
         title = _title(title)
         with self._database.writing() as rows:
-            self._row(rows, conversation)
+            _row(rows, conversation)
             if not title:
                 first = rows.execute(
                     "SELECT text FROM messages WHERE conversation = ? AND role = 'user' AND deleted IS NULL ORDER BY id LIMIT 1",
@@ -306,14 +261,14 @@ class ChatStore:
 
     def move(self, conversation: int, folder: str) -> None:
         """Puts it into a folder, which need not be there yet; an empty name takes it out."""
-        self._change(conversation, folder=_clean(folder.strip()))
+        self._change(conversation, folder=clean(folder.strip()))
 
     def rename_folder(self, folder: str, name: str) -> tuple[int, ...]:
         """Calls a folder something else, which may be another folder; an empty name takes its conversations out. The numbers of
         those that were in it."""
         with self._database.writing() as rows:
             inside = tuple(row[0] for row in rows.execute("SELECT id FROM conversations WHERE folder = ?", [folder]))
-            rows.execute("UPDATE conversations SET folder = ? WHERE folder = ?", (_clean(name.strip()), folder))
+            rows.execute("UPDATE conversations SET folder = ? WHERE folder = ?", (clean(name.strip()), folder))
             return inside
 
     def keep_settings(self, conversation: int, settings: ChatSettings) -> None:
@@ -337,7 +292,7 @@ class ChatStore:
 
     def _change(self, conversation: int, **values: object) -> None:
         with self._database.writing() as rows:
-            self._row(rows, conversation)
+            _row(rows, conversation)
             columns = ", ".join(f"{name} = ?" for name in values)
             rows.execute(f"UPDATE conversations SET {columns} WHERE id = ?", [*values.values(), conversation])
 
@@ -345,14 +300,11 @@ class ChatStore:
         """A copy of the conversation, or of the way to one of its messages; its number. Both share the traces."""
         with self._database.writing():
             whole = self.open(conversation)
-            kept = whole.messages if up_to is None else self._path_to(whole, up_to)
+            if up_to is not None and up_to not in whole.by_id:
+                raise _no_message(up_to)
+            kept = whole.messages if up_to is None else whole.path_to(up_to)
             about = replace(whole.about, title=f"{whole.about.title} (copy)", named=True, pinned=False, origin="")
             return self._add(replace(whole, about=about, messages=tuple(each for each in kept if each.state != "running")))
-
-    def _path_to(self, whole: Conversation, message: int) -> tuple[StoredMessage, ...]:
-        if message not in whole.by_id:
-            raise _no_message(message)
-        return tuple(whole.path_to(message))
 
     def add(self, conversations: Iterable[Conversation]) -> list[int | None]:
         """Takes in conversations from elsewhere, all or none; their numbers, and None for each that is there already.
@@ -373,12 +325,28 @@ class ChatStore:
                 if any(own_origin(_listed(row)) == origin for row in rows.execute(query, [int(number)])):
                     return True
             query = "SELECT 1 FROM conversations WHERE origin = ? AND origin <> '' AND deleted IS NULL"
-            return bool(rows.execute(query, [_clean(origin)]).fetchone())
+            return bool(rows.execute(query, [clean(origin)]).fetchone())
 
     def _add(self, whole: Conversation) -> int:
         whole = _dated(whole, self._clock())
         with self._database.writing() as rows:
-            number = self._insert_conversation(whole.about, whole.settings)
+            about = whole.about
+            number = _number(
+                rows.execute(
+                    "INSERT INTO conversations (title, named, created, updated, pinned, folder, settings, origin) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        _title(about.title) or UNTITLED,
+                        about.named,
+                        about.created,
+                        about.updated,
+                        about.pinned,
+                        clean(about.folder),
+                        dumped(settings_to_json(whole.settings)),
+                        clean(about.origin),
+                    ),
+                )
+            )
             new: dict[int, int] = {}
             for message in whole.messages:
                 parent, continues = message.parent, message.continues
@@ -415,18 +383,19 @@ class ChatStore:
         """
         now = self._clock()
         with self._database.writing() as rows:
-            about = self._row(rows, conversation)
-            if parent is not None and self._conversation_of(rows, parent) != conversation:
+            about = _row(rows, conversation)
+            if parent is not None and _conversation_of(rows, parent) != conversation:
                 raise _no_message(parent)
             number = self._insert_message(conversation, StoredMessage(0, parent, role, text, now, state, made))
-            self._show(rows, conversation, parent, number)
+            _show(rows, conversation, parent, number)
             title = title_of(text) if role == "user" and not about["named"] and about["title"] == UNTITLED else about["title"]
             rows.execute(
-                "UPDATE conversations SET updated = ?, title = ?, deleted = NULL WHERE id = ?", (now, _clean(title), conversation)
+                "UPDATE conversations SET updated = ?, title = ?, deleted = NULL WHERE id = ?", (now, clean(title), conversation)
             )
             return number
 
     def _insert_message(self, conversation: int, message: StoredMessage) -> int:
+        trace = message.trace and clean(message.trace)
         with self._database.writing() as rows:
             return _number(
                 rows.execute(
@@ -436,20 +405,15 @@ class ChatStore:
                         conversation,
                         message.parent,
                         message.role,
-                        _clean(message.text),
+                        clean(message.text),
                         message.created,
                         message.state,
                         None if message.made is None else dumped(making_to_json(message.made)),
-                        self._trace_there(message),
+                        self.traces.known(trace, message.created) if trace and self.traces.size(trace) else None,
                         message.continues,
                     ),
                 )
             )
-
-    def _trace_there(self, message: StoredMessage) -> int | None:
-        """Number of its trace; None where it has none, or only its name is left."""
-        trace = message.trace and _clean(message.trace)
-        return self.traces.known(trace, message.created) if trace and self.traces.size(trace) else None
 
     def begin_answer(
         self, conversation: int, parent: int, made: Making, continues: int | None = None, trace_path: str | None = None
@@ -478,45 +442,34 @@ class ChatStore:
         """
         now = self._clock()
         with self._database.writing() as rows:
-            conversation = self._conversation_of(rows, message, deleted=True)
+            conversation = _conversation_of(rows, message, deleted=True)
             rows.execute(
                 "UPDATE messages SET state = ?, text = ?, made = coalesce(?, made), trace = ?, writer = NULL WHERE id = ?",
                 (
                     state,
-                    _clean(text),
+                    clean(text),
                     None if made is None else dumped(making_to_json(made)),
                     None if trace_path is None else self.traces.known(trace_path, now),
                     message,
                 ),
             )
             rows.execute("UPDATE conversations SET updated = ? WHERE id = ?", (now, conversation))
-            self._retitle(rows, conversation, message, refused=state == "failed" and not text)
-
-    def _retitle(self, rows: sqlite3.Connection, conversation: int, message: int, refused: bool) -> None:
-        """Takes the title of a refused prompt away, and gives an untitled conversation that of an answered one."""
-        about = self._row(rows, conversation)
-        query = "SELECT p.id, p.text FROM messages m JOIN messages p ON p.id = m.parent WHERE m.id = ? AND p.role = 'user'"
-        prompt = rows.execute(query, [message]).fetchone()
-        if about["named"] or prompt is None or about["title"] != (title_of(prompt["text"]) if refused else UNTITLED):
-            return
-        answered = rows.execute(_ANSWERED, [conversation]).fetchone()
-        title = UNTITLED if answered is None else title_of(answered["text"])
-        rows.execute("UPDATE conversations SET title = ? WHERE id = ?", (_clean(title), conversation))
+            _retitle(rows, conversation, message, refused=state == "failed" and not text)
 
     def choose(self, message: int) -> None:
         """Has this message show, and so the way to it."""
         with self._database.writing() as rows:
-            conversation = self._conversation_of(rows, message)
+            conversation = _conversation_of(rows, message)
             place: int | None = message
             while place is not None:
                 parent: int | None = rows.execute("SELECT parent FROM messages WHERE id = ?", [place]).fetchone()[0]
-                self._show(rows, conversation, parent, place)
+                _show(rows, conversation, parent, place)
                 place = parent
 
     def delete_message(self, message: int) -> None:
         """Deletes it and everything behind it; `restore_message` brings that back for `KEPT_DAYS` days."""
         with self._database.writing() as rows:
-            self._conversation_of(rows, message)
+            _conversation_of(rows, message)
             rows.execute(
                 f"{_SUBTREE} UPDATE messages SET deleted = ?, deleted_with = ? WHERE deleted IS NULL AND id IN subtree",
                 (message, self._clock(), message),
@@ -525,108 +478,28 @@ class ChatStore:
     def restore_message(self, message: int) -> None:
         """Brings back what `delete_message` took away."""
         with self._database.writing() as rows:
-            self._conversation_of(rows, message, deleted=True)
+            _conversation_of(rows, message, deleted=True)
             parent = rows.execute("SELECT p.deleted FROM messages m JOIN messages p ON p.id = m.parent WHERE m.id = ?", [message])
             if any(row["deleted"] is not None for row in parent):
                 raise DraftlightError("The message before it was deleted too. Bring that one back first.")
             rows.execute("UPDATE messages SET deleted = NULL, deleted_with = NULL WHERE deleted_with = ?", [message])
 
-    @staticmethod
-    def _show(rows: sqlite3.Connection, conversation: int, parent: int | None, child: int) -> None:
-        if parent is None:
-            rows.execute("UPDATE conversations SET shown = ? WHERE id = ?", (child, conversation))
-        else:
-            rows.execute("UPDATE messages SET shown = ? WHERE id = ?", (child, parent))
-
-    # What is written and not sent
-
-    def take_unsent(self, conversation: int | None) -> tuple[UnsentText, ...]:
-        """What was written for a conversation, or None for one that is not there yet, and not sent, in the order in which it was
-        written. Only this store changes it from now on; what another one that is open has taken is left to that."""
-        query = "SELECT id, prompt, text, writer FROM unsent WHERE conversation IS ? ORDER BY changed, id"
-
-        def free(rows: sqlite3.Connection) -> tuple[UnsentText, ...]:
-            """What no other one has."""
-            found = rows.execute(query, [conversation]).fetchall()
-            others = self._presence.others() if found else []
-            return tuple(UnsentText(row["id"], row["prompt"], row["text"]) for row in found if row["writer"] not in others)
-
-        with self._database.reading() as rows:
-            found = free(rows)
-        if found:
-            with contextlib.suppress(ChatsBusy, ChatsNotSaved), self._database.writing() as rows:  # else it is shown all the same
-                found = free(rows)
-                rows.executemany("UPDATE unsent SET writer = ? WHERE id = ?", [(self._presence.name, each.id) for each in found])
-        return found
-
-    def keep_unsent(self, number: int | None, conversation: int | None, prompt: int | None, text: str) -> int | None:
-        """Keeps what is written for a conversation, or None for one that is not there yet, in place of what is kept under a
-        number; the number of what is kept now. Of an empty text nothing is.
-
-        Args:
-            prompt: number of the message that it is to be sent in place of; None for a new one.
-        """
-        if not text:
-            with self._database.writing() as rows:
-                if self._has_unsent(rows, number):
-                    rows.execute("DELETE FROM unsent WHERE id = ?", [number])
-            self._database.tidy()  # leaves nothing of it in the WAL
-            return None
-        with self._database.writing() as rows:
-            make_unsent(rows)  # it is not there yet where the disk was full when an earlier version's file was opened
-            if conversation is not None:
-                self._row(rows, conversation)
-            if prompt is not None:
-                self._conversation_of(rows, prompt, deleted=True)
-            values = (conversation, prompt, _clean(text), self._presence.name, self._clock())
-            if self._has_unsent(rows, number):
-                changed = "UPDATE unsent SET conversation = ?, prompt = ?, text = ?, writer = ?, changed = ? WHERE id = ?"
-                rows.execute(changed, (*values, number))
-                return number
-            return _number(
-                rows.execute("INSERT INTO unsent (conversation, prompt, text, writer, changed) VALUES (?, ?, ?, ?, ?)", values)
-            )
-
-    def _has_unsent(self, rows: sqlite3.Connection, number: int | None) -> bool:
-        """Whether a text is there and is no other one's, which may have taken it while this one was closed and opened anew."""
-        row = rows.execute("SELECT writer FROM unsent WHERE id = ?", [number]).fetchone()
-        return row is not None and row["writer"] not in self._presence.others()
-
     # What is kept, and for how long
 
-    @property
-    def retention(self) -> Retention:
-        """How long traces are kept; all forever, unless the user has chosen otherwise."""
-        value = loaded(self._fact("retention"))
-        try:
-            return Retention(**value) if isinstance(value, dict) else Retention()
-        except (TypeError, ValueError):
-            return Retention()
-
-    @retention.setter
-    def retention(self, chosen: Retention) -> None:
-        self._keep_fact("retention", dumped({"days": chosen.days, "bytes": chosen.bytes}))
-
-    def traces_to_import(self) -> list[Path]:
-        """The traces in the data folder that belong to no conversation, if they have not been imported yet."""
-        if self._fact("traces imported"):
-            return []
-        known = self.traces.names()
-        return [path for path in traces_in(self.traces.folder) if path.name not in known]
-
     def import_traces(self) -> int:
-        """Makes conversations of `traces_to_import`, but of none that is not to be kept; how many. The first call does it, later
-        ones do nothing, until the chats had to be rebuilt. Notes tell which traces cannot be read. A trace of 500 tokens takes
-        some 50 ms."""
-        if self._fact("traces imported"):
+        """Creates conversations from the traces that belong to none (`TraceFiles.to_import`), and returns how many.
+
+        Only the first call does it, and the first one after a repair. Notes name the traces that cannot be read. A trace of 500
+        tokens takes some 50 ms."""
+        if self._database.fact(IMPORTED):
             return 0
         skipped: list[str] = []
-        made = conversations_of(self.traces_to_import(), skipped)
+        made = conversations_of(self.traces.to_import(), skipped)
         with self._database.writing():
-            if self._fact("traces imported"):  # by another process, meanwhile
+            if self._database.fact(IMPORTED):  # by another process, meanwhile
                 return 0
             self.add(made)
-            self._keep_fact("traces imported", "yes")
+            self._database.keep_fact(IMPORTED, "yes")
         if skipped:
             others = f" Nor could {len(skipped) - 1} more." if len(skipped) > 1 else ""
             self.notes.append(f"A trace could not be taken into the chats: {skipped[0]}{others}")
@@ -645,10 +518,9 @@ class ChatStore:
         sure = self._sure_time()
         limit = sure - KEPT_DAYS * DAY
         with self._database.writing() as rows:
-            dead = [row[0] for row in rows.execute("SELECT id FROM conversations WHERE deleted < ?", [limit])]
-            purged = self._purge(rows, dead) + rows.execute("DELETE FROM messages WHERE deleted < ?", [limit]).rowcount
-        self.traces.tidy(self.retention, self._clock() if wished else sure, self.traces_to_import())
-        self._check()
+            purged = sum(rows.execute(f"DELETE FROM {table} WHERE deleted < ?", [limit]).rowcount for table in _DELETABLE)
+        self.traces.tidy(self._clock() if wished else sure)
+        self._database.check(self._clock())
         for copy in self.folder.glob("chats-*.db*"):
             if copy.stat().st_mtime < limit:
                 copy.unlink(missing_ok=True)
@@ -660,79 +532,73 @@ class ChatStore:
         clock was wrong at both. Of the last day's calls one or two an hour are remembered, which delays by less than an hour."""
         now = self._clock()
         with self._database.writing():
-            kept = loaded(self._fact("starts"))
+            kept = loaded(self._database.fact("starts"))
             seen = [each for each in kept if isinstance(each, float) and each <= now] if isinstance(kept, list) else []
             sure = max((each for each in seen if each <= now - DAY), default=-math.inf)
             recent = [each for each in seen if each >= sure]
             if len(recent) > 1 and now - recent[-2] < _HOUR:
                 recent.pop()
-            self._keep_fact("starts", dumped([*recent, now]))
+            self._database.keep_fact("starts", dumped([*recent, now]))
         return sure
-
-    def _check(self) -> None:
-        """Reads the whole file once a week, so that damage is found before it is old."""
-        now = self._clock()
-        if now - _CHECKED_EVERY < float(self._fact("checked") or 0) <= now:  # a time to come is that of a clock that was wrong
-            return
-        self._database.require_sound()
-        self._keep_fact("checked", str(now))
 
     def purge(self, conversations: Sequence[int]) -> None:
         """Deletes conversations for good, with the traces that no other one shares."""
         with self._database.writing() as rows:
             for conversation in conversations:
-                self._row(rows, conversation)
-            self._purge(rows, conversations)
+                _row(rows, conversation)
+            rows.executemany("DELETE FROM conversations WHERE id = ?", [[each] for each in conversations])
         self.traces.delete_unused()
         self._database.tidy()  # leaves nothing of deleted texts in the WAL
 
-    @staticmethod
-    def _purge(rows: sqlite3.Connection, conversations: Sequence[int]) -> int:
-        for conversation in conversations:
-            rows.execute("DELETE FROM messages WHERE conversation = ?", [conversation])
-            rows.execute("DELETE FROM conversations WHERE id = ?", [conversation])
-        return len(conversations)
 
-    # Rows
+def _row(rows: sqlite3.Connection, conversation: int) -> sqlite3.Row:
+    query = f"SELECT {_LISTED}, settings, shown FROM conversations WHERE id = ?"
+    row: sqlite3.Row | None = rows.execute(query, [conversation]).fetchone() if abs(conversation) <= MOST else None
+    if row is None:
+        raise DraftlightError(f"There is no conversation {conversation}.")
+    return row
 
-    def _fact(self, name: str) -> str | None:
-        with self._database.reading() as rows:
-            row = rows.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
-            return None if row is None else str(row[0])
 
-    def _keep_fact(self, name: str, value: str) -> None:
-        with self._database.writing() as rows:
-            rows.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
+def _conversation_of(rows: sqlite3.Connection, message: int, deleted: bool = False) -> int:
+    """Number of the conversation that a message belongs to; `deleted` ones count as well if that is True."""
+    row = rows.execute("SELECT conversation, deleted FROM messages WHERE id = ?", [message]).fetchone()
+    if row is None or (row["deleted"] is not None and not deleted):
+        raise _no_message(message)
+    return int(row["conversation"])
 
-    @staticmethod
-    def _row(rows: sqlite3.Connection, conversation: int) -> sqlite3.Row:
-        query = f"SELECT {_LISTED}, settings, shown FROM conversations WHERE id = ?"
-        row: sqlite3.Row | None = rows.execute(query, [conversation]).fetchone() if abs(conversation) <= MOST else None
-        if row is None:
-            raise DraftlightError(f"There is no conversation {conversation}.")
-        return row
 
-    @staticmethod
-    def _conversation_of(rows: sqlite3.Connection, message: int, deleted: bool = False) -> int:
-        """Number of the conversation that a message belongs to; `deleted` ones count as well if that is True."""
-        row = rows.execute("SELECT conversation, deleted FROM messages WHERE id = ?", [message]).fetchone()
-        if row is None or (row["deleted"] is not None and not deleted):
-            raise _no_message(message)
-        return int(row["conversation"])
+def _show(rows: sqlite3.Connection, conversation: int, parent: int | None, child: int) -> None:
+    if parent is None:
+        rows.execute("UPDATE conversations SET shown = ? WHERE id = ?", (child, conversation))
+    else:
+        rows.execute("UPDATE messages SET shown = ? WHERE id = ?", (child, parent))
 
-    def _message(self, row: sqlite3.Row) -> StoredMessage:
-        return StoredMessage(
-            id=row["id"],
-            parent=row["parent"],
-            role=row["role"],
-            text=row["text"],
-            created=row["created"],
-            state=row["state"],
-            made=making_from_json(loaded(row["made"])),
-            trace=None if row["trace_name"] is None else str(self.traces.place(row["trace_name"])),
-            continues=row["continues"],
-            shown=row["shown"],
-        )
+
+def _retitle(rows: sqlite3.Connection, conversation: int, message: int, refused: bool) -> None:
+    """Takes the title of a refused prompt away, and gives an untitled conversation that of an answered one."""
+    about = _row(rows, conversation)
+    query = "SELECT p.id, p.text FROM messages m JOIN messages p ON p.id = m.parent WHERE m.id = ? AND p.role = 'user'"
+    prompt = rows.execute(query, [message]).fetchone()
+    if about["named"] or prompt is None or about["title"] != (title_of(prompt["text"]) if refused else UNTITLED):
+        return
+    answered = rows.execute(_ANSWERED, [conversation]).fetchone()
+    title = UNTITLED if answered is None else title_of(answered["text"])
+    rows.execute("UPDATE conversations SET title = ? WHERE id = ?", (clean(title), conversation))
+
+
+def _message(row: sqlite3.Row, traces: TraceFiles) -> StoredMessage:
+    return StoredMessage(
+        id=row["id"],
+        parent=row["parent"],
+        role=row["role"],
+        text=row["text"],
+        created=row["created"],
+        state=row["state"],
+        made=making_from_json(loaded(row["made"])),
+        trace=None if row["trace_name"] is None else str(traces.place(row["trace_name"])),
+        continues=row["continues"],
+        shown=row["shown"],
+    )
 
 
 def _listed(row: sqlite3.Row) -> Listed:
@@ -753,7 +619,7 @@ def _no_message(message: int) -> DraftlightError:
 
 def _title(words: str) -> str:
     """A title in one line of bearable length."""
-    return _clean(" ".join(words[: 4 * _LONGEST_TITLE].split())[:_LONGEST_TITLE])
+    return clean(" ".join(words[: 4 * _LONGEST_TITLE].split())[:_LONGEST_TITLE])
 
 
 def _dated(whole: Conversation, now: float) -> Conversation:
@@ -763,8 +629,3 @@ def _dated(whole: Conversation, now: float) -> Conversation:
     updated = whole.about.updated or max(known, default=created)
     messages = tuple(message if message.created else replace(message, created=created) for message in whole.messages)
     return replace(whole, about=replace(whole.about, created=created, updated=updated), messages=messages)
-
-
-def _clean(text: Any) -> str:
-    """Text as UTF-8 can hold it: half a surrogate pair becomes an escape."""
-    return str(text).encode("utf-8", errors="backslashreplace").decode()

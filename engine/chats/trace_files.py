@@ -8,17 +8,19 @@ import contextlib
 import gzip
 import itertools
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from engine.chats.database import Database
-from engine.chats.values import Retention
+from engine.chats.values import Retention, dumped, loaded
 from engine.files.whole_file import NotWritten, write_whole
-from engine.rounds.trace import PACKED, has_summary, named_at, trace_name
+from engine.rounds.trace import PACKED, has_summary, named_at, trace_name, traces_in
 
 DAY = 86_400.0
+IMPORTED = "traces imported"
+"""The fact that conversations were made of the traces that earlier versions left."""
 _LEVEL = 6
 _IN_USE = "EXISTS (SELECT 1 FROM messages m WHERE m.trace = traces.id AND m.writer IS NOT NULL)"
 
@@ -52,6 +54,26 @@ class TraceFiles:
         self._database = database
         self._clock = clock
 
+    @property
+    def retention(self) -> Retention:
+        """How long traces are kept; all forever unless the user has chosen otherwise."""
+        value = loaded(self._database.fact("retention"))
+        try:
+            return Retention(**value) if isinstance(value, dict) else Retention()
+        except (TypeError, ValueError):
+            return Retention()
+
+    @retention.setter
+    def retention(self, chosen: Retention) -> None:
+        self._database.keep_fact("retention", dumped({"days": chosen.days, "bytes": chosen.bytes}))
+
+    def to_import(self) -> list[Path]:
+        """Returns the traces in the folder that belong to no conversation, if they have not been imported yet."""
+        if self._database.fact(IMPORTED):
+            return []
+        known = self._names()
+        return [path for path in traces_in(self.folder) if path.name not in known]
+
     def new_path(self) -> Path:
         """Returns a path for a new trace; names sort by time."""
         return self.folder / trace_name(datetime.fromtimestamp(self._clock(), UTC))
@@ -80,8 +102,7 @@ class TraceFiles:
             )
             return int(rows.execute("SELECT id FROM traces WHERE name = ?", [name]).fetchone()[0])
 
-    def names(self) -> set[str]:
-        """Returns the names of all traces in the database."""
+    def _names(self) -> set[str]:
         with self._database.reading() as rows:
             return {row[0] for row in rows.execute("SELECT name FROM traces")}
 
@@ -107,15 +128,16 @@ class TraceFiles:
         with self._database.reading() as rows:
             return {int(row[0]): int(row[1]) for row in rows.execute(query)}
 
-    def tidy(self, retention: Retention, now: float, spared: Collection[Path] = ()) -> None:
-        """Compresses the traces of answers that have ended, and deletes those that are too old, too many or unused.
+    def tidy(self, now: float) -> None:
+        """Compresses the traces of answers that have ended, and deletes those that are too old, too many or unused. Traces that
+        conversations may still be created from are left alone.
 
         Args:
             now: seconds since 1970, from which the age of traces is counted.
-            spared: traces without a message to leave alone, because conversations may still be created from them.
         """
+        retention = self.retention
         self.delete_unused()
-        found = self._all(now, spared)
+        found = self._all(now)
         if retention.days is not None:
             limit = now - retention.days * DAY
             gone = self._delete(each for each in found if each.created < limit)
@@ -129,8 +151,9 @@ class TraceFiles:
         """Deletes the traces that no message refers to any longer."""
         self._delete(self._known("NOT EXISTS (SELECT 1 FROM messages m WHERE m.trace = traces.id)"))
 
-    def _all(self, now: float, spared: Collection[Path]) -> list[_Kept]:
-        """Returns the traces of messages, and all others except the spared ones, newest first."""
+    def _all(self, now: float) -> list[_Kept]:
+        """Returns the traces of messages, and all others that will not be imported, newest first."""
+        spared = self.to_import()
         others = [
             replace(each, in_use=_may_grow(place, now))
             for each in self._others()
@@ -157,7 +180,7 @@ class TraceFiles:
                     continue
                 with contextlib.suppress(OSError):  # it has just gone
                     found[name] = _Kept(None, name, entry.stat().st_size, created, packed, False)
-        known = self.names()
+        known = self._names()
         return [each for name, each in found.items() if name not in known]
 
     def _compressed(self, trace: _Kept) -> _Kept:

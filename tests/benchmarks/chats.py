@@ -94,8 +94,8 @@ def main() -> None:
             timed("begin an answer", lambda: store.begin_answer(last, prompt, Making()), 100)
             begun = store.begin_answer(last, prompt, Making())
             timed("finish an answer", lambda: store.finish_answer(begun.message, "complete", "some words " * 100), 100)
-            timed("delete a conversation for good", lambda: store.purge([store.conversations(offset=1, limit=1)[0].id]), 5)
-            timed("check every page", store._database.require_sound, 1)
+            timed("delete a conversation for good", lambda: store.purge([store.conversations(limit=2)[1].id]), 5)
+            timed("check every page", store._database.is_sound, 1)
             per_round(store, Path(begun.trace_path), begun.message)
     if arguments.traces:
         compressed(arguments.traces)

@@ -742,7 +742,7 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     assert window.settings.export_folder == str(tmp_path)
     with ChatStore() as store:  # as when a limit is set while the comparison is open
         store.import_traces()
-        store.retention = Retention(days=0)
+        store.traces.retention = Retention(days=0)
         store.tidy(wished=True)
     assert not list(store.traces.folder.iterdir())
     view.write_answers(kind_named("json"), tmp_path / "gone.json")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from app.session.attachments import Attachment, put_together
 from app.window.unsaved_question import UnsavedQuestion
 from app.window.window import Window
 from engine.chats import ChatsNotSaved, ChatStore
+from engine.chats.unsent import UnsentTexts
 from engine.types import RunFailed
 from tests.app.driving import FullDisk, Open, ask, settled, wait_for_answer
 from tests.app.fakes import FakeEngine
@@ -63,9 +66,9 @@ def shown(qtbot: QtBot, window: Window, number: int | None) -> tuple[int | None,
 
 def on_disk(home: Path, *numbers: int | None) -> list[str]:
     """What somebody finds who comes after a crash: the texts as they are in the store."""
-    with ChatStore(home) as store:
-        found = store._database._connection.execute("SELECT conversation, text FROM unsent ORDER BY id").fetchall()
-    return [row["text"] for row in found if not numbers or row["conversation"] in numbers]
+    with ChatStore(home) as store, contextlib.closing(sqlite3.connect(store.folder / "chats.db")) as connection:
+        found = connection.execute("SELECT conversation, text FROM unsent ORDER BY id").fetchall()
+    return [text for conversation, text in found if not numbers or conversation in numbers]
 
 
 def test_each_chat_has_its_own_and_so_has_a_new_one_also_after_a_restart(qtbot: QtBot, open_kept: Opened) -> None:
@@ -238,16 +241,16 @@ def test_a_full_disk_is_said_once_and_holds_up_nothing(
     monkeypatch.setattr("app.session.unsent.RETRY_MS", 50)
     window = open_kept()
     full, tries = True, 0
-    keep = ChatStore.keep_unsent
+    keep = UnsentTexts.keep
 
-    def fails(self: ChatStore, *arguments: Any) -> int | None:
+    def fails(self: UnsentTexts, *arguments: Any) -> int | None:
         nonlocal tries
         tries += 1
         if full:
             raise ChatsNotSaved("The disk is full.")
         return keep(self, *arguments)
 
-    monkeypatch.setattr(ChatStore, "keep_unsent", fails)
+    monkeypatch.setattr(UnsentTexts, "keep", fails)
     qtbot.keyClicks(window.composer.edit, "Half")
     qtbot.waitUntil(window.banner.isVisible)
     assert window.banner.words.text() == "What you have not sent yet is not saved. The disk is full."
@@ -267,7 +270,7 @@ def test_what_nobody_foresaw_is_told_as_gone_wrong_in_writing(
         raise RuntimeError("odd")
 
     window = open_kept()
-    monkeypatch.setattr(ChatStore, "keep_unsent", fails)
+    monkeypatch.setattr(UnsentTexts, "keep", fails)
     qtbot.keyClicks(window.composer.edit, "Half")
     qtbot.waitUntil(window.banner.isVisible)
     assert "Something went wrong while writing the chats (RuntimeError: odd)." in window.banner.words.text()

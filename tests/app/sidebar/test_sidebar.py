@@ -378,7 +378,7 @@ def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbo
         qtbot.waitUntil(lambda gone=gone: not [*gone.parent.glob(f"{gone.name}*")])  # type: ignore[misc]
     qtbot.waitUntil(lambda: "kB" in window.sidebar.traces.text())
     with ChatStore(home) as store:
-        assert store.retention == Retention(days=30)
+        assert store.traces.retention == Retention(days=30)
 
 
 def test_traces_may_be_closed_before_their_sizes_are_read(qtbot: QtBot, window: Window) -> None:

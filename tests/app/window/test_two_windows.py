@@ -163,10 +163,10 @@ def test_only_one_store_holds_a_conversation_until_it_lets_go(home: Path) -> Non
     with ChatStore(home) as one, ChatStore(home) as two:
         assert how_many_open(home) == 2
         number, another = one.create(ChatSettings()), one.create(ChatSettings())
-        assert one.hold(number) and one.hold(number) and not one.is_held_elsewhere(number)
-        assert not two.hold(number) and two.is_held_elsewhere(number)
-        assert one.hold(another) and two.hold(number), "one at a time"
-        assert two.hold(None) and one.hold(number)
+        assert one.hold.take(number) and one.hold.take(number) and not one.hold.is_elsewhere(number)
+        assert not two.hold.take(number) and two.hold.is_elsewhere(number)
+        assert one.hold.take(another) and two.hold.take(number), "one at a time"
+        assert two.hold.take(None) and one.hold.take(number)
     assert not [*(home / "chats" / "open").iterdir()]
 
 
@@ -175,8 +175,8 @@ def test_where_nothing_can_be_locked_chats_open_all_the_same(home: Path, monkeyp
         number = store.create(ChatSettings())
         with monkeypatch.context() as patch:
             patch.setattr(os, "open", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-            assert store.hold(number)
-        assert store.hold(number)
+            assert store.hold.take(number)
+        assert store.hold.take(number)
 
 
 def test_presets_of_two_windows_are_both_kept(tmp_path: Path) -> None:

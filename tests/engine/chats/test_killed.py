@@ -18,6 +18,7 @@ import pytest
 
 from engine.chats import ChatSettings, ChatStore
 from tests.engine.chats import victim
+from tests.engine.chats.soundness import is_sound
 
 ROOT = Path(__file__).parents[3]
 MESSAGES = 600
@@ -47,7 +48,7 @@ def killed(home: Path, work: str, chance: random.Random) -> list[dict[str, Any]]
 def check_saved(home: Path, said: list[dict[str, Any]]) -> None:
     """Everything that was said to be saved is there."""
     with ChatStore(home) as store:
-        assert store._database.is_sound()
+        assert is_sound(home)
         kept = {message.id: message for each in store.conversations() for message in store.open(each.id).messages}
         told: dict[int, dict[str, Any]] = {line["message"]: line for line in said if "message" in line}
         *_, newest = [0, *told]

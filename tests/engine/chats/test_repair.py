@@ -13,6 +13,7 @@ import pytest
 
 from engine.chats import ChatsDamaged, ChatSettings, ChatStore, Making, Retention
 from tests.app.fakes import make_round
+from tests.engine.chats.soundness import is_sound
 from tests.traces import write_trace
 
 PAGE = 4096
@@ -33,7 +34,7 @@ def furnish(home: Path) -> dict[int, str]:
     texts: dict[int, str] = {}
     chance = random.Random(5)
     with ChatStore(home) as store, store.together():
-        store.retention = Retention(days=9)
+        store.traces.retention = Retention(days=9)
         for index in range(CONVERSATIONS):
             conversation = store.create(ChatSettings(system=f"system {index}"), title=f"title {index}")
             parent = None
@@ -74,7 +75,7 @@ def test_a_file_whose_beginning_is_overwritten_comes_back_whole(tmp_path: Path, 
         assert f"{CONVERSATIONS} conversations with {len(texts)} messages could be read" in note
         assert kept(store) == texts
         assert sorted(each.title for each in store.conversations()) == sorted(f"title {n}" for n in range(CONVERSATIONS))
-        assert store.retention == Retention(days=9)
+        assert store.traces.retention == Retention(days=9)
         assert store.search(texts[1].split()[0])
         (aside,) = store.folder.glob("chats-damaged-*.db")
         assert aside.read_bytes().startswith(b"\xa5" * length)
@@ -98,7 +99,7 @@ def test_messages_in_sound_pages_are_kept_when_others_are_damaged(tmp_path: Path
         lost = [number for number in texts if found.get(number) != texts[number]]
         assert 0 < len(lost) < 40, "a page holds a few dozen short messages at most"
         assert all(found[number] == "(This message could not be read.)" for number in lost if number in found)
-        assert store._database.is_sound()
+        assert is_sound(tmp_path)
         for each in store.conversations():
             assert all(
                 message.parent is None or message.parent in store.open(each.id).by_id for message in store.open(each.id).messages
@@ -182,7 +183,7 @@ def test_any_damage_at_all_ends_in_chats_that_work(tmp_path: Path) -> None:
                 with ChatStore(home) as store:
                     found = kept(store)
                     store.add_message(store.create(ChatSettings()), None, "user", "new")
-                    store._database.require_sound()
+                    store.tidy()
                     break
             except ChatsDamaged:
                 continue

@@ -85,7 +85,7 @@ def test_traces_go_when_they_are_too_old_and_messages_stay(store: ChatStore, clo
     conversation, _, old = answered(store)
     clock.now += 10 * DAY
     _, _, new = answered(store)
-    store.retention = Retention(days=5)
+    store.traces.retention = Retention(days=5)
     store.tidy(wished=True)
     assert read(new)
     assert not list(old.parent.glob(f"{old.name}*"))
@@ -97,7 +97,7 @@ def test_traces_go_when_they_are_too_old_and_messages_stay(store: ChatStore, clo
 
 def test_traces_go_at_the_second_start_that_finds_them_too_old(store: ChatStore, clock: Clock) -> None:
     path = answered(store)[2]
-    store.retention = Retention(days=5)
+    store.traces.retention = Retention(days=5)
     store.tidy(wished=True)
     for _ in range(2):
         assert read(path)
@@ -113,11 +113,11 @@ def test_traces_go_from_the_oldest_on_when_there_are_too_many(store: ChatStore, 
         clock.now += DAY
     store.tidy()
     each = store.traces.bytes() // 4
-    store.retention = Retention(bytes=int(2.5 * each))
+    store.traces.retention = Retention(bytes=int(2.5 * each))
     store.tidy()
     assert [bool(list(path.parent.glob(f"{path.name}*"))) for path in paths] == [False, False, True, True]
     assert store.traces.bytes() <= 2.5 * each
-    store.retention = Retention(bytes=10**300)
+    store.traces.retention = Retention(bytes=10**300)
     store.tidy()
     assert sum(bool(list(path.parent.glob(f"{path.name}*"))) for path in paths) == 2
     with pytest.raises(ValueError, match="days"):
@@ -148,11 +148,11 @@ def test_traces_of_comparisons_go_in_the_order_of_age_with_those_of_chats(store:
         clock.now += DAY
     store.tidy()
     each = store.traces.bytes() // 6
-    store.retention = Retention(bytes=int(3.5 * each))
+    store.traces.retention = Retention(bytes=int(3.5 * each))
     store.tidy()
     assert [bool(there(path)) for path in paths] == [False, False, False, True, True, True]
     assert store.traces.bytes() <= 3.5 * each
-    store.retention = Retention(days=2.5)
+    store.traces.retention = Retention(days=2.5)
     store.tidy(wished=True)
     assert [bool(there(path)) for path in paths[3:]] == [False, True, True]
 
@@ -167,14 +167,14 @@ def test_both_limits_take_one_look_at_the_folder_and_the_second_counts_what_is_c
             paths.append(make(store))
             clock.now += DAY
     size = paths[0].stat().st_size
-    store.retention = Retention(days=3.5, bytes=size)
+    store.traces.retention = Retention(days=3.5, bytes=size)
     looks: list[Path] = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda folder: looks.append(folder) or scandir(folder))
     store.tidy(wished=True)
     assert looks.count(store.traces.folder) == 1
     assert [there(path) for path in paths] == [[], *[[".jsonl.gz"]] * 3], "three take less than one did"
-    store.retention = Retention(days=3.5, bytes=int(2.5 * store.traces.bytes() / 3))
+    store.traces.retention = Retention(days=3.5, bytes=int(2.5 * store.traces.bytes() / 3))
     store.tidy(wished=True)
     assert [bool(there(path)) for path in paths] == [False, False, True, True]
 
@@ -182,7 +182,7 @@ def test_both_limits_take_one_look_at_the_folder_and_the_second_counts_what_is_c
 def test_traces_of_comparisons_go_at_the_second_start_that_finds_them_too_old(store: ChatStore, clock: Clock) -> None:
     store.import_traces()
     path = compared(store)
-    store.retention = Retention(days=5)
+    store.traces.retention = Retention(days=5)
     for _ in range(2):
         store.tidy()
         assert read(path)
@@ -193,7 +193,7 @@ def test_traces_of_comparisons_go_at_the_second_start_that_finds_them_too_old(st
 
 def test_a_trace_that_an_answer_may_still_add_to_is_left_alone(store: ChatStore, clock: Clock) -> None:
     store.import_traces()
-    store.retention = Retention(days=0, bytes=0)
+    store.traces.retention = Retention(days=0, bytes=0)
     path = store.traces.new_path()
     writer = Writer(path, HEADER)
     for index in range(2):
@@ -204,7 +204,7 @@ def test_a_trace_that_an_answer_may_still_add_to_is_left_alone(store: ChatStore,
         assert there(path) == [".jsonl"]
         assert store.traces.bytes_of_others() == path.stat().st_size
     writer.close()
-    store.retention = Retention()
+    store.traces.retention = Retention()
     clock.now += DAY
     store.tidy(wished=True)
     assert there(path) == [".jsonl.gz"], "whoever wrote it was killed long ago"
@@ -214,10 +214,10 @@ def test_a_trace_that_an_answer_may_still_add_to_is_left_alone(store: ChatStore,
 def test_traces_that_may_become_chats_are_left_alone_until_they_have(store: ChatStore) -> None:
     rounds = [make_round(0, [" so"], " on", finish="eos")]
     path, other = write_trace(store.traces.new_path(), rounds), compared(store)
-    store.retention = Retention(days=0, bytes=0)
+    store.traces.retention = Retention(days=0, bytes=0)
     store.tidy(wished=True)
     assert there(path) == there(other) == [".jsonl"]
-    store.retention = Retention()
+    store.traces.retention = Retention()
     assert store.import_traces() == 1
     store.tidy(wished=True)
     assert there(path) == there(other) == [".jsonl.gz"]
@@ -237,7 +237,7 @@ def test_nothing_else_in_the_folder_of_the_traces_is_touched_or_counted(store: C
     place.mkdir()
     store.tidy(wished=True)
     assert store.traces.bytes() == trace.with_name(f"{trace.name}.gz").stat().st_size
-    store.retention = Retention(days=0, bytes=0)
+    store.traces.retention = Retention(days=0, bytes=0)
     store.tidy(wished=True)
     assert there(trace) == []
     assert all(read(path).missing is None for path in [*files, link])
@@ -347,6 +347,6 @@ def test_traces_of_before_become_conversations_once(store: ChatStore, tmp_path: 
     assert thanks.made is not None
     assert (thanks.made.model, thanks.state) == ("SmolLM2-135M-Instruct", "complete")
     assert read(thanks.trace or "").rounds
-    store.retention = Retention(days=1, bytes=None)
+    store.traces.retention = Retention(days=1, bytes=None)
     store.tidy(wished=True)
     assert (folder / "1.jsonl").exists() and read(thanks.trace or "").rounds, "files of the user's own names are theirs"

@@ -29,7 +29,7 @@ def chat(store: ChatStore) -> tuple[int, int]:
 
 def unsent(store: ChatStore, conversation: int | None) -> list[tuple[int | None, str]]:
     """What is written for a conversation, each text with the prompt that it is to stand in place of."""
-    return [(each.prompt, each.text) for each in store.take_unsent(conversation)]
+    return [(each.prompt, each.text) for each in store.unsent.take(conversation)]
 
 
 def kept_bytes(home: Path) -> bytes:
@@ -40,12 +40,12 @@ def kept_bytes(home: Path) -> bytes:
 def test_it_is_kept_for_each_chat_for_a_prompt_and_for_a_chat_that_is_not_there_yet(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         (one, prompt), (other, _) = chat(store), chat(store)
-        number = store.keep_unsent(None, one, None, "half")
-        assert store.keep_unsent(number, one, None, "half a message\n\0 \ud83d") == number
-        store.keep_unsent(None, one, prompt, "said otherwise")
-        store.keep_unsent(None, None, None, "new")
-        gone = store.keep_unsent(None, other, None, "sent soon")
-        assert store.keep_unsent(gone, other, None, "") is None
+        number = store.unsent.keep(None, one, None, "half")
+        assert store.unsent.keep(number, one, None, "half a message\n\0 \ud83d") == number
+        store.unsent.keep(None, one, prompt, "said otherwise")
+        store.unsent.keep(None, None, None, "new")
+        gone = store.unsent.keep(None, other, None, "sent soon")
+        assert store.unsent.keep(gone, other, None, "") is None
     with ChatStore(tmp_path) as again:
         assert unsent(again, one) == [(None, "half a message\n\0 \\ud83d"), (prompt, "said otherwise")]
         assert (unsent(again, None), unsent(again, other)) == ([(None, "new")], [])
@@ -55,8 +55,8 @@ def test_what_another_one_that_is_open_has_written_is_left_to_that(tmp_path: Pat
     with ChatStore(tmp_path) as third:
         with ChatStore(tmp_path) as one, ChatStore(tmp_path) as other:
             number, _ = chat(one)
-            one.keep_unsent(None, number, None, "first")
-            other.keep_unsent(None, number, None, "second")
+            one.unsent.keep(None, number, None, "first")
+            other.unsent.keep(None, number, None, "second")
             assert (unsent(one, number), unsent(other, number)) == ([(None, "first")], [(None, "second")])
             assert unsent(third, number) == []
         assert unsent(third, number) == [(None, "first"), (None, "second")], "both are closed"
@@ -68,22 +68,22 @@ def test_what_another_one_has_taken_is_left_to_that_also_by_the_one_that_wrote_i
     """As a window does whose store was damaged and is opened anew."""
     with ChatStore(tmp_path) as one:
         number, _ = chat(one)
-        kept, cleared = one.keep_unsent(None, number, None, "first"), one.keep_unsent(None, number, None, "second")
+        kept, cleared = one.unsent.keep(None, number, None, "first"), one.unsent.keep(None, number, None, "second")
     with ChatStore(tmp_path) as again:
-        assert again.keep_unsent(kept, number, None, "first, longer") == kept, "nobody else has it"
+        assert again.unsent.keep(kept, number, None, "first, longer") == kept, "nobody else has it"
     with ChatStore(tmp_path) as other:
         taken = unsent(other, number)
         assert taken == [(None, "second"), (None, "first, longer")]
         with ChatStore(tmp_path) as again:
-            assert again.keep_unsent(kept, number, None, "first, otherwise") != kept
-            again.keep_unsent(cleared, number, None, "")
+            assert again.unsent.keep(kept, number, None, "first, otherwise") != kept
+            again.unsent.keep(cleared, number, None, "")
         assert unsent(other, number) == [*taken, (None, "first, otherwise")]
 
 
 def test_it_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         number, _ = chat(store)
-        store.keep_unsent(None, number, None, "half")
+        store.unsent.keep(None, number, None, "half")
     writer = contextlib.closing(sqlite3.connect(tmp_path / "chats" / "chats.db", isolation_level=None))
     with ChatStore(tmp_path, wait=0.05) as store, writer as other:
         other.execute("BEGIN IMMEDIATE")
@@ -93,31 +93,33 @@ def test_it_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
 
 def test_it_goes_and_comes_with_its_chat(store: ChatStore, tmp_path: Path) -> None:
     number, prompt = chat(store)
-    kept = store.keep_unsent(None, number, None, "a secret half")
-    store.keep_unsent(None, number, prompt, "a secret other")
+    kept = store.unsent.keep(None, number, None, "a secret half")
+    store.unsent.keep(None, number, prompt, "a secret other")
     store.delete(number)
     store.restore(number)
     assert unsent(store, number) == [(None, "a secret half"), (prompt, "a secret other")]
     store.purge([number])
     assert unsent(store, number) == [] and b"a secret" not in kept_bytes(tmp_path)
-    with pytest.raises(DraftlightError, match="no conversation"):
-        store.keep_unsent(kept, number, None, "more")
+    for conversation, prompted in ((number, None), (chat(store)[0], prompt)):
+        with pytest.raises(DraftlightError) as told:
+            store.unsent.keep(kept, conversation, prompted, "more")
+        assert type(told.value) is DraftlightError, "trying again would not help"
     assert b"more" not in kept_bytes(tmp_path)
     other, _ = chat(store)
-    assert store.keep_unsent(None, other, None, "elsewhere") != kept, "no number means two texts"
+    assert store.unsent.keep(None, other, None, "elsewhere") != kept, "no number means two texts"
 
 
 def test_what_is_cleared_leaves_nothing_on_the_disk(store: ChatStore, tmp_path: Path) -> None:
-    number = store.keep_unsent(None, None, None, "a secret half")
+    number = store.unsent.keep(None, None, None, "a secret half")
     assert b"a secret" in kept_bytes(tmp_path)
-    store.keep_unsent(number, None, None, "")
+    store.unsent.keep(number, None, None, "")
     assert b"a secret" not in kept_bytes(tmp_path)
 
 
 def test_it_is_no_part_of_what_was_said(store: ChatStore) -> None:
     number, prompt = chat(store)
-    store.keep_unsent(None, number, None, "half")
-    store.keep_unsent(None, number, prompt, "half")
+    store.unsent.keep(None, number, None, "half")
+    store.unsent.keep(None, number, prompt, "half")
     copy = store.duplicate(number)
     assert unsent(store, copy) == [] and not store.search("half")
     whole = store.open(number)
@@ -131,7 +133,7 @@ def test_a_file_of_an_earlier_version_gets_the_place_for_it_and_stays_one_that_i
     with contextlib.closing(sqlite3.connect(path)) as rows:
         rows.execute("DROP TABLE unsent")
     with ChatStore(tmp_path) as store:
-        store.keep_unsent(None, number, None, "half")
+        store.unsent.keep(None, number, None, "half")
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as rows:
         assert rows.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS) == 1
         rows.execute("PRAGMA foreign_keys = ON")
@@ -149,7 +151,7 @@ def test_a_file_of_an_earlier_version_is_read_where_nothing_can_be_written(tmp_p
         with ChatStore(tmp_path, wait=0.05) as store:
             assert [each.text for each in store.open(number).messages] == ["said"]
             rows.execute("ROLLBACK")
-            store.keep_unsent(None, number, None, "half")
+            store.unsent.keep(None, number, None, "half")
             assert unsent(store, number) == [(None, "half")]
 
 
@@ -158,8 +160,8 @@ def test_a_damaged_file_is_rebuilt_with_it(tmp_path: Path, earlier: bool, caplog
     path = tmp_path / "chats" / "chats.db"
     with ChatStore(tmp_path) as store:
         number, prompt = chat(store)
-        store.keep_unsent(None, number, prompt, "said otherwise")
-        store.keep_unsent(None, None, None, "new")
+        store.unsent.keep(None, number, prompt, "said otherwise")
+        store.unsent.keep(None, None, None, "new")
     if earlier:
         with contextlib.closing(sqlite3.connect(path)) as rows:
             rows.execute("DROP TABLE unsent")
