@@ -11,33 +11,14 @@ import dataclasses
 import functools
 import math
 import reprlib
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from engine.files.foreign import sound_part
-from engine.types import (
-    FINISHES,
-    ORIGINS,
-    RULES,
-    SKIPS,
-    STATUSES,
-    Candidate,
-    DecodingOptions,
-    DrafterStatistics,
-    Draw,
-    Emitted,
-    Expected,
-    Milliseconds,
-    Outlook,
-    Proposal,
-    Round,
-    Skipped,
-    option_names,
-)
+from engine.types import SKIPS, Candidate, DecodingOptions, Expected, Outlook, Round, Skipped, option_names
 from engine.values.errors import is_number
 
 JSON = dict[str, Any]
-Choice = TypeVar("Choice", bound=str)
 
 
 @functools.cache
@@ -74,29 +55,12 @@ def round_to_json(round: Round) -> JSON:
 def round_from_json(value: Mapping[str, Any]) -> Round:
     """Returns the round that `round_to_json` wrote. Raises ValueError if a value is missing or impossible."""
     try:
-        return Round(
-            index=_whole(value["index"]),
-            position=_position(value["position"]),
-            drafter=_text(value["drafter"]),
-            rule=_choice(value["rule"], RULES),
-            proposals=tuple(_proposal(entry) for entry in value["proposals"]),
-            emitted=tuple(_emitted(entry) for entry in value["emitted"]),
-            expected=tuple(_expected(entry) for entry in value["expected"]),
-            milliseconds=_milliseconds(value["milliseconds"]),
-            rows=_whole(value["rows"]),
-            cache_length=_whole(value["cache_length"]),
-            started=_number(value.get("started", 0.0)),
-            text=_text(value.get("text", "")),
-            finish=None if value.get("finish") is None else _choice(value["finish"], FINISHES),
-            drafter_statistics=_statistics(value.get("drafter_statistics")),
-            outlook=_outlook(value.get("outlook")),
-            proposer=None if value.get("proposer") is None else _text(value["proposer"]),
-            queued=bool(_optional_truth(value.get("queued"))),
-        )
+        round: Round = _reader(Round)(value)
     except KeyError as missing:
         raise ValueError(f"{missing} is missing") from None
     except (TypeError, AttributeError) as error:
         raise ValueError(str(error)) from None
+    return round
 
 
 def options_to_json(options: DecodingOptions) -> JSON:
@@ -114,43 +78,40 @@ def sound_options(value: Mapping[str, Any]) -> DecodingOptions:
     return options_from_json(sound_part(options_from_json, value))
 
 
-def _proposal(value: Mapping[str, Any]) -> Proposal:
-    return Proposal(
-        id=_whole(value["id"]),
-        text=_text(value["text"]),
-        bytes=bytes.fromhex(value["bytes"]),
-        status=_choice(value["status"], STATUSES),
-        q=_optional_number(value.get("q")),
-        p=_optional_number(value.get("p")),
-        acceptance=_optional_number(value.get("acceptance")),
-        coin=_optional_number(value.get("coin")),
-        draft_argmax=_optional_whole(value.get("draft_argmax")),
-        target_argmax=_optional_whole(value.get("target_argmax")),
-        draft_top=_candidates(value.get("draft_top", ())),
-        target_top=_candidates(value.get("target_top", ())),
-        copied=_optional_truth(value.get("copied")),
-        target_draw=_draw(value.get("target_draw")),
-        coupled_draw=_draw(value.get("coupled_draw")),
-        independent_draw=_draw(value.get("independent_draw")),
-    )
+@functools.cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Returns the function that reads the JSON values of a type: a dataclass, or what is annotated in one."""
+    if kind in _READERS:
+        return _READERS[kind]
+    if dataclasses.is_dataclass(kind):
+        return _object_reader(kind)
+    arguments = get_args(kind)
+    if get_origin(kind) is Literal:
+        return lambda value: _choice(value, arguments)
+    one = _reader(arguments[0])
+    if get_origin(kind) is tuple:
+        return lambda values: tuple(map(one, values))
+    return lambda value: None if value is None else one(value)  # X | None
 
 
-def _emitted(value: Mapping[str, Any]) -> Emitted:
-    return Emitted(
-        id=_whole(value["id"]),
-        text=_text(value["text"]),
-        bytes=bytes.fromhex(value["bytes"]),
-        origin=_choice(value["origin"], ORIGINS),
-        p=_optional_number(value.get("p")),
-        entropy=_optional_number(value.get("entropy")),
-        margin=_optional_number(value.get("margin")),
-        target_top=_candidates(value.get("target_top", ())),
-        border=_optional_number(value.get("border")),
-    )
+def _object_reader(kind: Any) -> Callable[[Any], Any]:
+    hints = get_type_hints(kind, localns={})  # a field named bytes is not the type bytes
+    fields = [
+        (field.name, _FIELDS.get((kind, field.name)) or _reader(hints[field.name]), field.default)
+        for field in dataclasses.fields(kind)
+    ]
+    required = [(name, one) for name, one, default in fields if default is dataclasses.MISSING]
+    optional = [field for field in fields if field[2] is not dataclasses.MISSING]
 
+    def read(value: Any) -> Any:
+        """The object that this JSON value stands for."""
+        get = value.get
+        return kind(
+            *[one(value[name]) for name, one in required],
+            *[default if (found := get(name, default)) is default else one(found) for name, one, default in optional],
+        )
 
-def _draw(value: Mapping[str, Any] | None) -> Draw | None:
-    return None if value is None else Draw(_whole(value["id"]), _text(value["text"]))
+    return read
 
 
 def _candidates(values: Iterable[Mapping[str, Any]]) -> tuple[Candidate, ...]:
@@ -165,53 +126,10 @@ def _candidates(values: Iterable[Mapping[str, Any]]) -> tuple[Candidate, ...]:
     return tuple(found)
 
 
-def _expected(value: Mapping[str, Any]) -> Expected:
-    return Expected(match=_chance(value["match"]), gumbel=_chance(value["gumbel"]), rejection=_chance(value["rejection"]))
-
-
 def _chance(value: object) -> float:
     """Returns a probability, clamped to 0 to 1, so that damaged values do not spoil sums."""
     number = _number(value)
     return number if math.isnan(number) else min(max(number, 0.0), 1.0)
-
-
-def _milliseconds(value: Mapping[str, Any]) -> Milliseconds:
-    return Milliseconds(
-        total=_number(value["total"]),
-        draft=_optional_number(value.get("draft")),
-        verify=_optional_number(value.get("verify")),
-        judge=_optional_number(value.get("judge")),
-        other=_optional_number(value.get("other")),
-        communication=_optional_number(value.get("communication")),
-    )
-
-
-def _statistics(value: Mapping[str, Any] | None) -> DrafterStatistics | None:
-    if value is None:
-        return None
-    return DrafterStatistics(
-        hits=_whole(value["hits"]),
-        misses=_whole(value["misses"]),
-        match=_whole(value["match"]),
-        entries=_whole(value["entries"]),
-        capacity=_optional_whole(value.get("capacity")),
-        resets=_whole(value.get("resets", 0)),
-    )
-
-
-def _outlook(value: Mapping[str, Any] | None) -> Outlook | None:
-    if value is None:
-        return None
-    return Outlook(
-        gamma=_whole(value["gamma"]),
-        cost=_number(value["cost"]),
-        alpha=_number(value["alpha"]),
-        needed=_number(value["needed"]),
-        next_try=_optional_whole(value.get("next_try")),
-        copies=_optional_truth(value.get("copies")) is True,
-        drafter=_text(value.get("drafter", "")),
-        skipped=_skipped(value.get("skipped")),
-    )
 
 
 def _skipped(value: object) -> Skipped | None:
@@ -243,17 +161,10 @@ def _position(value: object) -> int:
     raise ValueError(f"{reprlib.repr(value)} is not a position")
 
 
-def _optional_number(value: object) -> float | None:
-    return None if value is None else _number(value)
-
-
-def _optional_whole(value: object) -> int | None:
-    return None if value is None else _whole(value)
-
-
-def _optional_truth(value: object) -> bool | None:
+def _truth(value: object) -> bool:
+    """Null, too, is false."""
     if value is None or isinstance(value, bool):
-        return value
+        return bool(value)
     raise ValueError(f"{reprlib.repr(value)} is neither true nor false")
 
 
@@ -263,8 +174,24 @@ def _text(value: object) -> str:
     raise ValueError(f"{reprlib.repr(value)} is not a string")
 
 
-def _choice(value: object, choices: tuple[Choice, ...]) -> Choice:
+def _choice(value: object, choices: tuple[str, ...]) -> str:
     for choice in choices:
         if value == choice:
             return choice
     raise ValueError(f"{reprlib.repr(value)} is none of {', '.join(choices)}")
+
+
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    int: _whole,
+    float: _number,
+    str: _text,
+    bool: _truth,
+    bytes: bytes.fromhex,
+    tuple[Candidate, ...]: _candidates,
+}
+_FIELDS: dict[tuple[type[Any], str], Callable[[Any], Any]] = {
+    (Round, "position"): _position,
+    (Outlook, "skipped"): _skipped,
+    **{(Expected, field.name): _chance for field in dataclasses.fields(Expected)},
+}
+"""Fields that allow less, or more, than their types."""
