@@ -8,7 +8,7 @@ from typing import Literal
 
 from app.look.wording import target_title
 from app.session.settings import Settings
-from engine.files.adapter_base import base_target
+from engine.files.model_folder import base_target
 
 Kind = Literal["system_prompt", "preset", "adapter"]
 SHORTEST, EXCERPT = 16, 60

@@ -27,7 +27,7 @@ from app.session.states import EngineReplaced, Loading, Nothing, Requested
 from app.session.stored_chat import KeptChat
 from app.session.unsent import Unsent
 from engine.chats import ChatStore, Conversation, Figures
-from engine.files.adapter_base import base_target
+from engine.files.model_folder import base_target
 from engine.files.paths import traces_folder
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.rounds.trace import trace_name

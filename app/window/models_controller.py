@@ -21,7 +21,7 @@ from app.session.chat import Chat
 from app.window.bench_dialog import BenchDialog
 from app.window.header import model_path
 from engine.files.gguf_header import is_gguf
-from engine.files.library import is_model_folder, only_drafts
+from engine.files.model_folder import is_model_folder, only_drafts
 from engine.files.paths import hub_cache, models_folder
 from engine.values.errors import DraftlightError
 

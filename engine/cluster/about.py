@@ -16,7 +16,7 @@ from engine.cluster.doctor import ABOUT
 from engine.files import builtin, ollama
 from engine.files.gguf_header import is_gguf, read_header
 from engine.files.memory import MemoryNeed, available_memory, need_of_folder, need_of_gguf
-from engine.files.safetensors_header import check_safetensors
+from engine.files.model_folder import CONFIG, read_json, weights_of
 from engine.machine.mlx_import import require_device
 from engine.machine.provenance import versions
 from engine.values.errors import DraftlightError
@@ -52,15 +52,13 @@ def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
     from engine.cluster.sharding import fingerprint_of
     from engine.machine.host import computes_on_host
     from engine.models import gguf_model
-    from engine.models.model_folder import weight_files
-    from engine.models.tokenizer_files import read_json
 
     path = builtin.builtin_path() if target == "builtin" else Path(target).expanduser()
     if path.is_dir():
-        files = weight_files(path)
-        config = read_json(path / "config.json")
-        need = need_of_folder(path.name, [check_safetensors(file) for file in files], config, computes_on_host())
-        return need, config, fingerprint_of(path, files).hex()
+        weights = weights_of(path)
+        config = read_json(path / CONFIG)
+        need = need_of_folder(path.name, weights.values(), config, computes_on_host())
+        return need, config, fingerprint_of(path, tuple(weights)).hex()
     path = ollama.weights_of(path)
     if not path.is_file() or not is_gguf(path):
         raise DraftlightError(f"There is no model at {path}.")

@@ -25,6 +25,7 @@ from urllib.parse import quote, unquote
 from engine.files.hub import HubFile, Offer, Offline, authorisation, explained, is_of_the_network
 from engine.files.library import own_place
 from engine.files.lock import alone
+from engine.files.model_folder import ADAPTER_CONFIG, CONFIG
 from engine.files.paths import models_folder
 from engine.files.whole_file import DISK_FULL, force
 from engine.machine.macos import activity
@@ -38,7 +39,7 @@ WAITS = (1.0, 2.0, 4.0, 8.0, 15.0)
 _CHUNK = 1 << 20
 _TIMEOUT = 10.0
 _RATE_SECONDS = 5.0
-_LAST = ("config.json", "adapter_config.json")
+_LAST = (CONFIG, ADAPTER_CONFIG)
 
 
 class Stopped(DraftlightError):

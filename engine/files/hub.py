@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.files.cached_models import repository_folder
+from engine.files.cached_models import repository_folder, snapshots
 from engine.files.foreign import table
 from engine.files.gguf_architectures import ARCHITECTURES
-from engine.files.library import bits_of_type, expanded_need, is_in_own_place, problem_of_architecture
+from engine.files.library import bits_of_type, expanded_need, own_place, problem_of_architecture
+from engine.files.model_folder import ADAPTER_CONFIG, CONFIG, is_described, is_whole
 from engine.machine.mlx_import import device_kind
 from engine.values.drafter_kinds import DRAFTERS
 from engine.values.errors import DraftlightError
@@ -161,7 +162,7 @@ def _offers(name: str, info: Any) -> list[Offer]:
     files = [_file(sibling) for sibling in info.siblings or ()]
     whole = [file for file in files if "/" not in file.path and any(fnmatch.fnmatch(file.path, one) for one in FILES)]
     found = []
-    if any(file.path in ("config.json", "adapter_config.json") for file in whole) and _weights(whole):
+    if any(file.path in (CONFIG, ADAPTER_CONFIG) for file in whole) and _weights(whole):
         problem = described.problem if described.form == "safetensors" else ""
         found.append(Offer(name, "", commit, tuple(whole), _quantisation(info), _need(info), problem))
     for file in sorted(files, key=lambda file: file.size):
@@ -368,7 +369,16 @@ def is_here(name: str) -> bool:
         return True
     if not HUB_ID.fullmatch(name):
         return False
-    if is_in_own_place(name):
-        return True
-    snapshots = repository_folder(name) / "snapshots"
-    return any(snapshots.glob("*/config.json")) or any(snapshots.glob("*/adapter_config.json"))
+    return any(map(is_described, (own_place(name), *(repository_folder(name) / "snapshots").glob("*"))))
+
+
+def folder_of(name: str) -> Path | None:
+    """Returns the folder of a model of the Hub that is on this machine with all of its weights; None if there is none.
+
+    What Draftlight has downloaded goes before the cache of the Hub's own programs. The Hub is not asked for anything newer.
+    """
+    if not HUB_ID.fullmatch(name):
+        return None
+    if is_described(own_place(name)):  # which a download is only once it is complete
+        return own_place(name)
+    return next(filter(is_whole, snapshots(repository_folder(name))), None)

@@ -27,11 +27,21 @@ from engine.files.foreign import content_of, entries, json_of, table
 from engine.files.gguf_architectures import ARCHITECTURES
 from engine.files.gguf_header import no_model, read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
+from engine.files.model_folder import (
+    CONFIG,
+    ONLY_DRAFT,
+    WEIGHTS,
+    is_adapter,
+    is_model_folder,
+    missing_parts,
+    read_json,
+    require_usable,
+    weights_of,
+)
 from engine.files.paths import data_folder, hub_cache, models_folder
-from engine.files.safetensors_header import check_safetensors, missing_parts, require_scales, that_count
 from engine.files.whole_file import NotWritten, write_whole
 from engine.machine.mlx_import import device_kind
-from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
+from engine.values.drafter_kinds import type_stated
 from engine.values.errors import DraftlightError
 
 _VERSION = 4
@@ -39,7 +49,6 @@ _LEVELS = 4
 """Folders below a folder that is looked through."""
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
 """How llama.cpp names the parts of a file that it splits."""
-_ONLY_DRAFT = (HEAD_FOLDER, BLOCK_FOLDER, CUT_DRAFT)
 _RECURRENT = ("ssm", "mamba", "shortconv", "wkv", "linear_attn", "linear_num_key_heads", "conv_L_cache", "rwkv")
 _FILE_TYPES = {
     0: ("F32", 32.0),
@@ -166,8 +175,8 @@ def _remembered() -> dict[str, dict[str, Any]]:
 
 def _stamp(path: Path) -> tuple[list[list[int]], list[Path]]:
     """What changes when the model does, and the files with its weights."""
-    files = [ollama.weights_of(path)] if path.is_file() else sorted(path.glob("model*.safetensors"))
-    described = list(dict.fromkeys((path, *files))) if path.is_file() else [path / "config.json", *files]
+    files = [ollama.weights_of(path)] if path.is_file() else sorted(path.glob(WEIGHTS))
+    described = list(dict.fromkeys((path, *files))) if path.is_file() else [path / CONFIG, *files]
     return [[state.st_size, state.st_mtime_ns] for state in (file.stat() for file in described)], files
 
 
@@ -197,7 +206,7 @@ def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
         return
     entries = [entry for entry in entries if not entry.name.startswith("._")]  # macOS's notes on the files of these names
     names = {entry.name for entry in entries}
-    if "config.json" in names and any(name.endswith(".safetensors") for name in names):
+    if CONFIG in names and any(name.endswith(".safetensors") for name in names):
         yield folder
     for entry in entries:
         with contextlib.suppress(OSError):
@@ -207,17 +216,6 @@ def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
                     yield Path(entry.path)
             elif levels and entry.is_dir() and not entry.name.startswith("."):
                 yield from _below(Path(entry.path), levels - 1)
-
-
-def is_model_folder(folder: Path) -> bool:
-    """Whether a folder is that of a model, a drafter or an adapter: other programs have a config.json, too."""
-    if (folder / "adapter_config.json").is_file():
-        return True
-    try:
-        config = table(json_of(content_of(folder / "config.json")))
-    except (OSError, ValueError):
-        return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
-    return "model_type" in config or "architectures" in config or any(folder.glob("*.safetensors"))
 
 
 def models_in(folder: Path, levels: int = 2) -> list[Path]:
@@ -237,7 +235,7 @@ def models_in(folder: Path, levels: int = 2) -> list[Path]:
 def _in_use(repository: Path) -> Iterator[Path]:
     """Yields the models of a repository in the Hub's cache, in the state that its main branch had."""
     for snapshot in snapshots(repository)[:1]:
-        if (snapshot / "adapter_config.json").is_file():
+        if is_adapter(snapshot):
             yield snapshot
         else:
             yield from _below(snapshot)
@@ -247,7 +245,7 @@ def _of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
     for repository in sorted(cache.glob("models--*--*")):
         name = repository.name.removeprefix("models--").replace("--", "/", 1)
         for path in _in_use(repository):
-            if not (path / "adapter_config.json").is_file():
+            if not is_adapter(path):
                 yield path, f"{name}: {path.name}" if path.suffix == ".gguf" else name, HUB
 
 
@@ -268,7 +266,7 @@ def _read(path: Path, files: list[Path], name: str, source: str) -> LibraryModel
     plain = LibraryModel(name, path.as_posix(), source, sum(file.stat().st_size for file in files), form=form)
     try:
         if not path.is_file():
-            return _read_folder(path, files, plain)
+            return _read_folder(path, plain)
         of_ollama, read = ollama.model_of(path), _read_gguf(files[0], plain)
         return replace(read, problem=f"It {of_ollama.problem}") if of_ollama is not None and of_ollama.problem else read
     except DraftlightError as error:
@@ -312,46 +310,27 @@ def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
     )
 
 
-def _read_folder(folder: Path, files: list[Path], plain: LibraryModel) -> LibraryModel:
-    try:
-        config = json_of(content_of(folder / "config.json"))
-    except (OSError, ValueError) as error:
-        reason = str(error).removesuffix(".")
-        raise DraftlightError(f"{folder / 'config.json'} cannot be read: {reason}.") from error
-    if not isinstance(config, dict):
-        raise DraftlightError(f"{folder / 'config.json'} is not a JSON object.")
-    tables = [check_safetensors(file) for file in that_count(folder, files)]
-    if not tables:
-        raise DraftlightError("It has no model*.safetensors.")
-    require_scales(folder, tables)
+def _read_folder(folder: Path, plain: LibraryModel) -> LibraryModel:
+    config = read_json(folder / CONFIG)
+    tables = weights_of(folder)
+    require_usable(folder, config, tables)
     text = {**config, **table(config.get("text_config"))}
     bits = table(config.get("quantization")).get("bits")
-    types = [dtype for table in tables for dtype, shape in table.values() if len(shape) > 1]
+    types = [dtype for tensors in tables.values() for dtype, shape in tensors.values() if len(shape) > 1]
     context = text.get("max_position_embeddings")
     architecture = str(config.get("model_type", ""))
-    only_drafts = type_stated(config) in _ONLY_DRAFT
-    own_code = (
-        "It needs Python code of its own, and code that comes with a model is never run." if config.get("model_file") else ""
-    )
+    only_drafts = type_stated(config) in ONLY_DRAFT
     return replace(
         plain,
         architecture=architecture,
         quantisation=f"{bits}-bit" if bits else max(set(types), key=types.count, default=""),
         context=context if isinstance(context, int) else None,
         remembers=_remembers(text),
-        need=need_of_folder(plain.name, tables, config, device_kind() == "cpu").total,
-        problem=own_code or missing_parts(folder, by_index=False).strip() or problem_of_architecture(architecture),
+        need=need_of_folder(plain.name, tables.values(), config, device_kind() == "cpu").total,
+        problem=missing_parts(folder, by_index=False).strip() or problem_of_architecture(architecture),
         form="drafter" if only_drafts else plain.form,
         only_drafts=only_drafts,
     )
-
-
-def only_drafts(place: Path) -> bool:
-    """Whether a folder holds a model that was made to draft and cannot be a target, by its config.json."""
-    try:
-        return type_stated(table(json_of(content_of(place / "config.json")))) in _ONLY_DRAFT
-    except (OSError, ValueError):
-        return False
 
 
 def bits_of_type(name: str) -> tuple[str, float]:
@@ -368,7 +347,7 @@ def expanded_need(size: int, kind: str, bits: float) -> int:
 def problem_of_architecture(architecture: str) -> str:
     """Why a folder of this model type cannot be used; empty if it can, or if it says nothing."""
     known = _known_to_mlx_lm()
-    if not architecture or not known or architecture in known or architecture in _ONLY_DRAFT:
+    if not architecture or not known or architecture in known or architecture in ONLY_DRAFT:
         return ""
     return f"mlx-lm has no architecture {architecture}."
 
@@ -391,11 +370,6 @@ def _known_to_mlx_lm() -> frozenset[str]:
 def own_place(repository: str) -> Path:
     """Where what was downloaded of a repository of the Hub lies, "owner/model" in Draftlight's own folder."""
     return models_folder() / repository
-
-
-def is_in_own_place(repository: str) -> bool:
-    """Whether a model or adapter for mlx-lm was downloaded of this repository."""
-    return any((own_place(repository) / name).is_file() for name in ("config.json", "adapter_config.json"))
 
 
 def check_deletable(path: Path) -> None:

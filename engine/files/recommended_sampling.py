@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.files import builtin, ollama
-from engine.files.cached_models import repository_folder, snapshots
 from engine.files.foreign import object_in
 from engine.files.gguf_header import read_header
+from engine.files.hub import folder_of
 from engine.files.ollama import OllamaModel
 from engine.types import Sampling
 from engine.values.errors import DraftlightError, is_number
@@ -40,7 +40,8 @@ def of_target(name: str) -> Sampling:
         if path.is_file():
             metadata = read_header(ollama.weights_of(path)).metadata
             return of_metadata(metadata, ollama.model_of(path))
-        return next(map(of_folder, snapshots(repository_folder(name))), ())
+        folder = folder_of(name)
+        return () if folder is None else of_folder(folder)
     except (DraftlightError, ValueError, OSError):  # loading the model says what is wrong
         return ()
 

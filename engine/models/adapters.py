@@ -17,34 +17,20 @@ from mlx.utils import tree_unflatten
 from mlx_lm.tuner.lora import LoRALinear
 from mlx_lm.tuner.utils import load_adapters
 
-from engine.files.adapter_base import CONFIG, FILES, base_in
+from engine.files.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, adapter_files, read_json
 from engine.files.safetensors_header import check_safetensors, require_scales
-from engine.models.tokenizer_files import read_json
 from engine.values.errors import DraftlightError, reason_of
 
-_OF_MLX_LM, _OF_PEFT = FILES
+_OF_MLX_LM, _OF_PEFT = ADAPTER_WEIGHTS
 _UNSUPPORTED = ("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "layer_replication", "trainable_token_indices")
 """Configuration entries of PEFT features that are not supported; an adapter that sets one of them is refused."""
-
-
-def base_of(folder: Path) -> str | None:
-    """Returns the name or path of the adapter's base model; None if the folder has no adapter or is a whole model."""
-    if (folder / "config.json").is_file() or not (folder / CONFIG).is_file():
-        return None
-    base = base_in(read_json(folder / CONFIG))
-    return base if adapter_files(folder) else None
-
-
-def adapter_files(folder: Path) -> tuple[Path, ...]:
-    """Returns the file with the adapter's weights as a tuple of one, or an empty tuple."""
-    return tuple(path for path in (folder / _OF_MLX_LM, folder / _OF_PEFT) if path.is_file())[:1]
 
 
 def put_on(model: nn.Module, folder: Path) -> None:
     """Applies the adapter to its base model. Raises DraftlightError if it does not fit or its kind is not supported."""
     (file,) = adapter_files(folder)
     require_scales(file, [check_safetensors(file)])
-    config = read_json(folder / CONFIG)
+    config = read_json(folder / ADAPTER_CONFIG)
     try:
         if file.name == _OF_MLX_LM:
             load_adapters(model, folder.as_posix())

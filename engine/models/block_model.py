@@ -29,12 +29,12 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.rope_utils import initialize_rope
 
 from engine.files.hashes import files_sha256
-from engine.files.safetensors_header import check_safetensors, require_scales
+from engine.files.model_folder import CONFIG, read_json, weights_of
+from engine.files.safetensors_header import require_scales
 from engine.machine.host import computes_on_host
 from engine.models.block_config import BlockConfig, read_block_config
+from engine.models.drafter_folder import write_drafter
 from engine.models.loading import to_float32
-from engine.models.model_folder import weight_files, write_drafter
-from engine.models.tokenizer_files import read_json
 from engine.target.layer_taps import dense, embedding_of, output_module_of, output_rows_of, type_of
 from engine.values.drafter_kinds import BLOCK_FOLDER
 from engine.values.errors import DraftlightError
@@ -500,11 +500,12 @@ def load_block(folder: Path, half: mx.Dtype = mx.bfloat16) -> BlockModel:
     Raises:
         DraftlightError: a file is missing or damaged, or its arrays differ from those that its configuration requires.
     """
-    described = read_json(folder / "config.json")
+    described = read_json(folder / CONFIG)
     config = read_block_config(described, folder)
-    files = weight_files(folder)
+    weights = weights_of(folder)
+    files = tuple(weights)
     arrays: dict[str, mx.array] = {}
-    require_scales(folder, [check_safetensors(file) for file in files])
+    require_scales(folder, weights.values())
     for file in files:
         arrays.update(cast(dict[str, mx.array], mx.load(file.as_posix())))
     try:

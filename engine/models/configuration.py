@@ -31,7 +31,7 @@ import mlx_lm.utils
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from engine.files.foreign import content_of, object_in, table
-from engine.files.safetensors_header import missing_parts
+from engine.files.model_folder import missing_parts
 from engine.values.errors import DraftlightError, reason_of
 
 _FULL, _SLIDING = "full_attention", "sliding_attention"

@@ -30,10 +30,10 @@ import mlx.nn as nn
 from mlx.utils import tree_flatten
 
 from engine.files.hashes import files_sha256
+from engine.files.model_folder import CONFIG, read_json
 from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.machine.host import computes_on_host
-from engine.models.model_folder import write_drafter
-from engine.models.tokenizer_files import read_json
+from engine.models.drafter_folder import write_drafter
 from engine.values.drafter_kinds import HEAD_FOLDER
 from engine.values.errors import DraftlightError
 
@@ -207,7 +207,7 @@ def load_head(folder: Path, half: mx.Dtype = mx.bfloat16) -> HeadModel:
     Raises:
         DraftlightError: a file is missing or damaged, or the weights do not fit the configuration.
     """
-    config = read_json(folder / "config.json")
+    config = read_json(folder / CONFIG)
     if config.get("model_type") != MODEL_TYPE:
         raise DraftlightError(f"{folder} is not a draft head: its config.json gives the model type {config.get('model_type')!r}.")
     path = folder / "model.safetensors"

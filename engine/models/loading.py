@@ -19,21 +19,29 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import mlx_lm.utils
-from huggingface_hub import get_safetensors_metadata, hf_hub_download, snapshot_download
+from huggingface_hub import get_safetensors_metadata, hf_hub_download
 from mlx.utils import tree_map, tree_map_with_path
 from mlx_lm.models import ministral3
 
 from engine.files import builtin, ollama, recommended_sampling
-from engine.files.adapter_base import places_of
-from engine.files.cached_models import repository_folder, snapshots
 from engine.files.download import Download
 from engine.files.foreign import object_in, table
 from engine.files.gguf_header import is_gguf, read_header
-from engine.files.hub import FILES, HUB_ID, offers
-from engine.files.library import is_in_own_place, own_place
+from engine.files.hub import HUB_ID, folder_of, offers
 from engine.files.memory import MakeRoom, MemoryNeed, need_of_folder, need_of_gguf
+from engine.files.model_folder import (
+    CONFIG,
+    WEIGHTS,
+    adapter_files,
+    base_of,
+    places_of,
+    read_json,
+    require_usable,
+    weights_of,
+    without_base,
+)
 from engine.files.ollama import OllamaModel
-from engine.files.safetensors_header import WEIGHTS, Table, check_safetensors, listed, missing_parts, require_scales
+from engine.files.safetensors_header import Table, listed
 from engine.machine import device
 from engine.machine.host import computes_on_host
 from engine.models import adapters, gguf_model, trimmed_draft
@@ -41,9 +49,8 @@ from engine.models.configuration import explained, read_configuration, require_r
 from engine.models.context_length import context_length
 from engine.models.gguf_tokenizer import from_gguf
 from engine.models.loaded import LoadedModel
-from engine.models.model_folder import weight_files, without_base
 from engine.models.pair_check import PairReport, cache_reason, check_pair, target_reason
-from engine.models.tokenizer_files import from_folder, read_json
+from engine.models.tokenizer_files import from_folder
 from engine.target.layer_taps import embedding_of
 from engine.values.drafter_kinds import SMALL_DRAFT
 from engine.values.errors import DraftlightError, NotEnoughMemory, is_whole, reason_of
@@ -159,19 +166,14 @@ def _load_folder(
 ) -> LoadedModel:
     report("loading the model", None)
     adapter = None
-    if (base := adapters.base_of(folder)) is not None:
+    if (base := base_of(folder)) is not None:
         adapter, folder = folder, _base_folder(folder, base, report, make_room)
-    config = read_json(folder / "config.json", required=False)
+    config = read_json(folder / CONFIG, required=False)
     if config.get("model_type") == trimmed_draft.MODEL_TYPE:
         return _load_cut_draft(folder, name, config, target)
-    files = weight_files(folder)
-    tables = [check_safetensors(file) for file in files]
-    if config.get("model_file") is not None:
-        raise DraftlightError(
-            f"{folder} needs Python code of its own ({config['model_file']}). Code that comes with a model is never run here. "
-            "Choose a model of an architecture that mlx-lm knows."
-        )
-    require_scales(folder, tables)
+    weights = weights_of(folder)
+    require_usable(folder, config, weights)
+    files, tables = tuple(weights), list(weights.values())
     rows = {shape[0] for table in tables for tensor, (_, shape) in table.items() if "embed_tokens" in tensor and shape}
     config = read_configuration(folder, rows)
     make_room(need_of_folder(name, tables, config, computes_on_host()))
@@ -182,7 +184,7 @@ def _load_folder(
         width = model(mx.array([[0]])).shape[-1]
     if adapter is not None:
         adapters.put_on(model, adapter)
-        files += adapters.adapter_files(adapter)
+        files += adapter_files(adapter)
     tokenizer = from_folder(folder, width, adapter)
     _prepare(model, name, split)
     return LoadedModel(
@@ -208,7 +210,7 @@ def _with_only(folder: Path, files: Collection[Path]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as links:
         for path in files:
             (Path(links) / path.name).symlink_to(path.resolve())
-        (Path(links) / "config.json").write_text("{}")
+        (Path(links) / CONFIG).write_text("{}")
         yield Path(links)
 
 
@@ -346,7 +348,7 @@ def _to_one_float_type(model: nn.Module) -> None:
 
 def _eos_ids(folder: Path, width: int) -> frozenset[int]:
     """Returns the EOS tokens stated in config.json, in its part for the text model, and in generation_config.json."""
-    config = object_in(folder / "config.json")
+    config = object_in(folder / CONFIG)
     found: set[int] = set()
     for part in (config, table(config.get("text_config")), object_in(folder / "generation_config.json")):
         stated = part.get("eos_token_id")
@@ -366,10 +368,8 @@ def fetch(name: str, report: Callable[[str, float | None], None], make_room: Mak
     Raises:
         DraftlightError: the model is not available; says why.
     """
-    if is_in_own_place(name):
-        return own_place(name)
-    if (cached := _cached(name)) is not None:
-        return cached  # the Hub is not asked for a newer version
+    if (here := folder_of(name)) is not None:
+        return here
     step = f"downloading {name} from the Hugging Face Hub"
     report(step, None)
     try:
@@ -403,24 +403,8 @@ def need_ahead(name: str, widened: bool) -> MemoryNeed | None:
     Errors of the model or the network are left to the download, which reports them.
     """
     with contextlib.suppress(Exception):
-        config = read_json(Path(hf_hub_download(name, "config.json")))
+        config = read_json(Path(hf_hub_download(name, CONFIG)))
         files = get_safetensors_metadata(name).files_metadata.values()
         tables = [{tensor: (str(info.dtype), tuple(info.shape)) for tensor, info in file.tensors.items()} for file in files]
         return dataclasses.replace(need_of_folder(name, tables, config, widened), is_ahead=True)
     return None
-
-
-def _cached(name: str) -> Path | None:
-    """Returns the folder of an earlier download that has all weights; None if there is none."""
-    folders: list[Path] = []
-    with contextlib.suppress(Exception):  # not cached, incomplete, or recorded in a form that the library cannot read
-        folders = [Path(snapshot_download(name, allow_patterns=list(FILES), local_files_only=True))]
-    return next(filter(_is_whole, folders or snapshots(repository_folder(name))), None)
-
-
-def _is_whole(folder: Path) -> bool:
-    if (folder / "adapter_config.json").is_file():
-        return any(folder.glob("adapter*.safetensors"))
-    with contextlib.suppress(DraftlightError):
-        return bool(weight_files(folder)) and not missing_parts(folder)
-    return False

@@ -11,6 +11,7 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from engine.files.foreign import content_of, json_of, stands_for_another
+from engine.files.model_folder import CONFIG, read_json
 from engine.models import bare_tokenizers
 from engine.models.gguf_tokenizer import NAMED
 from engine.models.pieces import SPACE, byte_fallback, byte_level
@@ -70,7 +71,7 @@ def _from_files(folder: Path, width: int, settings: dict[str, Any], template: st
 
 
 def _bare(folder: Path, width: int, settings: dict[str, Any], model: Path) -> bare_tokenizers.Found:
-    model_type = read_json(model / "config.json", required=False).get("model_type")
+    model_type = read_json(model / CONFIG, required=False).get("model_type")
     added = read_json(folder / "added_tokens.json", required=False)
     return bare_tokenizers.find(folder, width, model_type, settings, added, _listed(settings).keys())
 
@@ -237,21 +238,6 @@ def _prefix(backend: Backend, width: int) -> list[int]:
     places = range(len(whole) - len(alone) + 1)
     start = next((place for place in places if whole[place : place + len(alone)] == alone), 0)
     return [token for token in whole[:start] if token < width] if alone else []
-
-
-def read_json(path: Path, required: bool = True) -> dict[str, Any]:
-    """Reads the object in a JSON file. Raises DraftlightError if it is damaged, not an object, or required but missing."""
-    if not required and not path.is_file():
-        return {}
-    try:
-        value = json_of(content_of(path))
-    except FileNotFoundError as error:
-        raise DraftlightError(f"{path.parent} has no {path.name}, so it is not a model folder.") from error
-    except (OSError, ValueError) as error:
-        raise DraftlightError(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise DraftlightError(f"{path} is not a JSON object.")
-    return value
 
 
 def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:

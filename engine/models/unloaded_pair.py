@@ -6,8 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.files import library, ollama
-from engine.files.foreign import table
+from engine.files.foreign import object_in, table
 from engine.files.gguf_header import read_header
+from engine.files.model_folder import CONFIG, read_json
 from engine.models.block_config import read_block_config
 from engine.models.block_model import block_reason
 from engine.models.configuration import read_configuration
@@ -16,7 +17,7 @@ from engine.models.head_model import head_reason
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import cache_reason, template_warning, vocabulary_reason
 from engine.models.tokenizer import Tokenizer
-from engine.models.tokenizer_files import from_folder, read_json
+from engine.models.tokenizer_files import from_folder
 from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, type_stated
 from engine.values.errors import DraftlightError
 
@@ -37,7 +38,7 @@ def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:
             header = read_header(ollama.weights_of(place))
             tokens = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
             return _told(target, place.stem if of_ollama is None else of_ollama.name, tokens)
-        config = read_json(place / "config.json")
+        config = read_json(place / CONFIG)
         if type_stated(config) == BLOCK_FOLDER:
             return block_reason(read_block_config(config, place), target) or "", ""
         if config.get("model_type") == HEAD_FOLDER:
@@ -67,15 +68,12 @@ def trained_head(target_sha256: str) -> Path | None:
 
 def _target_of(folder: Path) -> str | None:
     """Returns the target digest that a head's config.json states ("?" if it states none); None if the folder is no head."""
-    try:
-        stated = read_json(folder / "config.json", required=False)
-    except DraftlightError:
-        return None
+    stated = object_in(folder / CONFIG)
     return str(stated.get("target_sha256") or "?") if stated.get("model_type") == HEAD_FOLDER else None
 
 
 def _changed(folder: Path) -> float:
     try:
-        return (folder / "config.json").stat().st_mtime
+        return (folder / CONFIG).stat().st_mtime
     except OSError:
         return 0.0

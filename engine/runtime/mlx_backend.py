@@ -13,9 +13,11 @@ from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.decode.policy.costs import MachineCosts, StoredCosts
 from engine.decode.policy.estimates import Cost, speed
+from engine.files.foreign import object_in
 from engine.files.hub import require_drafter
 from engine.files.logs import explain
 from engine.files.memory import MakeRoom, available_memory
+from engine.files.model_folder import CONFIG
 from engine.files.paths import data_folder
 from engine.machine import garbage
 from engine.machine.mlx_import import require_device
@@ -45,7 +47,6 @@ class MlxBackend:
             from engine.decode import loop, warm_up
             from engine.machine import device
             from engine.models import loading as models
-            from engine.models import tokenizer_files
             from engine.target import prompt_cache as cache
         except ImportError as error:
             raise DraftlightError(f"MLX is not available ({error}). Reinstall Draftlight on macOS or Linux.") from error
@@ -55,7 +56,6 @@ class MlxBackend:
         self._loop = loop
         self._warming = warm_up
         self._models = models
-        self._read_json = tokenizer_files.read_json
         self._target: tuple[str, LoadedModel | None] = ("", None)
         self._draft_models: weakref.WeakValueDictionary[str, LoadedModel] = weakref.WeakValueDictionary()
         """Draft models of the target by name, as long as something references them: a drafter and the drafter auto share one
@@ -143,7 +143,7 @@ class MlxBackend:
     def _kind_of(self, name: str) -> DrafterKind:
         if name in DRAFTERS:
             return DRAFTERS[name]
-        return drafter_kind(name, type_stated(self._read_json(Path(name).expanduser() / "config.json", required=False)))
+        return drafter_kind(name, type_stated(object_in(Path(name).expanduser() / CONFIG)))
 
     def _together(
         self, members: Sequence[str], target: LoadedModel, progress: Progress, make_room: MakeRoom | None

@@ -150,7 +150,7 @@ def hub_on_the_loopback(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     """A Hub that huggingface_hub takes for the real one, with cache and token in a folder of the test's own."""
     monkeypatch.setattr("tqdm.tqdm.monitor_interval", 0)  # else its progress bars leave a thread
     running = Hub()
-    changed = {
+    changed: dict[str, Any] = {
         "ENDPOINT": running.address,
         "HF_HUB_CACHE": str(folder / "cache"),
         "HF_HUB_OFFLINE": False,
@@ -163,6 +163,7 @@ def hub_on_the_loopback(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr(
         huggingface_hub.hf_api.api, "endpoint", running.address
     )  # of those calls that are not made on one of their own
+    monkeypatch.setenv("HF_HUB_CACHE", changed["HF_HUB_CACHE"])
     for variable in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         monkeypatch.delenv(variable, raising=False)
     try:

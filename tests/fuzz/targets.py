@@ -341,11 +341,9 @@ def config(data: bytes) -> None:
     """A model folder's configuration, which is the same file as that of a drafter or an adapter, by all who read it unloaded."""
     from engine.files import recommended_sampling
     from engine.files.library import LibraryModel, _read_folder
-    from engine.files.safetensors_header import missing_parts
-    from engine.models.adapters import base_of
+    from engine.files.model_folder import base_of, missing_parts, read_json
     from engine.models.configuration import read_configuration
     from engine.models.context_length import context_length
-    from engine.models.tokenizer_files import read_json
     from engine.values.errors import DraftlightError
 
     made, aside = _model_folders()
@@ -353,7 +351,7 @@ def config(data: bytes) -> None:
     recommended_sampling.of_folder(made)
     missing_parts(made)
     try:
-        model = _read_folder(made, [made / "model.safetensors"], LibraryModel("a", "a", "a", 1))
+        model = _read_folder(made, LibraryModel("a", "a", "a", 1))
         json.dumps(repr(model)).encode()
     except DraftlightError:
         pass

@@ -14,13 +14,13 @@ import numpy as np
 from mlx.utils import tree_flatten
 
 from engine.files.hashes import file_sha256
+from engine.files.model_folder import CONFIG, read_json
 from engine.machine import provenance
 from engine.machine.device import device
 from engine.models.block_config import BlockConfig
 from engine.models.block_model import BlockModel, config_to_write, save_block
 from engine.models.head_model import HeadConfig, HeadModel, save_head
 from engine.models.loaded import LoadedModel
-from engine.models.tokenizer_files import read_json
 from engine.target.layer_taps import embedding_of, layer_count
 from engine.tools.training import features, head_card, texts
 from engine.tools.training.drafter_training import BlockTraining, DrafterTraining, HeadTraining, Plan, block_memory, head_memory
@@ -75,7 +75,7 @@ def check_output(folder: Path) -> None:
         raise DraftlightError(f"{folder} is a file. Give a folder for the drafter.")
     if not folder.is_dir() or not any(folder.iterdir()):
         return
-    config = folder / "config.json"
+    config = folder / CONFIG
     if not config.is_file() or read_json(config).get("model_type") not in (HEAD_FOLDER, BLOCK_FOLDER):
         raise DraftlightError(
             f"{folder} contains something other than a trained drafter. Choose an empty or new folder for --output."

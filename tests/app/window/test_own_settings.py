@@ -19,7 +19,7 @@ from app.session.presets import Preset
 from app.session.settings import load
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore
-from engine.files.adapter_base import base_target
+from engine.files.model_folder import base_target
 from engine.types import DecodingOptions
 from tests.app.driving import ask, settle, settled, wait_for_answer
 from tests.app.fakes import FakeEngine

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from huggingface_hub import constants
 
 from engine.files.hub import is_here
-from engine.files.paths import hub_cache
 
 
 def test_what_comes_with_draftlight_and_what_is_a_path_is_here(tmp_path: Path) -> None:
@@ -27,5 +28,31 @@ def test_a_model_of_the_hub_is_here_once_its_configuration_is(tmp_path: Path, mo
     assert is_here("owner/Model-4bit")
 
 
+COMPARISON = """
+import importlib, json, os, sys
+from huggingface_hub import constants
+from engine.files.paths import hub_cache
+usual = dict(os.environ)
+for changed in json.loads(sys.argv[1]):
+    os.environ.clear()
+    os.environ.update(usual | changed)
+    print(json.dumps([str(hub_cache()), importlib.reload(constants).HF_HUB_CACHE]))
+"""
+
+
 def test_the_cache_is_where_the_hubs_own_library_has_it() -> None:
-    assert hub_cache() == Path(constants.HF_HUB_CACHE)
+    environments: list[dict[str, str]] = [
+        {},
+        {"HOME": "/somebody", "XDG_CACHE_HOME": "~/caches"},
+        {"XDG_CACHE_HOME": "/caches"},
+        {"HF_HOME": "~/faces", "HOME": "/somebody"},
+        {"HF_HOME": "$PLACE/faces", "PLACE": "/place"},
+        {"HUGGINGFACE_HUB_CACHE": "/older", "HF_HOME": "/faces"},
+        {"HF_HUB_CACHE": "~/$PLACE", "PLACE": "own", "HUGGINGFACE_HUB_CACHE": "/older"},
+    ]
+    command = [sys.executable, "-c", COMPARISON, json.dumps(environments)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    assert len(told) == len(environments)
+    for line, environment in zip(told, environments, strict=True):
+        ours, theirs = json.loads(line)
+        assert ours == theirs, environment

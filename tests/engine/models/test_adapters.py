@@ -116,10 +116,6 @@ def test_a_conversation_has_the_adapters_own_form_and_ends(tmp_path: Path) -> No
 
 
 def test_what_does_not_fit_or_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def offline(*_: Any, **__: Any) -> str:
-        raise OSError("no network")
-
-    monkeypatch.setattr("engine.models.loading.snapshot_download", offline)
     monkeypatch.setattr("engine.models.loading.need_ahead", lambda name, widened: None)
     base = tiny_models.write_folder(tmp_path / "base")
     adapter_of_peft("base", tmp_path / "more", use_dora=True)

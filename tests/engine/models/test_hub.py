@@ -45,15 +45,10 @@ def test_the_need_is_known_from_the_headers_alone(folder: Path) -> None:
     assert (known.weights, known.cache, known.stored) == (loaded.weights, loaded.cache, loaded.stored)
 
 
-def test_a_model_that_is_too_large_is_not_downloaded(served: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    def snapshot(name: str, allow_patterns: list[str], local_files_only: bool = False) -> str:
-        assert local_files_only, "it is downloaded"
-        raise OSError("not cached")
-
+def test_a_model_that_is_too_large_is_not_downloaded(served: Hub) -> None:
     def refuse(need: MemoryNeed) -> None:
         raise NotEnoughMemory(need.refusal(10))
 
-    monkeypatch.setattr(hub, "snapshot_download", snapshot)
     with pytest.raises(
         NotEnoughMemory, match=r"org/model needs about \d+ kB .*It was not downloaded\. Choose .* or load it anyway"
     ):
@@ -68,8 +63,9 @@ def test_what_cannot_be_known_beforehand_is_downloaded(served: Hub) -> None:
     assert hub.need_ahead("org/model", True) is None
 
 
-def test_a_model_that_is_here_is_not_asked_about(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "snapshot_download", lambda name, **_: folder.as_posix())
+def test_a_model_that_is_here_is_not_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    tiny_models.write_folder(tmp_path / "models--org--model" / "snapshots" / "abc")
     asked: list[MemoryNeed] = []
     load("org/model", make_room=asked.append)
     assert [need.is_ahead for need in asked] == [False]

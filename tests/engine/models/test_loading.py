@@ -379,13 +379,8 @@ def test_a_file_that_is_no_gguf_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_hub_model_in_the_cache_of_the_hub_client_is_loaded_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tiny_models.write_folder(tmp_path / "snapshot")
-
-    def snapshot(name: str, allow_patterns: list[str], local_files_only: bool = False) -> str:
-        assert local_files_only, "the Hub is asked about what is here"
-        return folder.as_posix()
-
-    monkeypatch.setattr(loading, "snapshot_download", snapshot)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    tiny_models.write_folder(tmp_path / "models--organisation--model" / "snapshots" / "abc")
     steps: list[str] = []
     assert load("organisation/model", lambda step, _: steps.append(step)).name == "organisation/model"
     assert steps == ["loading the model"]

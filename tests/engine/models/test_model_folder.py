@@ -188,25 +188,18 @@ def test_an_architecture_whose_package_is_missing_ends_nothing(tmp_path: Path, c
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stand-in for the Hub: a folder with a folder for each repository."""
-    repositories = tmp_path / "hub"
-
-    def snapshot(name: str, allow_patterns: list[str], local_files_only: bool = False) -> str:
-        if not (repositories / name).is_dir():
-            raise OSError(f"404: no repository {name}")
-        return (repositories / name).as_posix()
-
-    monkeypatch.setattr(hub_models, "snapshot_download", snapshot)
+    """A cache of the Hub's own programs; the Hub itself cannot be reached."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(hub_models, "need_ahead", lambda name, widened: None)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    return repositories
+    return tmp_path / "hub"
 
 
 def test_a_folder_of_the_organisations_name_hides_nothing_on_the_hub(hub: Path) -> None:
-    tiny_models.write_folder(hub / "org" / "model")
+    cached = tiny_models.write_folder(hub / "models--org--model" / "snapshots" / "abc")
     tiny_models.write_folder(Path("org") / "other")
-    assert load("org/model").path == (hub / "org" / "model").as_posix()
+    assert load("org/model").path == cached.as_posix()
     assert load("org/other").path == "org/other"
     shutil.copytree("org/other", "org/model")
     assert load("org/model").path == "org/model"
@@ -221,7 +214,8 @@ def test_a_name_that_is_neither_here_nor_there_says_where_it_was_looked_for(hub:
 
 
 def test_an_adapter_alone_says_so(hub: Path) -> None:
-    (hub / "org" / "adapter").mkdir(parents=True)
-    adapter_of_peft(hub / "org" / "adapter")
+    cached = hub / "models--org--adapter" / "snapshots" / "abc"
+    cached.mkdir(parents=True)
+    adapter_of_peft(cached)
     with pytest.raises(DraftlightError, match="is an adapter"):
         load("org/adapter")
