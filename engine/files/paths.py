@@ -20,8 +20,7 @@ def traces_folder() -> Path:
 
 
 def hub_cache() -> Path:
-    """Where the Hugging Face Hub's own programs keep what they downloaded, as `huggingface_hub.constants` has it, whose import takes
-    50 ms."""
+    """Where the Hugging Face Hub's own programs keep what they downloaded, by the rules of `huggingface_hub.constants`."""
     caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = os.environ.get("HF_HOME") or f"{caches}/huggingface"
     named = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or f"{home}/hub"
