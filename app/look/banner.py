@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, QTimer, Slot
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QFrame, QLabel, QWidget
 
 from app.look import theme as themes
 from app.look.theme import Theme
-from app.look.widgets import icon_button, in_column, in_row, named, push_button, restyle, scrolling, text_label, tint
+from app.look.widgets import announce, icon_button, in_column, in_row, named, push_button, restyle, scrolling, text_label, tint
 
 MOST_LINES = 5
 """Lines of a message that show at once; a longer one scrolls."""
@@ -71,8 +71,7 @@ class Banner(QWidget):
         self.show()
         self._fit()
         self._count_down()
-        if QAccessible.isActive():
-            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, message))
+        announce(self, message)
 
     def offer(self, title: str, act: Callable[[], object]) -> None:
         """Shows a button next to the current message, until the next message."""

@@ -8,8 +8,6 @@ from decimal import Decimal
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSignalBlocker, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
-    QAccessible,
-    QAccessibleAnnouncementEvent,
     QFocusEvent,
     QFont,
     QFontMetrics,
@@ -22,7 +20,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractSpinBox, QDoubleSpinBox, QLabel, QWidget
 
 from app.look import theme as themes
-from app.look.widgets import FocusFrame, named
+from app.look.widgets import FocusFrame, announce, named
 from engine.types import RANGES, SEED_LIMIT
 from engine.values.ranges import Range
 
@@ -326,8 +324,7 @@ class NumberField(QDoubleSpinBox):
         label.move(max(4, min(below.x(), window.width() - label.width() - 4)), max(0, below.y()))
         label.show()
         label.raise_()
-        if QAccessible.isActive():
-            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, words))
+        announce(self, words)
 
     @Slot()
     def _be_silent(self) -> None:

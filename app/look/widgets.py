@@ -7,7 +7,7 @@ from html import escape
 from typing import TypeVar
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, SignalInstance
-from PySide6.QtGui import QCursor, QMouseEvent, QPainter, QPaintEvent
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QCursor, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QBoxLayout,
@@ -37,6 +37,12 @@ Pressed = Callable[[], object] | SignalInstance
 AnyWidget = TypeVar("AnyWidget", bound=QWidget)
 AnyLayout = TypeVar("AnyLayout", bound=QLayout)
 AnyBox = TypeVar("AnyBox", bound=QBoxLayout)
+
+
+def announce(widget: QWidget, words: str) -> None:
+    """Has a screen reader, if one runs, say these words."""
+    if QAccessible.isActive():
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(widget, words))
 
 
 class FocusFrame(QFrame):
