@@ -1,19 +1,26 @@
-"""Finds and opens the documentation on this computer: built pages in the browser, else their Markdown in a window."""
+"""The documentation on this computer: built pages in the browser, else their Markdown in a window."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
-from PySide6.QtCore import QUrl
-from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QSize, Qt, QUrl, Slot
+from PySide6.QtGui import QDesktopServices, QTextBlockFormat, QTextCursor, QTextDocument
+from PySide6.QtWidgets import QTextBrowser, QWidget
 
-from app.window.manual import FIRST, SOURCES, ManualWindow
+from app.conversation.link_question import LinkQuestion
+from app.look.placing import at_most_the_screen
+from app.look.widgets import PassingDialog, in_column, in_row, named, push_button, stretch
 
 _ROOT = Path(__file__).resolve().parents[2]
 PLACES = (_ROOT / "dist" / "docs", _ROOT / "assets" / "manual")
 """Where `make docs` writes the pages in a checkout, and where `make wheel` puts them in a package."""
+SOURCES = _ROOT / "assets" / "docs"
+FIRST = "index.md"
+SIZE = QSize(860, 720)
+FILLED_IN = "*`make docs` fills this in.*"
 NONE_HERE = "This copy has no documentation. In a checkout, “make docs” builds it."
 
 
@@ -34,3 +41,90 @@ def open_documentation(window: QWidget) -> None:
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(page)))
     elif has_documentation():
         ManualWindow(window).show()
+
+
+class ManualWindow(PassingDialog):
+    """Shows one page at a time; links lead to the others."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, "manual", "Documentation")
+        self.pages: list[str] = []
+        self.browser = named(QTextBrowser(openLinks=False), "manualPage", "Documentation")
+        self.browser.document().setDocumentMargin(16)
+        self.browser.anchorClicked.connect(self._follow)
+        self.back = push_button("Back", "quietButton", self._go_back)
+        contents = push_button("Contents", "quietButton", lambda: self.open_page(FIRST))
+        close = push_button("Close", "quietButton", self.reject)
+        in_column(
+            in_row(self.back, contents, stretch(), close, spacing=8),
+            (self.browser, 1),
+            spacing=8,
+            margins=(12, 10, 12, 12),
+            parent=self,
+        )
+        self.resize(at_most_the_screen(parent, SIZE))
+        self.open_page(FIRST)
+        self.browser.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def open_page(self, name: str, heading: str = "") -> None:
+        """Shows a page, scrolled to a heading if a link anchor is given."""
+        if not self.pages or self.pages[-1] != name:
+            self.pages.append(name)
+            features = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
+            self.browser.document().setMarkdown(readable((SOURCES / name).read_text(encoding="utf-8")), features)
+            whole, apart = QTextCursor(self.browser.document()), QTextBlockFormat()
+            apart.setBottomMargin(6)
+            whole.select(QTextCursor.SelectionType.Document)
+            whole.mergeBlockFormat(apart)
+        self.browser.moveCursor(QTextCursor.MoveOperation.Start)
+        block = self.browser.document().begin()
+        while heading and block.isValid():
+            if block.blockFormat().headingLevel() and slug(block.text()) == heading:
+                self.browser.moveCursor(QTextCursor.MoveOperation.End)  # so that the heading ends up at the top
+                self.browser.setTextCursor(QTextCursor(block))
+                break
+            block = block.next()
+        self.back.setEnabled(len(self.pages) > 1)
+
+    @Slot()
+    def _go_back(self) -> None:
+        if len(self.pages) > 1:
+            self.pages.pop()
+            self.open_page(self.pages.pop())
+
+    @Slot(QUrl)
+    def _follow(self, link: QUrl) -> None:
+        if link.scheme():
+            LinkQuestion(link.toString(), self).open()
+        elif not link.path():
+            self.open_page(self.pages[-1], link.fragment())
+        elif (SOURCES / link.path()).is_file() and link.path().endswith(".md"):
+            self.open_page(link.path(), link.fragment())
+
+
+def slug(heading: str) -> str:
+    """Returns the link anchor of a heading, as GitHub and Sphinx do: "Block drafters (DFlash)" is block-drafters-dflash."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def readable(page: str) -> str:
+    """Returns the Markdown of a page without Sphinx syntax; its lists of pages become links."""
+    page = re.sub(r"^\*This is the source of the page.*?\*\n", "", page, flags=re.MULTILINE | re.DOTALL)
+    page = re.sub(r"^```\{toctree\}\n(.*?)^```$", _links, page, flags=re.MULTILINE | re.DOTALL)
+    page = re.sub(r"^:{3,}\{(?:image|figure)\}.*?^:{3,}$\n?", "", page, flags=re.MULTILINE | re.DOTALL)
+    page = re.sub(r"^:{3,}.*\n|^:(?:alt|class|name|width):.*\n", "", page, flags=re.MULTILINE)
+    page = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", page)  # pictures exist only in the built pages
+    page = re.sub(r"^<<.*>>$", FILLED_IN, page, flags=re.MULTILINE)
+    return re.sub(r"<<\w+>>", "…", page)
+
+
+def _links(listed: re.Match[str]) -> str:
+    caption = re.search(r":caption: (.+)", listed[1])
+    names = [name for name in listed[1].split() if (SOURCES / f"{name}.md").is_file()]
+    lines = [f"- [{_title(name)}]({name}.md)" for name in names]
+    return "\n".join([f"**{caption[1]}**\n" if caption else "", *lines, ""])
+
+
+def _title(name: str) -> str:
+    first = re.search(r"^# (.+)$", (SOURCES / f"{name}.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return name if first is None else first[1]

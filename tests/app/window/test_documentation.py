@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation.link_question import LinkQuestion
 from app.window import documentation
-from app.window.manual import SOURCES, ManualWindow, readable, slug
+from app.window.documentation import SOURCES, ManualWindow, readable, slug
 from tests.app.driving import Open, settle
 
 REPOSITORY = Path(__file__).parents[3]
