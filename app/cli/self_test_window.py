@@ -62,7 +62,7 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
         """Draws the window in both themes, saves the pictures if requested, and returns whether anything was painted."""
         painted = []
         for appearance in ("light", "dark"):
-            window.set_appearance(appearance)
+            window.chat.keep(appearance=appearance)
             for _ in range(2):  # changed texts first, then the layout that follows
                 application.processEvents()
             image = window.grab().toImage()

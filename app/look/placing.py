@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMargins, QRect, QSize, Qt
+from PySide6.QtCore import QEvent, QMargins, QObject, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
@@ -64,3 +64,21 @@ def keep_on_screen(window: QWidget, size: QSize) -> None:
         inside = fitted(window.geometry(), window.screen().availableGeometry(), frame_of(window))
         if inside != window.geometry():
             window.setGeometry(inside)
+
+
+class FirstPaint(QObject):
+    """Signals:
+    painted: the window has been painted for the first time.
+    """
+
+    painted = Signal()
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Paint:
+            watched.removeEventFilter(self)
+            QTimer.singleShot(0, self, self.painted.emit)
+        return False

@@ -5,20 +5,24 @@ Repaints are throttled to a dozen per second, and by the window to fewer while a
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtCore import Qt, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QStackedWidget, QTabBar, QWidget
 
 from app.charts.page import ChartsPage
 from app.lanes.page import LanesPage
+from app.look.banner import Banner
 from app.look.pacer import after_changes
 from app.look.theme import Theme
 from app.look.widgets import in_column, named
+from app.panel.explainer import Explainer
 from app.panel.figure_tiles import FigureTiles
 from app.panel.heading import Heading
+from app.panel.picture_menu import PictureMenu
 from app.rules.page import RulesPage
+from app.session.chat import Chat
 from app.session.cursor import Cursor
-from app.session.session import Session, is_plain
+from app.session.session import is_plain
 from app.session.settings import PanelPage
 from app.session.shown_answer import ShownAnswer
 from app.table.page import TablePage
@@ -31,19 +35,19 @@ PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "ta
 
 
 class SidePanel(QWidget):
-    """Reads the session's newest answer if `touch` was called since the last repaint.
+    """Reads the session's newest answer if `touch` was called since the last repaint. Its page and the charts that are folded are
+    settings.
 
-    Signals:
-        page_chosen: (name) the user switched to another page.
+    Attributes:
+        explainer, picture_menu: what a click on a figure or chart opens. measurer: measures the plain speed of the shown answer.
     """
 
-    page_chosen = Signal(str)
-
-    def __init__(self, session: Session, cursor: Cursor) -> None:
+    def __init__(self, chat: Chat, cursor: Cursor, banner: Banner) -> None:
         super().__init__()
+        self._chat = chat
         self.setObjectName("sidePanel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self.session = session
+        self.session = session = chat.session
         self._stale = False
         self._scale = 1.0
         self._repaints = after_changes(self.refresh, REFRESH_SECONDS, self)
@@ -62,7 +66,23 @@ class SidePanel(QWidget):
             "rules": self.rules,
         }
         self._old: set[PanelPage] = set(self.pages)
+        self.charts.set_open(chat.settings.charts)
+        self.explainer = Explainer(chat, self.shown, self)
+        self.picture_menu = PictureMenu(chat, self.shown, banner, self)
+        self.measurer = chat.measurer
+        self.measurer.shown = lambda: self.shown.answer
         self._arrange()
+        self._connect()
+
+    def _connect(self) -> None:
+        explainer, chat = self.explainer, self._chat
+        self.charts.menu_wanted.connect(self.picture_menu.open_menu)
+        for wanted in (self.figures.definition_wanted, self.charts.definition_wanted, self.picture_menu.definition_wanted):
+            wanted.connect(explainer.explain)
+        for wanted in (self.figures.baseline_wanted, self.charts.baseline_wanted):
+            wanted.connect(explainer.measure_plain)
+        self.charts.folded.connect(lambda names: chat.keep(charts=names))
+        chat.changed.connect(self._show_chosen_page)
 
     def _arrange(self) -> None:
         self.tabs = named(QTabBar(drawBase=False, expanding=False), "panelTabs", "Panel pages", "Left and Right switch pages.")
@@ -70,6 +90,8 @@ class SidePanel(QWidget):
         for name, page in self.pages.items():
             self.tabs.setTabData(self.tabs.addTab(PAGE_TITLES[name]), name)
             self.stack.addWidget(page)
+        self._show_chosen_page()
+        self.stack.setCurrentIndex(self.tabs.currentIndex())
         self.tabs.currentChanged.connect(self._turn)
         in_column(self.heading, self.figures, 8, self.tabs, (self.stack, 1), margins=(1, 0, 0, 0), parent=self)
 
@@ -90,21 +112,28 @@ class SidePanel(QWidget):
         self.show_page(name)
         self.pages[name].setFocus(Qt.FocusReason.ShortcutFocusReason)
 
+    @Slot()
+    def _show_chosen_page(self) -> None:
+        self.show_page(self._chat.settings.panel_page)
+
     @Slot(int)
     def _turn(self, index: int) -> None:
         self.stack.setCurrentIndex(index)
         self._refresh_page()
-        self.page_chosen.emit(self.page)
+        if self.page != self._chat.settings.panel_page:
+            self._chat.keep(panel_page=self.page)
 
     # Repaints.
 
     @Slot()
     def touch(self) -> None:
-        """Schedules a repaint."""
+        """Schedules a repaint, and a measurement of the plain speed if the shown answer needs one."""
         self._stale = True
+        self.measurer.touch()
         if self.isVisible():
             self._repaints.touch()
 
+    @Slot()
     def catch_up(self) -> None:
         """Runs a scheduled repaint now."""
         if self._stale and self.isVisible():
@@ -138,6 +167,8 @@ class SidePanel(QWidget):
         self.setMinimumWidth(round(320 * scale))
         self.heading.set_look(theme, scale)
         self.figures.set_look(scale)
+        self.explainer.popover.set_look(theme, scale)
+        self.picture_menu.set_look(theme)
         for page in self.pages.values():
             page.set_look(theme, scale)
         self.refresh()
@@ -153,5 +184,6 @@ class SidePanel(QWidget):
             self.refresh()
 
     def stop(self) -> None:
-        """Stops repainting: the window is closing."""
+        """Stops repainting and measuring: the window is closing."""
         self._repaints.stop()
+        self.measurer.stop()

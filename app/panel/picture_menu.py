@@ -6,21 +6,21 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QPoint, Slot
+from PySide6.QtCore import QObject, QPoint, Signal, Slot
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFileDialog, QMenu
+from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
 from app.export import pictures
 from app.export.dialog import asking, documents, folder_offer, waiting
 from app.export.kinds import PICTURES, free_name
 from app.export.raster import to_image
+from app.look.banner import Banner
 from app.look.command import show_use
 from app.look.theme import Theme
 from app.look.widgets import named
-from app.panel.explainer import Explainer
-from app.panel.panel import SidePanel
 from app.session.chat import Chat
 from app.session.session import Answer
+from app.session.shown_answer import ShownAnswer
 from engine.exports import export
 from engine.exports.formats import named_as
 from engine.lens.chart_kinds import CHARTS, ChartName
@@ -32,19 +32,24 @@ KINDS = {".png": "PNG image (*.png)", ".svg": "SVG image (*.svg)"}
 
 
 class PictureMenu(QObject):
-    """The actions that save or copy a chart or an answer as an image. Images have the colours of the window."""
+    """The actions that save or copy a chart or an answer as an image. Images have the colours of the window.
 
-    def __init__(self, panel: SidePanel, chat: Chat, explainer: Explainer) -> None:
-        super().__init__(panel)
-        self.panel, self.chat, self.explainer = panel, chat, explainer
+    Signals:
+        definition_wanted: (key, screen position) what the chart means.
+    """
+
+    definition_wanted = Signal(str, QPoint)
+
+    def __init__(self, chat: Chat, shown: ShownAnswer, banner: Banner, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._chat, self._shown, self._banner, self._parent = chat, shown, banner, parent
         self._theme = "dark"
         self._chart: ChartName = "proposals"
-        self.menu = named(QMenu(panel, toolTipsVisible=True), words="Chart options")
+        self.menu = named(QMenu(parent, toolTipsVisible=True), words="Chart options")
         self.save_png = self.menu.addAction("Save as PNG…", partial(self._save_chart, ".png"))
         self.save_svg = self.menu.addAction("Save as SVG…", partial(self._save_chart, ".svg"))
         self.copy = self.menu.addAction("Copy image", self._copy_chart)
         self.menu.addAction("What this means", self._explain)
-        panel.charts.menu_wanted.connect(self._open_menu)
 
     def set_look(self, theme: Theme) -> None:
         """Sets the theme of images."""
@@ -53,7 +58,8 @@ class PictureMenu(QObject):
     # One chart.
 
     @Slot(str, QPoint)
-    def _open_menu(self, chart: ChartName, place: QPoint) -> None:
+    def open_menu(self, chart: ChartName, place: QPoint) -> None:
+        """Opens the menu of a chart at a screen position."""
         self._chart, self._place = chart, place
         there = self._answer() is not None
         for action in (self.save_png, self.save_svg, self.copy):
@@ -75,11 +81,11 @@ class PictureMenu(QObject):
     def _copy_chart(self) -> None:
         if svg := self.chart_svg(self._chart):
             QGuiApplication.clipboard().setImage(to_image(svg, pictures.PNG_FACTOR))
-            self.chat.say(f"“{CHARTS[self._chart].title}” was copied as an image.")
+            self._chat.say(f"“{CHARTS[self._chart].title}” was copied as an image.")
 
     @Slot()
     def _explain(self) -> None:
-        self.explainer.explain(CHARTS[self._chart].key, self._place)
+        self.definition_wanted.emit(CHARTS[self._chart].key, self._place)
 
     # All charts.
 
@@ -88,10 +94,10 @@ class PictureMenu(QObject):
         """Saves every chart of the shown answer to a folder, as PNG and as SVG."""
         if (trace := self._trace_or_note()) is None:
             return
-        chosen = QFileDialog.getExistingDirectory(self.panel.window(), "Choose a folder for the images", str(self._folder()))
+        chosen = QFileDialog.getExistingDirectory(self._parent.window(), "Choose a folder for the images", str(self._folder()))
         if chosen:
             folder = Path(chosen)
-            write = partial(pictures.save_charts, trace, folder, self._theme, asking(self.panel.window()))
+            write = partial(pictures.save_charts, trace, folder, self._theme, asking(self._parent.window()))
             self._write(write, folder / "charts")
 
     @Slot()
@@ -102,23 +108,23 @@ class PictureMenu(QObject):
         path = self._ask("Share card", "card", ".png")
         if path is not None:
             card = PICTURES["card"]
-            self._write(partial(export.write, [trace], card, path, theme=self._theme, ghosts=self.chat.settings.ghosts), path)
+            self._write(partial(export.write, [trace], card, path, theme=self._theme, ghosts=self._chat.settings.ghosts), path)
 
     # Helpers.
 
     def _answer(self) -> Answer | None:
         """Returns the shown answer if it has rounds to draw."""
-        answer = self.panel.shown.answer
+        answer = self._shown.answer
         return answer if answer is not None and answer.rounds else None
 
     def _trace(self) -> Trace | None:
         """Returns the trace that images are drawn from. It reads a file, which takes a while for a long answer."""
-        answer, session = self._answer(), self.chat.session
-        return None if answer is None else pictures.trace_of(session.turns[self.panel.shown.turn], session.plain_run(answer))
+        answer, session = self._answer(), self._chat.session
+        return None if answer is None else pictures.trace_of(session.turns[self._shown.turn], session.plain_run(answer))
 
     def _folder(self) -> Path:
-        kept = Path(self.chat.settings.export_folder)
-        return kept if self.chat.settings.export_folder and kept.is_dir() else documents()
+        kept = Path(self._chat.settings.export_folder)
+        return kept if self._chat.settings.export_folder and kept.is_dir() else documents()
 
     def _ask(self, title: str, name: str, ending: str) -> Path | None:
         """Asks for the path of an image; returns None if the dialog was cancelled."""
@@ -126,7 +132,7 @@ class PictureMenu(QObject):
         stem = "answer" if answer is None or not answer.trace_path else Path(answer.trace_path).stem
         offered = self._folder() / f"draftlight-{stem}-{name}{ending}"
         filters = ";;".join(KINDS.values())
-        chosen, kind = QFileDialog.getSaveFileName(self.panel.window(), title, str(offered), filters, KINDS[ending])
+        chosen, kind = QFileDialog.getSaveFileName(self._parent.window(), title, str(offered), filters, KINDS[ending])
         if not chosen:
             return None
         path = Path(chosen)
@@ -140,15 +146,15 @@ class PictureMenu(QObject):
                 if not write():
                     return
         except DraftlightError as error:
-            self.chat.say(str(error), "error")
+            self._chat.say(str(error), "error")
             return
         what = f"{path}" if path.suffix else f"{len(CHARTS)} charts in {path.parent}"
-        self.chat.keep(export_folder=str(path.parent))
-        self.chat.say(f"Saved: {what}.", offer=folder_offer(path.parent))
+        self._chat.keep(export_folder=str(path.parent))
+        self._chat.say(f"Saved: {what}.", offer=folder_offer(path.parent))
 
     def _trace_or_note(self) -> Trace | None:
         """Returns the trace; reports it if there is nothing to draw."""
         trace = self._trace()
         if trace is None:
-            self.chat.say(NOTHING_YET)
+            self._chat.say(NOTHING_YET)
         return trace

@@ -184,7 +184,7 @@ class Sidebar(QWidget):
     @Slot()
     def look_for_others(self) -> None:
         """Reads the list again if another process has changed the chats."""
-        if self._chat.keeper is not None and self.isVisible():
+        if self._chat.keeper is not None and self._others.isActive() and self.isVisible():
             self._chat.keeper.read(lambda store: store.changes(), self._changes)
 
     def _changes(self, number: int) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QObject, QTimer, Slot
 from PySide6.QtWidgets import QWidget
 
+from app.conversation.transcript import Transcript
 from app.look.banner import Banner
 from app.look.wording import target_title
 from app.session.chat import Chat
 from app.session.stored_chat import KeptChat
 from app.sidebar.deleted_dialog import DeletedDialog
 from app.sidebar.traces_dialog import TracesDialog
+from app.window.chat_files import ChatFiles
 from engine.chats import ChatStore, Conversation, Listed, UnsentText
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount
@@ -23,25 +24,20 @@ Opened = tuple[Conversation, tuple[UnsentText, ...], bool]
 """A stored chat, its drafts, and whether this window holds its lock."""
 LOOK_MS = 2000
 """Milliseconds between checks whether another window holds the lock of the shown chat."""
-COPY = "Continue in a copy"
-ELSEWHERE = (
-    "This chat is open in another window, so it can only be read here. Close it there to write here, or continue in a copy."
-)
 
 
 class ChatsController(QObject):
     """Connects the chat store to the shown conversation. Without a store it does nothing.
 
     Attributes:
+        files: imports and exports chats.
         restoring: the last chat is being restored; text typed meanwhile is meant for it.
     """
 
-    def __init__(self, chat: Chat, banner: Banner, lock: Banner, window: QWidget) -> None:
-        """Args:
-        lock: the banner shown while the chat is open in another window.
-        """
+    def __init__(self, chat: Chat, banner: Banner, transcript: Transcript, window: QWidget) -> None:
         super().__init__(window)
-        self._chat, self._banner, self._lock, self._window = chat, banner, lock, window
+        self._chat, self._banner, self._transcript, self._window = chat, banner, transcript, window
+        self.files = ChatFiles(chat, banner, window, self.open)
         self._timer = QTimer(self, interval=LOOK_MS)
         self._timer.timeout.connect(self.look)
         self._wanted: int | None = None
@@ -67,13 +63,29 @@ class ChatsController(QObject):
         keeper.write(ChatStore.import_traces, self._imported)
         keeper.tidy(self._chat.tell_stored)  # traces may take less space now
 
-    def open(self, number: int, message: int | None = None, then: Callable[[], object] | None = None) -> None:
-        """Shows a chat, on the branch of a message if one is given, and then calls `then`. A running answer is stopped and
-        kept."""
+    def go_to(self, number: int, message: int | None) -> None:
+        """Shows a chat that the user chose, scrolled to a message if one is given."""
+        self._banner.hide()
+        if number == self._chat.kept.number and not self._chat.session.read_only:
+            self._scroll_to(message)
+        else:
+            self.open(number, message)
+
+    def open(self, number: int, message: int | None = None) -> None:
+        """Reads a chat and shows it, on the branch of a message and scrolled to it if one is given. A running answer is stopped
+        and kept."""
         keeper = self._chat.keeper
         if keeper is not None and not self._chat.session.replaying:
             self._wanted = number
-            keeper.read(partial(_opened, number, message), partial(self._show, then), self._not_there)
+            keeper.read(partial(_opened, number, message), partial(self._show, message), self._not_there)
+
+    def _scroll_to(self, message: int | None) -> None:
+        """Scrolls to a message of the shown chat."""
+        if message is not None:
+            turns = self._chat.session.turns
+            at = next((at for at, turn in enumerate(turns) if message in (turn.kept_as, turn.answer.kept_as)), None)
+            if at is not None:
+                self._transcript.go_to(at, prompt=turns[at].kept_as == message)
 
     @Slot()
     def look(self) -> None:
@@ -90,14 +102,6 @@ class ChatsController(QObject):
             self.open(number)  # another window may have changed it
         elif not held and chat.session.idle:
             chat.set_read_only()
-
-    def show_lock(self, locked: bool) -> None:
-        """Shows or hides the note that another window has the chat."""
-        if locked:
-            self._lock.show_message(ELSEWHERE, "lock")
-            self._lock.offer(COPY, self.duplicate)
-        else:
-            self._lock.hide()
 
     def stop(self) -> None:
         """Stops the checks: the window is closing."""
@@ -248,7 +252,7 @@ class ChatsController(QObject):
         self._chat.unsent.take_in(KeptChat(conversation.about.id), unsent)
         return conversation
 
-    def _show(self, then: Callable[[], object] | None, opened: Opened) -> None:
+    def _show(self, message: int | None, opened: Opened) -> None:
         chat, conversation = self._chat, self._take_in(opened)
         if self._wanted != conversation.about.id or chat.session.replaying:
             return
@@ -259,8 +263,7 @@ class ChatsController(QObject):
             model = target_title(chat.settings.target)
             self._banner.show_message(f"This chat uses {model}, which is loaded when you send a message.", "note")
             self._banner.offer("Load now", self._load_now)
-        if then is not None:
-            then()
+        self._scroll_to(message)
 
     def _load_now(self) -> None:
         self._banner.hide()

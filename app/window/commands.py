@@ -5,25 +5,32 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
+from PySide6.QtCore import Qt
+
 from app.compare.view import CompareView
 from app.conversation.composer import Composer
 from app.conversation.transcript import Transcript
+from app.look.banner import Banner
 from app.look.command import ESCAPE, Command, native_keys
-from app.look.theme import APPEARANCE_TITLES, Appearance
+from app.look.theme import APPEARANCE_TITLES
 from app.look.wording import GHOST_TITLES
-from app.panel.picture_menu import PictureMenu
+from app.panel.panel import SidePanel
 from app.session.chat import Chat
 from app.session.session import Session
 from app.session.settings import PanelPage, Settings
-from app.window.attaching import Attaching
-from app.window.chat_files import ChatFiles
+from app.sidebar.sidebar import Sidebar
+from app.window.appearance import resize_text
 from app.window.chats_controller import ChatsController
 from app.window.documentation import NONE_HERE, has_documentation
+from app.window.dropping import Dropping
+from app.window.header import Header
 from app.window.menu_bar import edit_commands, window_menu
 from app.window.messages import Messages
 from app.window.models_controller import ModelsController
+from app.window.new_window import open_another
 from app.window.pages import Pages, compare_commands
 from app.window.replay_controller import ReplayController
+from app.window.side_layout import SideLayout
 from engine.lens.pieces import Ghosts
 
 
@@ -31,16 +38,19 @@ class Commanded(Protocol):
     """The parts and methods of the window that commands use."""
 
     chat: Chat
-    composer: Composer
+    header: Header
+    banner: Banner
     transcript: Transcript
-    attaching: Attaching
-    replay_controller: ReplayController
-    picture_menu: PictureMenu
+    composer: Composer
+    panel: SidePanel
+    sidebar: Sidebar
+    sides: SideLayout
     pages: Pages
-    models: ModelsController
-    chat_files: ChatFiles
-    chats: ChatsController
+    replay_controller: ReplayController
     messages: Messages
+    chats: ChatsController
+    models: ModelsController
+    dropping: Dropping
 
     @property
     def settings(self) -> Settings:
@@ -48,12 +58,6 @@ class Commanded(Protocol):
 
     def new_chat(self) -> None:
         """Starts an empty conversation."""
-
-    def rename_chat(self) -> None:
-        """Asks for a new title of the shown chat."""
-
-    def new_window(self) -> None:
-        """Opens another window on the same chats."""
 
     def stop(self) -> None:
         """Stops the answer, or the shown comparison."""
@@ -76,35 +80,8 @@ class Commanded(Protocol):
     def toggle_reading(self) -> None:
         """Toggles between the reading view of finished answers and their tokens."""
 
-    def toggle_sidebar(self) -> None:
-        """Shows or hides the list of chats."""
-
     def find_in_chat(self) -> None:
         """Opens the search in the shown chat."""
-
-    def search_chats(self) -> None:
-        """Focuses the search in all chats."""
-
-    def toggle_panel(self) -> None:
-        """Shows or hides the side panel."""
-
-    def set_appearance(self, appearance: Appearance) -> None:
-        """Sets the theme: dark, light, or that of the system."""
-
-    def larger(self) -> None:
-        """Enlarges all text."""
-
-    def smaller(self) -> None:
-        """Reduces all text."""
-
-    def normal(self) -> None:
-        """Resets the text size."""
-
-    def focus_transcript(self) -> None:
-        """Focuses the conversation."""
-
-    def focus_rule(self) -> None:
-        """Focuses the current rule."""
 
     def open_page(self, page: PanelPage) -> None:
         """Shows a page of the panel and focuses it."""
@@ -133,13 +110,13 @@ class Commanded(Protocol):
 
 def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
     """Returns the commands, in the order of the menus. `menu_bar` adds those that only a menu bar has."""
-    settings, messages = window.settings, window.messages
+    settings, messages, by_keys = window.settings, window.messages, Qt.FocusReason.ShortcutFocusReason
     appearances = [
         Command(
             f"{name}ThemeAction",
             APPEARANCE_TITLES[name],
             "View",
-            partial(window.set_appearance, name),
+            partial(window.chat.keep, appearance=name),
             checked=settings.appearance == name,
             group="theme",
         )
@@ -158,11 +135,11 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
     ]
     return [
         Command("escapeAction", ESCAPE, "", window.escape, ("Esc",)),
-        Command("newWindowAction", "New window", "File", window.new_window, ("Ctrl+Shift+N",)),
+        Command("newWindowAction", "New window", "File", partial(open_another, window.banner), ("Ctrl+Shift+N",)),
         Command("settingsAction", "Settings…", "File", window.open_settings, ("Ctrl+,",), group="program"),
         Command("quitAction", "Quit", "File", window.close, ("Ctrl+Q",), group="program"),
         Command("newChatAction", "New chat", "Chat", window.new_chat, ("Ctrl+N",), group="chat"),
-        Command("renameAction", "Rename chat…", "Chat", window.rename_chat, ("F2",), group="chat"),
+        Command("renameAction", "Rename chat…", "Chat", window.sidebar.rename_shown, ("F2",), group="chat"),
         Command("duplicateAction", "Duplicate chat", "Chat", window.chats.duplicate, group="chat"),
         Command("regenerateAction", "Regenerate", "Chat", messages.regenerate, ("Ctrl+R",), group="message"),
         Command(
@@ -192,32 +169,38 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("editAction", "Edit last prompt", "Chat", messages.edit_last, ("Ctrl+Up",), group="message"),
         Command("copyAnswerAction", "Copy answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",), group="message"),
         Command("stopAction", "Stop answer", "Chat", window.stop, ("Ctrl+.",), group="message"),
-        Command("attachAction", "Attach files…", "Chat", window.attaching.ask, ("Ctrl+Shift+A",), group="message"),
+        Command("attachAction", "Attach files…", "Chat", window.dropping.attaching.ask, ("Ctrl+Shift+A",), group="message"),
         Command("openTraceAction", "Open trace…", "Chat", window.replay_controller.ask, ("Ctrl+O",), group="files"),
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",), group="files"),
-        Command("exportChatAction", "Export chat as text…", "Chat", window.chat_files.export_shown, group="files"),
-        Command("exportAllAction", "Export all chats…", "Chat", window.chat_files.export_all, group="files"),
-        Command("importAction", "Import chats…", "Chat", window.chat_files.ask_for_import, group="files"),
-        Command("saveChartsAction", "Save charts as images…", "Chat", window.picture_menu.save_charts, group="files"),
-        Command("shareCardAction", "Share card…", "Chat", window.picture_menu.save_card, ("Ctrl+Shift+S",), group="files"),
+        Command("exportChatAction", "Export chat as text…", "Chat", window.chats.files.export_shown, group="files"),
+        Command("exportAllAction", "Export all chats…", "Chat", window.chats.files.export_all, group="files"),
+        Command("importAction", "Import chats…", "Chat", window.chats.files.ask_for_import, group="files"),
+        Command("saveChartsAction", "Save charts as images…", "Chat", window.panel.picture_menu.save_charts, group="files"),
+        Command("shareCardAction", "Share card…", "Chat", window.panel.picture_menu.save_card, ("Ctrl+Shift+S",), group="files"),
         Command("undoDeleteAction", "Undo delete", "Chat", messages.undo_delete, group="files"),
         *(edit_commands() if menu_bar else ()),
         Command("ghostsAction", "Cycle ghosts", "View", window.toggle_ghosts, ("Ctrl+G",)),
         *ghosts,
         Command("readingAction", "Reading view", "View", window.toggle_reading, ("F6",), checked=settings.reading),
-        Command("sidebarAction", "Chats", "View", window.toggle_sidebar, ("Ctrl+B",), checked=settings.sidebar),
-        Command("panelAction", "Side panel", "View", window.toggle_panel, ("F3",), checked=settings.side_panel),
+        Command("sidebarAction", "Chats", "View", window.sides.toggle_chats, ("Ctrl+B",), checked=settings.sidebar),
+        Command("panelAction", "Side panel", "View", window.sides.toggle_panel, ("F3",), checked=settings.side_panel),
         *appearances,
-        Command("largerAction", "Larger text", "View", window.larger, ("Ctrl++", "Ctrl+="), group="text"),
-        Command("smallerAction", "Smaller text", "View", window.smaller, ("Ctrl+-",), group="text"),
-        Command("normalAction", "Reset text size", "View", window.normal, ("Ctrl+0",), group="text"),
+        Command("largerAction", "Larger text", "View", partial(resize_text, window.chat, 1), ("Ctrl++", "Ctrl+="), group="text"),
+        Command("smallerAction", "Smaller text", "View", partial(resize_text, window.chat, -1), ("Ctrl+-",), group="text"),
+        Command("normalAction", "Reset text size", "View", partial(resize_text, window.chat, 0), ("Ctrl+0",), group="text"),
         *compare_commands(window.pages),
         Command("paletteAction", "Command palette…", "Go", window.open_palette, ("Ctrl+K",)),
         Command("findAction", "Find in chat", "Go", window.find_in_chat, ("Ctrl+F",)),
-        Command("searchAction", "Search chats", "Go", window.search_chats, ("Ctrl+Shift+F",)),
+        Command("searchAction", "Search chats", "Go", window.sides.search_chats, ("Ctrl+Shift+F",)),
         Command("messageAction", "Go to the message field", "Go", window.composer.edit.setFocus, ("Ctrl+L",)),
-        Command("transcriptAction", "Go to the conversation", "Go", window.focus_transcript, ("Ctrl+J",)),
-        Command("ruleAction", "Go to the rules", "Go", window.focus_rule, ("Ctrl+D",)),
+        Command(
+            "transcriptAction",
+            "Go to the conversation",
+            "Go",
+            partial(window.transcript.setFocus, by_keys),
+            ("Ctrl+J",),
+        ),
+        Command("ruleAction", "Go to the rules", "Go", window.header.focus_rule, ("Ctrl+D",)),
         Command("roundsAction", "Go to the rounds", "Go", partial(window.open_page, "rounds"), ("Ctrl+1",)),
         Command("chartsAction", "Go to the charts", "Go", partial(window.open_page, "charts"), ("Ctrl+2",)),
         Command("tableAction", "Go to the table", "Go", partial(window.open_page, "table"), ("Ctrl+3",)),

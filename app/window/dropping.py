@@ -1,29 +1,78 @@
-"""Passes dropped files to the first handler that recognises them."""
+"""What happens to files from outside: dropped on the window, attached to a message, or opened by the system."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QEvent, QMimeData, QObject
-from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, QUrl, Signal, Slot
+from PySide6.QtGui import QDropEvent, QFileOpenEvent
+from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 
-Taker = tuple[Callable[[QMimeData], Any], Callable[[Any], object]]
-"""A pair of functions: one returns the part of the dragged data that it recognises, falsy for none; the other uses it."""
+from app.conversation.composer import Composer, dropped_files
+from app.look.banner import Banner
+from app.look.dragged import local_files
+from app.session.attachments import Attachment, is_attachable, read_attachment
+from app.session.chat import Chat
+from app.window.chat_column import ChatColumn
+from app.window.chat_files import ChatFiles
+from app.window.models_controller import ModelsController, dropped_model
+from app.window.replay_controller import ReplayController, dropped_trace
+from engine.chats import may_hold_chats
+from engine.files.library import models_in
+from engine.rounds.trace import ENDING
+from engine.values.errors import DraftlightError
+from engine.values.wording import amount, listed
+
+MOST_TEXTS = 20
+"""Maximum text files attached from one folder: each has a chip, and all of them have to fit the context."""
+MOST_LOOKED_AT = 2000
+"""Maximum files inspected in a folder; a drag of more is probably a mistake."""
+WHAT_CAN_BE_DROPPED = (
+    "You can drop the folder or .gguf file of a model, the folder of an adapter or a drafter, text and code files, a trace "
+    f"({ENDING}), and exported chats."
+)
 
 
 class Dropping(QObject):
-    """Tries the handlers in order. A handler that takes any file has to be last."""
+    """Passes dropped files to the first of these that recognises them: a trace is replayed, exported chats are imported, a model
+    is used, text is attached. Everything else is inspected on a background thread and then used, or explained.
 
-    def __init__(self, parent: QWidget, *takers: Taker) -> None:
-        super().__init__(parent)
-        self._takers = takers
-        parent.setAcceptDrops(True)
+    Attributes:
+        attaching: attaches files to the message.
 
-    def watch(self, *targets: QWidget) -> None:
-        """Accepts drops on these widgets."""
-        for target in targets:
+    Signals:
+        opening: files that the system has opened are about to be used, in the conversation.
+    """
+
+    opening = Signal()
+
+    def __init__(
+        self,
+        chat: Chat,
+        replay: ReplayController,
+        chat_files: ChatFiles,
+        models: ModelsController,
+        column: ChatColumn,
+        window: QWidget,
+    ) -> None:
+        super().__init__(window)
+        self._chat, self._replay, self._chat_files, self._models = chat, replay, chat_files, models
+        self._banner, self._window = column.banner, window
+        self.attaching = Attaching(column.composer, column.banner, window)
+        self._takers: tuple[tuple[Callable[[QMimeData], Any], Callable[[Any], object]], ...] = (
+            (dropped_trace, replay.open),
+            (chat_files.dropped, chat_files.take_in),
+            (dropped_model, models.use_dropped),
+            (dropped_files, self.attaching.take),
+            (dropped_anything, self._look_into),
+        )
+        window.setAcceptDrops(True)
+        for target in (window, column.composer.edit.viewport(), column.transcript):
             target.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -32,14 +81,237 @@ class Dropping(QObject):
         event.acceptProposedAction()
         return True
 
-    def take(self, data: QMimeData) -> bool:
-        """Handles data that was dropped elsewhere, such as on the program's icon. Returns False if no handler takes it."""
-        return self._offer(data, dropped=True)
-
     def _offer(self, data: QMimeData, dropped: bool) -> bool:
+        """Returns whether dragged data can be used, and uses it if it was dropped."""
         for find, take in self._takers:
             if found := find(data):
                 if dropped:
                     take(found)
                 return True
         return False
+
+    # Files that the system opens.
+
+    @Slot(list)
+    def open(self, paths: Sequence[Path]) -> None:
+        """Handles files that the system asks to open, as if they were dropped on the window; importing chats is confirmed first.
+
+        They are queued behind the last chat, which is still being read at the start.
+        """
+        window = self._window
+        window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
+        window.raise_()
+        window.activateWindow()
+        if self._chat.keeper is None:
+            self._take_opened(paths)
+        else:
+            take = partial(self._take_opened, paths)
+            self._chat.keeper.read(lambda store: None, lambda _: take(), lambda _: take())
+
+    def _take_opened(self, paths: Sequence[Path]) -> None:
+        data = QMimeData()
+        data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+        self.opening.emit()
+        if chats := self._chat_files.dropped(data):
+            self._chat_files.ask_to_take_in(chats)
+        elif not self._offer(data, dropped=True):
+            self._banner.show_message(f"{listed([path.name for path in paths])} cannot be found.")
+
+    # Folders, and files that nothing else takes.
+
+    def _look_into(self, paths: Sequence[Path]) -> None:
+        """Uses these files and folders in the way that fits their contents, or explains what can be dropped."""
+        self._models.background.do(
+            lambda: [contents_of(path) for path in paths],
+            self._use,
+            lambda error: self._banner.show_message(str(error)),
+            "looking into what was dropped",
+        )
+
+    def _use(self, found: list[Contents]) -> None:
+        models = [model for each in found for model in each.models]
+        chats = [file for each in found for file in each.chats]
+        traces = [file for each in found for file in each.traces]
+        texts = [text for each in found for text in each.texts]
+        others = sum(each.others for each in found)
+        names = listed([each.folder.name for each in found])
+        problems = " ".join(each.problem for each in found if each.problem)
+        if problems:
+            self._banner.show_message(problems)
+        elif len(models) == 1:
+            self._models.use_dropped(models[0])
+        elif models:
+            self._banner.show_message(
+                f"{names} has {len(models):,} models. Drop one of them, or choose it from the list.", "note"
+            )
+            self._banner.offer("List them", partial(self._models.list_folders, [each.folder for each in found if each.models]))
+        elif chats:
+            self._chat_files.take_in(chats)
+        elif len(traces) == 1:
+            self._replay.open(traces[0])
+        elif traces:
+            self._banner.show_message(f"{names} has {amount(len(traces), 'trace')}. Drop one of them to replay it.", "note")
+        elif len(texts) > MOST_TEXTS:
+            self._banner.show_message(
+                f"{names} has {amount(len(texts), 'text file')}, and at most {MOST_TEXTS} of a folder are attached. "
+                "Drop those you need."
+            )
+        elif texts:
+            self.attaching.attach(texts)
+            left_out = f" {others:,} other file{'s were' if others > 1 else ' was'} left out." if others else ""
+            what = "One text file" if len(texts) == 1 else amount(len(texts), "text file")
+            self._banner.show_message(f"{what} of {names} will go with your message.{left_out}", "note")
+        elif others:
+            self._banner.show_message(f"Nothing in {names} can be used here. {WHAT_CAN_BE_DROPPED}")
+        else:
+            self._banner.show_message(f"{names} is empty. {WHAT_CAN_BE_DROPPED}")
+
+
+class Attaching(QObject):
+    """Reads files and passes them to the message field. Reports which could not be read, and which were changed."""
+
+    def __init__(self, composer: Composer, banner: Banner, window: QWidget) -> None:
+        super().__init__(window)
+        self._composer, self._banner, self._window = composer, banner, window
+        composer.files_wanted.connect(self.ask)
+        composer.edit.files_given.connect(self.take)
+
+    @Slot()
+    def ask(self) -> None:
+        """Lets the user choose files."""
+        chosen, _ = QFileDialog.getOpenFileNames(self._window, "Attach text or code files")
+        self.take([Path(path) for path in chosen])
+
+    def attach(self, texts: list[Attachment]) -> None:
+        """Attaches files that were already read."""
+        self._composer.attach(texts)
+
+    @Slot(list)
+    def take(self, paths: list[Path]) -> None:
+        """Attaches the files that can be read and explains why the others cannot."""
+        problems: list[str] = []
+        taken: list[Attachment] = []
+        for path in paths:
+            try:
+                taken.append(read_attachment(path))
+            except DraftlightError as error:
+                problems.append(str(error))
+        self.attach(taken)
+        changed = [each.name for each in taken if each.normalised]
+        notes = [f"Line endings changed to those of Unix: {', '.join(changed)}."] if changed else []
+        if problems or notes:
+            self._banner.show_message(" ".join([*problems, *notes]), "error" if problems else "note")
+
+
+class OpenedFiles(QObject):
+    """Queues files that the system asks to open (by a double-click in Finder, `open -a`, or a drop on the Dock icon) until the
+    window is painted, then passes them to it.
+
+    macOS sends one event per file. After a double-click that starts the program, they arrive before the window is painted.
+    """
+
+    def __init__(self, application: QApplication) -> None:
+        super().__init__(application)
+        self._take: Callable[[list[Path]], object] | None = None
+        self._paths: list[Path] = []
+        self._soon = QTimer(self, singleShot=True, interval=0)  # collects files that are opened together
+        self._soon.timeout.connect(self._hand_on)
+        application.installEventFilter(self)
+
+    def serve(self, take: Callable[[list[Path]], object]) -> None:
+        """Passes files to this function from now on."""
+        self._take = take
+        self._soon.start()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() != QEvent.Type.FileOpen or not isinstance(event, QFileOpenEvent):
+            return False
+        if event.file():
+            self._paths.append(Path(event.file()))
+            if self._take is not None:
+                self._soon.start()
+        return True
+
+    @Slot()
+    def _hand_on(self) -> None:
+        paths, self._paths = self._paths, []
+        if paths and self._take is not None:
+            self._take(paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The contents of a dropped folder.
+
+    Attributes:
+        models: paths of models, adapters and drafters. chats: files with exported chats. traces: trace files.
+        texts: files that can be attached, named by their path relative to the folder. others: number of other files.
+        problem: why the folder could not be read.
+    """
+
+    folder: Path
+    models: tuple[Path, ...] = ()
+    chats: tuple[Path, ...] = ()
+    traces: tuple[Path, ...] = ()
+    texts: tuple[Attachment, ...] = ()
+    others: int = 0
+    problem: str = ""
+
+
+def dropped_anything(data: QMimeData) -> list[Path]:
+    """Returns the dragged files and folders if all of them are on this machine."""
+    paths = local_files(data)
+    return paths if len(paths) == len(data.urls()) and all(map(os.path.exists, paths)) else []
+
+
+def contents_of(path: Path) -> Contents:
+    """Returns the contents of a folder, or the kind of a file."""
+    if not path.is_dir():
+        return _of_file(path)
+    try:
+        models = models_in(path)
+        if models:
+            return Contents(path, models=tuple(models))
+        files = list(_files_below(path))
+    except OSError as error:
+        return Contents(path, problem=f"{path.name} cannot be read: {error.strerror or error}.")
+    chats = tuple(file for file in files if file.name == "conversations.json" and may_hold_chats(file))
+    if chats:
+        return Contents(path, chats=chats)
+    if files and all(file.name.endswith(ENDING) for file in files):
+        return Contents(path, traces=tuple(files))
+    texts: list[Attachment] = []
+    for file in files:
+        try:
+            if is_attachable(file):
+                texts.append(replace(read_attachment(file), name=file.relative_to(path).as_posix()))
+        except DraftlightError:
+            continue
+    return Contents(path, texts=tuple(texts), others=len(files) - len(texts))
+
+
+def _of_file(path: Path) -> Contents:
+    """Classifies a file that was dropped together with others, or that is not text."""
+    if path.suffix.lower() == ".gguf":
+        return Contents(path, models=(path,))
+    if path.suffix.lower() == ".safetensors":
+        return Contents(path, models=tuple(models_in(path.parent, levels=0)), others=1)
+    try:
+        return Contents(path, texts=(read_attachment(path),))
+    except DraftlightError as error:
+        return Contents(path, problem=str(error))
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Yields the visible files in a folder and its subfolders, up to `MOST_LOOKED_AT`. Raises OSError if the folder cannot be
+    read."""
+    os.scandir(folder).close()  # `os.walk` ignores errors
+    many = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if not name.startswith("."):
+                many += 1
+                if many > MOST_LOOKED_AT:
+                    return
+                yield Path(place, name)

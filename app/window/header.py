@@ -16,13 +16,15 @@ from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
 from app.look.widgets import LabelledControl, icon_button, in_column, in_row, named, plain_tip, restyle, tint
 from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
+from app.session.session import Session
 from app.session.settings import Settings
-from app.window.rule_bars import Conditions, RuleStrip
+from app.window.rule_bars import RuleStrip, conditions, rule_bars
 from engine.types import RANGES
 from engine.values.drafter_kinds import BY_PATH, DRAFTERS, may_fit
 
 LONG_NOTES = (*RULE_NOTES.values(), coincidence(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
 """All notes that may appear below the controls. Space for the longest is always reserved, so that nothing moves."""
+REPLAY_NOTE = "Replay: its own settings are shown above its text. The settings here apply to your next answer."
 OPEN_LIBRARY, OPEN_FOLDER, OPEN_FILE = "\0library", "\0folder", "\0file"
 
 
@@ -136,11 +138,19 @@ class Header(QWidget):
         self.panel.setChecked(settings.side_panel)
         del blockers
 
-    def show_note(self, given: Conditions, has_distribution: bool, instead: str = "") -> None:
-        """Shows what the rule does, or why no rule makes a difference; `instead` replaces either."""
-        state = (given.temperature, given.drafter, has_distribution)
-        self.note.setText(instead or rule_note(given.rule, *state))
-        restyle(self.note, "coincide", not instead and bool(coincidence(*state)))
+    def show_session(self, session: Session, settings: Settings) -> None:
+        """Shows what the rule does, or why no rule makes a difference, and how the rules compare in the newest answer."""
+        given = conditions(session, settings)
+        state = (given.temperature, given.drafter, session.has_distribution(given.drafter))
+        self.note.setText(REPLAY_NOTE if session.replaying else rule_note(given.rule, *state))
+        alike = not session.replaying and bool(coincidence(*state))
+        if self.note.property("coincide") != alike:
+            restyle(self.note, "coincide", alike)
+        self.strip.show_rules(rule_bars(session, settings))
+
+    def focus_rule(self) -> None:
+        """Focuses the button of the current rule."""
+        self.rule.buttons[self.rule.rule].setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def show_drawn_seed(self, seed: int | None) -> None:
         """Shows in the empty field which seed the engine drew last; the pin button keeps it."""

@@ -22,8 +22,8 @@ from app.session import settings as stored
 from app.session.lazy_engine import LazyEngine
 from app.session.machines import split_launch
 from app.session.settings import Settings
+from app.window.dropping import OpenedFiles
 from app.window.new_window import beside_others
-from app.window.opened_files import OpenedFiles
 from app.window.window import Window
 from engine.chats import ChatStore
 from engine.machine.macos import name_program
@@ -42,12 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     application = make_application()
     opened = OpenedFiles(application)
     window = make_window(arguments)
-    opened.serve(window)
+    window.first_painted.connect(lambda: opened.serve(window.dropping.open))
     previous = signal.signal(signal.SIGINT, lambda *_: window.close())
     window.show()
     status = application.exec()
     signal.signal(signal.SIGINT, previous)
-    if not window.ended_in_time:
+    if window.ended_in_time is False:
         _log.warning("The engine had not ended when the window closed")
     window.deleteLater()
     return status

@@ -1,4 +1,4 @@
-"""Manages the models in the window: opens their dialog, uses those chosen there or dropped, and handles downloads."""
+"""The models in the window: opens their dialog, uses those chosen there or dropped, and says why one could not be loaded."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from app.library.dialog import ModelsDialog
 from app.library.downloads import Downloads
 from app.look.banner import Banner
 from app.look.dragged import local_files
+from app.look.offer import Offer
 from app.look.theme import Theme
 from app.look.wording import target_title
 from app.session.chat import Chat
@@ -29,7 +30,8 @@ MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 
 
 class ModelsController(QObject):
-    """Connects the models dialog to the chat. The dialog is created when it is first opened."""
+    """Connects the models dialog to the chat. The dialog is created when it is first opened. Messages of the chat are shown in
+    front of the user: in the window and, if the dialog is open before it, there, too."""
 
     def __init__(self, chat: Chat, banner: Banner, parent: QWidget) -> None:
         super().__init__(parent)
@@ -40,6 +42,8 @@ class ModelsController(QObject):
         self.downloads.arrived.connect(self._arrived)
         self.dialog: ModelsDialog | None = None
         self._fetched_for: dict[str, str] = {}
+        chat.said.connect(self.show_message)
+        chat.changed.connect(self._mark_used)
 
     @Slot()
     def open(self) -> None:
@@ -59,17 +63,36 @@ class ModelsController(QObject):
         self.dialog.raise_()
         self.dialog.activateWindow()
 
-    @property
-    def banners(self) -> tuple[Banner, ...]:
-        """The banners that show messages: that of the window, and that of the dialog if it is in front."""
-        before = self.dialog is not None and self.dialog.isVisible() and not self._parent.isActiveWindow()
-        return (self._banner, self.dialog.banner) if before and self.dialog is not None else (self._banner,)
+    # Messages.
 
-    def hide_messages(self) -> None:
+    @Slot(str, str, object)
+    def show_message(self, message: str, tone: str = "error", offer: Offer | None = None) -> None:
+        """Shows a message with what it offers."""
+        dialog_in_front = self.dialog is not None and self.dialog.isVisible() and not self._parent.isActiveWindow()
+        for banner in (self._banner, self.dialog.banner) if self.dialog is not None and dialog_in_front else (self._banner,):
+            banner.show_message(message, tone)
+            if offer is not None:
+                banner.offer(offer.title, partial(self._accept, offer))
+
+    def _accept(self, offer: Offer) -> None:
+        if not offer.stays:
+            self._hide_messages()
+        offer.act()
+
+    def _hide_messages(self) -> None:
         """Hides messages about the previous model."""
         self._banner.hide()
         if self.dialog is not None:
             self.dialog.banner.hide()
+
+    @Slot(str, object)
+    def change(self, name: str, value: object) -> None:
+        """Changes a setting in the header. With another model or drafter, messages about the previous one are hidden."""
+        if name in ("target", "drafter"):
+            self._hide_messages()
+        self._chat.change(name, value)
+
+    # Choosing.
 
     def open_for(self, kind: str) -> None:
         """Shows the dialog with models disabled that cannot be used as "target" or "drafter"."""
@@ -100,14 +123,14 @@ class ModelsController(QObject):
 
     @Slot(str, str)
     def _use(self, kind: str, path: str) -> None:
-        self.hide_messages()
+        self._hide_messages()
         self._chat.change(kind, path)
         if self.dialog is not None:
             self.dialog.machine.refresh()
 
     @Slot(str, str)
     def _use_pair(self, target: str, drafter: str) -> None:
-        self.hide_messages()
+        self._hide_messages()
         self._chat.change_models(target, drafter)
 
     @Slot(str)
@@ -132,7 +155,8 @@ class ModelsController(QObject):
         if self.dialog is not None:
             self.dialog.machine.read()
 
-    def show_settings(self) -> None:
+    @Slot()
+    def _mark_used(self) -> None:
         """Marks the models in use."""
         if self.dialog is not None and self.dialog.isVisible():
             self.dialog.machine.refresh()

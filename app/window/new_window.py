@@ -6,6 +6,7 @@ import sys
 
 from PySide6.QtCore import QProcess, QRect
 
+from app.look.banner import Banner
 from app.look.placing import FRAME
 from engine.chats import how_many_open
 from engine.runtime.process.launch import is_python, own_python
@@ -23,6 +24,12 @@ def start_another() -> bool:
     program, *arguments = own_command()
     started = QProcess.startDetached(program, arguments)
     return bool(started[0] if isinstance(started, tuple) else started)
+
+
+def open_another(banner: Banner) -> None:
+    """Starts another window on the same chats, or reports that it did not start."""
+    if not start_another():
+        banner.show_message("Another window could not be started. Start Draftlight once more instead.")
 
 
 def beside_others(geometry: tuple[int, ...]) -> tuple[int, ...]:

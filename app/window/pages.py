@@ -42,12 +42,17 @@ class Pages(QStackedWidget):
         self.compare: CompareView | None = None
         self._link, self._settings, self._prompt = link, settings, prompt
         self._look: tuple[Theme, float] | None = None
+        self._ghosts: Ghosts | None = None
         self.addWidget(conversation)
 
     @property
     def comparing(self) -> CompareView | None:
         """The comparison, if it is shown."""
         return self.compare if self.compare is not None and self.currentWidget() is self.compare else None
+
+    def status_words(self) -> str:
+        """Returns the state of the comparison for the status line; "" if it is not shown."""
+        return "" if self.comparing is None else self.comparing.status_words
 
     def open_compare(self, preset: str = "") -> None:
         """Shows the comparison, with a preset if one is given."""
@@ -69,7 +74,7 @@ class Pages(QStackedWidget):
         view.closed.connect(self.open_conversation)
         view.changed.connect(self.changed)
         view.exported.connect(self.exported)
-        view.set_ghosts(self._settings().compare_ghosts)
+        self.show_settings()
         if prompt := self._prompt():
             view.show_prompt(prompt)
         if self._look is not None:
@@ -93,6 +98,12 @@ class Pages(QStackedWidget):
         """Toggles between the comparison and the conversation."""
         self.open_compare() if self.comparing is None else self.open_conversation()
 
+    @Slot()
+    def demonstrate(self) -> None:
+        """Shows and starts a comparison of two rules."""
+        self.open_compare("rejection-gumbel")
+        self.start_compare()
+
     def start_compare(self) -> None:
         """Starts the shown comparison, unless it is running."""
         if self.comparing is not None:
@@ -109,12 +120,15 @@ class Pages(QStackedWidget):
         if self.compare is not None:
             self.compare.set_look(theme, scale)
 
-    def set_ghosts(self, ghosts: Ghosts) -> None:
-        """Sets which ghosts the comparison shows; an unopened comparison reads the settings."""
-        if self.compare is not None:
-            self.compare.set_ghosts(ghosts)
+    @Slot()
+    def show_settings(self) -> None:
+        """Shows those ghosts in the comparison that the settings want."""
+        if self.compare is not None and self._ghosts != self._settings().compare_ghosts:
+            self._ghosts = self._settings().compare_ghosts
+            self.compare.set_ghosts(self._ghosts)
 
-    def close_down(self) -> None:
+    @Slot()
+    def stop(self) -> None:
         """Stops repainting: the window is closing."""
         if self.compare is not None:
             self.compare.close_down()

@@ -5,9 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QObject, QPersistentModelIndex, QPoint, QRect, QSize, Qt, Slot
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QEvent,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    QPoint,
+    QRect,
+    QSize,
+    Qt,
+    Signal,
+    Slot,
+)
 from PySide6.QtGui import QAction, QColor, QFontMetrics, QKeyEvent, QPainter
 from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
@@ -15,6 +28,9 @@ from app.look.command import Command, native_keys
 from app.look.marks import rounded, write_in
 from app.look.theme import Theme, sized
 from app.look.widgets import in_column, named, plain_tip
+from app.look.wording import target_title
+from app.session.chat import Chat
+from engine.chats import ChatStore, Listed
 
 Index = QModelIndex | QPersistentModelIndex
 WIDTH, ROWS = 560, 10
@@ -150,11 +166,18 @@ class EntryDelegate(QStyledItemDelegate):
 
 
 class Palette(QFrame):
-    """A search field with a list of matches; the focus stays in the field. Enter or a click runs an entry, Escape closes."""
+    """A search field with a list of matches; the focus stays in the field. Enter or a click runs an entry, Escape closes.
 
-    def __init__(self, parent: QWidget) -> None:
+    Signals:
+        chat_chosen: (number, None) show a chat.
+    """
+
+    chat_chosen = Signal(int, object)
+
+    def __init__(self, chat: Chat, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
         named(self, "palette", "Command palette")
+        self._chat, self._window = chat, parent
         self._entries: list[Entry] = []
         self._opened = 0
         self._scale = 1.0
@@ -182,10 +205,16 @@ class Palette(QFrame):
         """Restyles the rows."""
         self.delegate.theme, self.delegate.scale, self._scale = theme, scale, scale
 
-    def open_over(self, window: QWidget, entries: list[Entry]) -> int:
-        """Shows these entries near the top of a window, with an empty query. Returns a number of this opening, for `add`."""
+    def open(self, commands: Iterable[Command], actions: dict[str, QAction]) -> None:
+        """Shows the palette near the top of the window with an empty query, and adds the chats once they are read."""
+        settings, window = self._chat.settings, self._window
+        models = dict.fromkeys(("builtin", *settings.recent_models, settings.target))
+        self._entries = [
+            *command_entries(commands, actions),
+            *(Entry(target_title(name), partial(self._chat.change, "target", name), "Model") for name in models),
+            *(Entry(each.name, partial(self._chat.use_preset, each.name), "Preset") for each in settings.presets),
+        ]
         self._opened += 1
-        self._entries = entries
         self.field.clear()
         self.ensurePolished()
         self.field.ensurePolished()
@@ -202,17 +231,18 @@ class Palette(QFrame):
         self.move(corner)
         self.show()
         self.field.setFocus(Qt.FocusReason.PopupFocusReason)
-        return self._opened
+        if self._chat.keeper is not None:
+            self._chat.keeper.read(ChatStore.conversations, partial(self._add_chats, self._opened))
 
     def _option(self) -> QStyleOptionViewItem:
         option = QStyleOptionViewItem()
         option.initFrom(self.list)
         return option
 
-    def add(self, opened: int, entries: Sequence[Entry]) -> None:
-        """Adds entries to an opening of the palette; does nothing once that is closed."""
+    def _add_chats(self, opened: int, chats: Sequence[Listed]) -> None:
+        """Adds chats to an opening of the palette; does nothing once that is closed."""
         if self.isVisible() and opened == self._opened:
-            self._entries = [*self._entries, *entries]
+            self._entries += [Entry(each.title, partial(self.chat_chosen.emit, each.id, None), "Chat") for each in chats]
             if self.field.text().strip():
                 self._find(self.field.text())
 

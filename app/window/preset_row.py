@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal, Slot
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QMenu, QToolButton, QWidget
 
+from app.look.banner import Banner
 from app.look.fields import keep_from_wheel
 from app.look.theme import Theme
 from app.look.widgets import choice_box, give_menu, icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import target_title
+from app.session.chat import Chat
 from app.session.presets import LONGEST_NAME
-from app.session.settings import Settings
 
 NONE = "None"
 
@@ -33,25 +35,17 @@ class NameField(QLineEdit):
 
 
 class PresetRow(QWidget):
-    """Shows the presets of the settings and emits the user's choices.
+    """Shows the presets of the settings and carries out the user's choices.
 
     Signals:
-        used: (name) apply its system prompt and sampling.
-        saved: (name) save the current values under this name, replacing any preset that has it.
-        deleted: (name) delete it.
-        tied: (name or empty) apply it, or none, whenever the current target is chosen.
         grown: its height has changed.
     """
 
-    used = Signal(str)
-    saved = Signal(str)
-    deleted = Signal(str)
-    tied = Signal(str)
     grown = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, chat: Chat, banner: Banner) -> None:
         super().__init__()
-        self._settings = Settings()
+        self._chat, self._banner = chat, banner
         words = "A system prompt and sampling options saved under a name. Choosing a preset sets both."
         self.box = named(choice_box(shortest=14), "presetBox", "Preset", words, f"<p>{words}</p>")
         self.box.activated.connect(self._picked)
@@ -73,9 +67,10 @@ class PresetRow(QWidget):
         in_column(in_row((self.box, 1), self.more, spacing=4), self.naming, spacing=6, parent=self)
         self.naming.hide()
 
-    def show_settings(self, settings: Settings) -> None:
+    @Slot()
+    def refresh(self) -> None:
         """Lists the presets and selects the active one."""
-        self._settings = settings
+        settings = self._chat.settings
         blocker = QSignalBlocker(self.box)
         self.box.clear()
         self.box.addItem(NONE, "")
@@ -90,25 +85,27 @@ class PresetRow(QWidget):
     @Slot(int)
     def _picked(self, index: int) -> None:
         if name := self.box.itemData(index):
-            self.used.emit(name)
-        self.show_settings(self._settings)
+            self._chat.use_preset(name)
+        self.refresh()
 
     def _fill_menu(self) -> None:
         self.menu.clear()
-        settings, current = self._settings, self._settings.preset_in_force
+        settings, current = self._chat.settings, self._chat.settings.preset_in_force
         self.menu.addAction("Save as…", self.ask_for_name)
         for preset in settings.presets if current is None else ():
-            self.menu.addAction(f"Update “{preset.name}”", partial(self.saved.emit, preset.name))
+            self.menu.addAction(f"Update “{preset.name}”", partial(self._chat.save_preset, preset.name))
         self.menu.addSeparator()
         tied = settings.preset_for(settings.target)
         if current is not None:
             tie = self.menu.addAction(f"Use “{current.name}” for {target_title(settings.target)}")
             tie.setCheckable(True)
             tie.setChecked(tied is current)
-            tie.triggered.connect(lambda on: self.tied.emit(current.name if on else ""))
-            self.menu.addAction(f"Delete “{current.name}”", partial(self.deleted.emit, current.name))
+            tie.triggered.connect(lambda on: self._chat.tie_preset(current.name if on else ""))
+            self.menu.addAction(f"Delete “{current.name}”", partial(self._delete, current.name))
         elif tied is not None:
-            self.menu.addAction(f"Stop using “{tied.name}” for {target_title(settings.target)}", partial(self.tied.emit, ""))
+            self.menu.addAction(
+                f"Stop using “{tied.name}” for {target_title(settings.target)}", partial(self._chat.tie_preset, "")
+            )
 
     def ask_for_name(self) -> None:
         """Opens the field for a name."""
@@ -120,7 +117,7 @@ class PresetRow(QWidget):
     @Slot(str)
     def _show_save(self, name: str) -> None:
         """Labels the button "Replace" if a preset of this name exists."""
-        taken = any(preset.name == name.strip() for preset in self._settings.presets)
+        taken = any(preset.name == name.strip() for preset in self._chat.settings.presets)
         self.save.setText("Replace" if taken else "Save")
 
     @Slot()
@@ -133,7 +130,17 @@ class PresetRow(QWidget):
     def _save(self) -> None:
         if name := self.name.text().strip():
             self._leave_name()
-            self.saved.emit(name)
+            self._chat.save_preset(name)
+
+    def _delete(self, name: str) -> None:
+        """Deletes a preset and offers to undo it."""
+        undo = self._chat.delete_preset(name)
+        self._banner.show_message(f"The preset “{name}” is deleted.", "note")
+        self._banner.offer("Undo", partial(self._bring_back, undo))
+
+    def _bring_back(self, undo: Callable[[], None]) -> None:
+        self._banner.hide()
+        undo()
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the button."""

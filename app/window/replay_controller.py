@@ -6,22 +6,17 @@ import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Slot
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QKeyEvent
+from PySide6.QtCore import QEvent, QMimeData, QObject, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 
-from app.conversation.composer import Composer
-from app.conversation.transcript import Transcript
-from app.look.banner import Banner
 from app.look.dragged import local_files
-from app.replay.bar import ReplayBar
+from app.look.widgets import announce
 from app.replay.player import Player, Replay, Timing
 from app.session.chat import Chat
 from app.session.cursor import Cursor
-from app.session.session import Session
-from app.window.pages import Pages
+from app.window.chat_column import ChatColumn
 from engine.files.paths import traces_folder
 from engine.machine.garbage import without_collecting
 from engine.rounds.trace import ENDING, PACKED, Trace, read
@@ -31,22 +26,6 @@ TICK_MS = 33
 TRACE_KINDS = f"Traces (*{ENDING} *{ENDING}{PACKED});;All files (*)"
 BEGINS = "The replay is paused at its beginning. Space plays it, End shows the whole answer."
 NO_ROUNDS = "The trace has no rounds, so there is nothing to play."
-REPLAY_NOTE = "Replay: its own settings are shown above its text. The settings here apply to your next answer."
-
-
-class Host(Protocol):
-    """The parts of the window that a replay uses."""
-
-    chat: Chat
-    session: Session
-    cursor_place: Cursor
-    banner: Banner
-    composer: Composer
-    transcript: Transcript
-    pages: Pages
-
-    def show_replayed(self) -> None:
-        """Updates every view after the replay has moved, started or ended."""
 
 
 class ReplayController(QObject):
@@ -58,13 +37,20 @@ class ReplayController(QObject):
         bar: the controls, shown in place of the message field during a replay.
         player, replay: of the shown trace, None without one.
         clock: monotonic clock in seconds; replaced in tests.
+
+    Signals:
+        opening: a trace is about to be shown in the conversation.
+        moved: the session has other rounds: the replay has moved, started or ended.
     """
 
-    def __init__(self, window: Host, parent: QWidget) -> None:
-        super().__init__(parent)
-        self._window, self._parent = window, parent
-        self.bar = ReplayBar()
-        self.bar.hide()
+    opening = Signal()
+    moved = Signal()
+
+    def __init__(self, chat: Chat, cursor: Cursor, column: ChatColumn, window: QWidget) -> None:
+        super().__init__(window)
+        self._chat, self._session, self._cursor, self._parent = chat, chat.session, cursor, window
+        self._banner, self._composer, self._transcript = column.banner, column.composer, column.transcript
+        self.bar = column.replay_bar
         self.player: Player | None = None
         self.replay: Replay | None = None
         self.clock: Callable[[], float] = time.monotonic
@@ -77,12 +63,8 @@ class ReplayController(QObject):
         self.bar.speed_chosen.connect(self._set_speed)
         self.bar.timing_chosen.connect(self._set_timing)
         self.bar.left.connect(self.leave)
-
-    def watch(self) -> None:
-        """Installs the event filter that receives the replay keys from the window and its views."""
-        window = self._window
-        for target in (self._parent, window.composer.edit.viewport(), window.transcript):
-            target.installEventFilter(self)
+        for target in (window, self._composer.edit.viewport(), self._transcript):
+            target.installEventFilter(self)  # for the keys of a replay
 
     # Opening.
 
@@ -96,9 +78,8 @@ class ReplayController(QObject):
 
     def open(self, path: Path) -> None:
         """Shows a trace, or reports why it cannot be shown."""
-        if self._window.session.running is not None:
-            answering = self._window.session
-            self._window.banner.show_message(
+        if (answering := self._session).running is not None:
+            self._banner.show_message(
                 "An answer is being generated. Stop it or let it finish, then open the trace.",
                 holds=lambda: answering.running is not None,
             )
@@ -108,29 +89,28 @@ class ReplayController(QObject):
             with without_collecting():
                 self.show(read(path))
         except DraftlightError as error:
-            self._window.banner.show_message(str(error))
+            self._banner.show_message(str(error))
         finally:
             QApplication.restoreOverrideCursor()
 
     def show(self, trace: Trace) -> None:
         """Shows a trace that was read, before its first round."""
-        window, session = self._window, self._window.session
         self._pause()
-        window.pages.leave_comparison()
-        window.cursor_place.forget()
-        self.replay, self.player = Replay(session, trace), Player(trace.rounds)
-        session.show_replay(self.replay.turns)
+        self.opening.emit()
+        self._cursor.forget()
+        self.replay, self.player = Replay(self._session, trace), Player(trace.rounds)
+        self._session.show_replay(self.replay.turns)
         self.bar.show_trace(trace.path.name, trace.missing or "", self.player)
         with without_collecting(settle=True):
             self._show()
-        window.banner.hide()
-        window.composer.hide()
+        self._banner.hide()
+        self._composer.hide()
         self.bar.show()
-        window.transcript.follow()
+        self._transcript.follow()
         self.bar.setFocus(Qt.FocusReason.OtherFocusReason)
         missing = f"{trace.path.name}: {trace.missing} " if trace.missing else ""
         words, player = BEGINS if trace.rounds else NO_ROUNDS, self.player
-        window.banner.show_message(
+        self._banner.show_message(
             f"{missing}{words}", "note", lambda: self.player is player and player.shown == 0 and not player.playing
         )
 
@@ -139,20 +119,19 @@ class ReplayController(QObject):
         """Returns to the conversation as it was. A window opened for a trace loads its models now."""
         if self.replay is None:
             return
-        window = self._window
         self._pause()
         self.player = self.replay = None
-        window.cursor_place.forget()
-        window.session.leave_replay()
-        window.show_replayed()  # before any new layout: no view may hold turns that the session lacks
+        self._cursor.forget()
+        self._session.leave_replay()
+        self.moved.emit()  # before any new layout: no view may hold turns that the session lacks
         self.bar.hide()
-        window.banner.hide()
-        window.composer.show()
-        window.transcript.follow()
-        window.composer.edit.setFocus()
-        if window.session.model is None and not window.chat.link.busy:
-            window.chat.load_models()
-            window.show_replayed()
+        self._banner.hide()
+        self._composer.show()
+        self._transcript.follow()
+        self._composer.edit.setFocus()
+        if self._session.model is None and not self._chat.link.busy:
+            self._chat.load_models()
+            self.moved.emit()
 
     # Playing.
 
@@ -164,13 +143,13 @@ class ReplayController(QObject):
         if self.player.playing:
             self._pause()
             self._show()
-            self._announce(f"Paused. {self.bar.place.text()}")
+            announce(self.bar, f"Paused. {self.bar.place.text()}")
             return
         self.player.play()
         self._last = self.clock()
         if self.player.playing:
             self._timer.start()
-            self._window.transcript.follow()
+            self._transcript.follow()
         self._show()
 
     @Slot(int)
@@ -180,7 +159,7 @@ class ReplayController(QObject):
             self._pause()
             self.player.step(rounds)
             self._show()
-            self._announce(self.bar.place.text())
+            announce(self.bar, self.bar.place.text())
 
     @Slot(int)
     def go(self, shown: int) -> None:
@@ -229,14 +208,9 @@ class ReplayController(QObject):
             return
         with without_collecting():
             self.replay.show(self.player.shown)
-            self._window.session.replay_words = f"Replay, round {self.player.shown:,} of {self.player.count:,}"
+            self._session.replay_words = f"Replay, round {self.player.shown:,} of {self.player.count:,}"
             self.bar.show_player(self.player)
-            self._window.show_replayed()
-
-    def _announce(self, words: str) -> None:
-        """Announces words to a screen reader."""
-        if QAccessible.isActive():
-            QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.bar, words))
+            self.moved.emit()
 
     # Qt events.
 

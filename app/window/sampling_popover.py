@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QPoint, Qt, Signal, Slot
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from PySide6.QtCore import QPoint, Qt, Slot
 from PySide6.QtWidgets import QFormLayout, QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QWidget
 
+from app.look.banner import Banner
 from app.look.widgets import in_column, named, push_button, scrolling
+from app.session.chat import Chat
 from app.session.setting_table import BY_NAME
-from app.session.settings import Settings
 from app.window.preset_row import PresetRow
 from app.window.setting_fields import SettingField, fit_lines, make_field
-from engine.types import ModelInfo, Sampling
+from engine.types import Sampling
 
 NUMBERS = ("top_p", "top_k", "min_p", "repetition_penalty", "max_tokens")
 TEXTS = ("stop", "system_prompt")
@@ -19,38 +23,31 @@ NO_SWITCH = "The chat template of this model has no switch for thinking."
 
 
 class SamplingPopover(QFrame):
-    """Floats below its button; all changes apply from the next answer on.
+    """Floats below its button; all changes apply from the next answer on."""
 
-    Signals:
-        changed: (name of the setting, its new value).
-        reset: (new value of each setting by name) all are reset to their defaults.
-        closed: the popover was closed.
-    """
-
-    changed = Signal(str, object)
-    reset = Signal(object)
-
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, chat: Chat, banner: Banner, parent: QWidget) -> None:
+        """Args:
+        banner: offers to undo when several settings were replaced at once.
+        """
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint | Qt.WindowType.NoDropShadowWindowHint)
         named(self, "popover", "Sampling options")
-        self._settings = Settings()
+        self._chat, self._banner = chat, banner
         self._knows_model = False
         self._sampling: Sampling = ()
-        self._knows_model = False
         self.body = named(QWidget(), "panelBody")
         form = QFormLayout(self.body)
         form.setContentsMargins(0, 0, 0, 0)
         form.setHorizontalSpacing(18)
         form.setVerticalSpacing(9)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        self.presets = PresetRow()
+        self.presets = PresetRow(chat, banner)
         self.recommended = push_button("", "quietButton", self._use_recommended)
         form.addRow("Preset", self.presets)
         self.presets.grown.connect(self._fit_screen)
         form.addRow("Recommended", self.recommended)
         self.fields: dict[str, SettingField] = {}
         for name in (*NUMBERS, *TEXTS, *CHOICES):
-            field = self.fields[name] = make_field(BY_NAME[name], self.changed.emit)
+            field = self.fields[name] = make_field(BY_NAME[name], chat.change_here)
             form.addRow(BY_NAME[name].title, field.widget)
         hint = named(QLabel("These take effect with the next answer."), "fieldHint")
         reset = push_button("Reset to defaults", "quietButton", self._reset)
@@ -59,18 +56,22 @@ class SamplingPopover(QFrame):
         foot.addWidget(reset)
         self.area = scrolling(self.body)  # for large text on a low screen
         in_column(self.area, foot, spacing=14, margins=(18, 16, 18, 14), parent=self)
+        chat.replaced_settings.connect(self._offer_settings_back)
+        chat.changed.connect(self.show_settings)
+        self.show_settings()
 
-    def show_settings(self, settings: Settings) -> None:
-        """Updates the fields to the settings, without emitting changes."""
-        self._settings = settings
-        self.presets.show_settings(settings)
+    @Slot()
+    def show_settings(self) -> None:
+        """Updates the fields to the settings of the chat, without changing them."""
+        self.presets.refresh()
         self._show_recommended()
         for name, field in self.fields.items():
-            field.show(getattr(settings, name))
+            field.show(getattr(self._chat.settings, name))
 
-    def show_model(self, model: ModelInfo | None) -> None:
+    @Slot()
+    def show_model(self) -> None:
         """Disables the settings that the loaded model does not support, and explains it."""
-        box, words = self.fields["thinking"].widget, BY_NAME["thinking"].words
+        model, box, words = self._chat.session.model, self.fields["thinking"].widget, BY_NAME["thinking"].words
         self._sampling = () if model is None or model.sampling is None else model.sampling
         self._knows_model = model is not None
         self._show_recommended()
@@ -87,7 +88,7 @@ class SamplingPopover(QFrame):
             if name in BY_NAME
         ]
         said = ",\n".join(", ".join(told[first : first + 2]) for first in range(0, len(told), 2))
-        in_force = all(getattr(self._settings, name) == value for name, value in self._sampling)
+        in_force = all(getattr(self._chat.settings, name) == value for name, value in self._sampling)
         self.recommended.setText(said or ("None for this model" if self._knows_model else "No model loaded yet"))
         self.recommended.setEnabled(bool(self._sampling) and not in_force)
         words = f"The sampling that the publisher of the model recommends{' is set' if in_force else ': click to set it'}."
@@ -100,10 +101,29 @@ class SamplingPopover(QFrame):
 
     def _use_recommended(self) -> None:
         for name, value in self._sampling:
-            self.changed.emit(name, value)
+            self._chat.change_here(name, value)
 
     def _reset(self) -> None:
-        self.reset.emit({name: self._settings.default(name) for name in self.fields})
+        defaults = {name: self._chat.settings.default(name) for name in self.fields}
+        self._chat.replace(defaults, words="The sampling options have been reset.")
+
+    @Slot(str, object, object)
+    def _offer_settings_back(self, words: str, names: Sequence[str], undo: Callable[[], None]) -> None:
+        """Offers to undo, as long as none of these settings has changed again."""
+        after = {name: getattr(self._chat.settings, name) for name in names}
+        self._banner.show_message(
+            words, "note", lambda: all(getattr(self._chat.settings, name) == value for name, value in after.items())
+        )
+        self._banner.offer("Undo", partial(self._bring_back, undo))
+
+    def _bring_back(self, undo: Callable[[], None]) -> None:
+        self._banner.hide()
+        undo()
+
+    def open_at(self, name: str, button: QWidget) -> None:
+        """Shows the popover below a button, with the focus on a setting, or on the presets with "preset"."""
+        self.open_below(button)
+        (self.presets.box if name == "preset" else self.fields[name].widget).setFocus(Qt.FocusReason.PopupFocusReason)
 
     def open_below(self, button: QWidget) -> None:
         """Shows the popover with its right edge below a button, inside the screen."""

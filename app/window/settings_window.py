@@ -6,20 +6,22 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, QUrl, Signal, Slot
+from PySide6.QtCore import QSize, Qt, QUrl, Slot
 from PySide6.QtGui import QDesktopServices, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QDialog, QGridLayout, QLabel, QLineEdit, QPlainTextEdit, QWidget
 
 from app.look.flow_layout import wrapping
 from app.look.placing import FRAME
 from app.look.widgets import dialog_button, in_column, named, plain_tip, push_button, scrolling, text_label
+from app.session.chat import Chat
 from app.session.setting_table import SETTINGS, Described, Section, Text
-from app.session.settings import Settings
 from app.window.setting_fields import SettingField, fit_lines, make_field
 from engine.files.logs import log_path
 from engine.files.paths import data_folder
 
 SIZE, LEAST = QSize(680, 640), QSize(320, 240)
+OF_THE_VIEWS = ("appearance", "text_scale", "reading", "ghosts", "compare_ghosts")
+"""Settings that no answer depends on, so that a chat does not remember them."""
 LETTERS = 76
 """Width in letters below which controls are placed below their descriptions."""
 
@@ -78,22 +80,13 @@ class SettingRow(QWidget):
 
 
 class SettingsWindow(QDialog):
-    """Shows every setting and emits changes, which apply at once.
+    """Shows every setting as new chats have it, and applies changes at once."""
 
-    Args:
-        settings: returns the current settings.
-
-    Signals:
-        changed: (name of the setting, its new value).
-    """
-
-    changed = Signal(str, object)
-
-    def __init__(self, settings: Callable[[], Settings], parent: QWidget) -> None:
+    def __init__(self, chat: Chat, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle("Settings")
         named(self, "settingsWindow", "Settings")
-        self._settings = settings
+        self._chat = chat
         self._before: dict[str, object] = {}
         self._texts: dict[str, object] = {}
         """The old values of texts that were reset one by one, until another text is entered."""
@@ -121,6 +114,7 @@ class SettingsWindow(QDialog):
         self.area = scrolling(self._body)
         in_column(self.search, (self.area, 1), self._foot(), spacing=12, margins=(22, 18, 22, 16), parent=self)
         self._find("")
+        chat.changed.connect(self.show_settings)
 
     def _foot(self) -> QWidget:
         self.data = dialog_button("Open data folder", partial(_open, data_folder), plain_tip(str(data_folder())))
@@ -129,9 +123,10 @@ class SettingsWindow(QDialog):
         self.leave = dialog_button("Close", self.reject)
         return wrapping(8, self.data, self.logs, self.all, self.leave)
 
+    @Slot()
     def show_settings(self) -> None:
         """Updates every control to the current settings, without emitting changes."""
-        settings = self._settings()
+        settings = self._chat.usual
         for name, row in self.rows.items():
             value, usual = getattr(settings, name), settings.default(name)
             if value != usual:
@@ -143,11 +138,17 @@ class SettingsWindow(QDialog):
 
     def _ask(self, name: str, value: object) -> None:
         self._before = {}
-        self.changed.emit(name, value)
+        self._change(name, value)
+
+    def _change(self, name: str, value: object) -> None:
+        if name in OF_THE_VIEWS:
+            self._chat.keep(**{name: value})
+        else:
+            self._chat.change(name, value)
 
     def reset(self, name: str) -> None:
         """Resets one setting to its default, or undoes the reset of a text."""
-        row, settings = self.rows[name], self._settings()
+        row, settings = self.rows[name], self._chat.usual
         wanted = self._texts.pop(name, settings.default(name))
         if isinstance(row.setting.form, Text) and wanted == settings.default(name):
             self._texts[name] = getattr(settings, name)
@@ -156,12 +157,12 @@ class SettingsWindow(QDialog):
 
     def _reset_all(self) -> None:
         """Resets all settings, or undoes that."""
-        settings = self._settings()
+        settings = self._chat.usual
         wanted = self._before or {name: settings.default(name) for name in self.rows}
         self._before = {} if self._before else {name: getattr(settings, name) for name in self.rows}
         for name, value in wanted.items():
-            if getattr(self._settings(), name) != value:
-                self.changed.emit(name, value)
+            if getattr(self._chat.usual, name) != value:
+                self._change(name, value)
         self.show_settings()
 
     @Slot(str)
@@ -187,8 +188,9 @@ class SettingsWindow(QDialog):
         self.search.setFocus()
         self.search.selectAll()
 
-    def open_beside(self, scale: float) -> None:
-        """Shows the window, or brings it to the front."""
+    def open(self) -> None:
+        """Shows the window beside the main one, or brings it to the front; both stay usable."""
+        scale = self._chat.settings.text_scale
         room = self.screen().availableGeometry().marginsRemoved(FRAME).size()
         self.show_settings()
         self.setMinimumSize((LEAST * scale).boundedTo(room))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
+from collections.abc import Callable
+
+from PySide6.QtCore import QSize, Qt, Slot
 from PySide6.QtWidgets import QSizePolicy, QToolButton, QWidget
 
 from app.look import theme as themes
@@ -19,10 +21,14 @@ from engine.values.wording import amount, seconds
 
 
 class StatusStrip(QWidget):
-    """Shows the state of the session; `show_session` updates it."""
+    """Shows the state of the session."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session, instead: Callable[[], str]) -> None:
+        """Args:
+        instead: returns what to show instead of the state, or "".
+        """
         super().__init__()
+        self._session, self._instead = session, instead
         self.setObjectName("statusStrip")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self._shown: Ghosts = "all"
@@ -50,9 +56,10 @@ class StatusStrip(QWidget):
         self.ghosts.setToolTip(f"<p>{GHOST_TITLES[shown]} in the text. Click for: {after} ({native_keys('Ctrl+G')})</p>")
         self.ghosts.setIcon(themes.icon("ghosts-hidden" if shown == "none" else "ghosts", self._theme.dim))
 
-    def show_session(self, session: Session, instead: str = "") -> None:
-        """Shows the state of the session, or `instead`."""
-        text = instead or phase_text(session)
+    @Slot()
+    def refresh(self) -> None:
+        """Shows the current state."""
+        text = self._instead() or phase_text(self._session)
         if text != self.line.text():
             self.line.setText(text)
             self.line.setAccessibleDescription(text)

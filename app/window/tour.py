@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import QColor, QPaintEvent, QPen
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QStackedWidget, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QWidget
 
-from app.conversation.composer import Composer
 from app.conversation.legend import Legend
 from app.look.command import native_keys
 from app.look.marks import smooth_painter
@@ -18,6 +16,7 @@ from app.look.theme import Theme
 from app.look.widgets import in_column, in_row, named, push_button
 from app.panel.panel import SidePanel
 from app.sidebar.sidebar import Sidebar
+from app.window.chat_column import ChatColumn
 from app.window.header import Header
 
 WIDTH, GAP, EDGE = 380, 14, 10
@@ -38,55 +37,45 @@ class Stop:
     marks: bool = False
 
 
-class Host(Protocol):
-    """The parts of the window that the tour points at."""
-
-    composer: Composer
-    header: Header
-    panel: SidePanel
-    sidebar: Sidebar
-    stack: QStackedWidget
-
-
-def stops_of(window: Host) -> tuple[Stop, ...]:
+def stops_of(header: Header, column: ChatColumn, panel: SidePanel, sidebar: Sidebar) -> tuple[Stop, ...]:
     """Returns the stops. The lens comes early: it is what sets Draftlight apart."""
     return (
         Stop(
             "Ask something",
             "A small drafter proposes several tokens at a time, and your model judges them in one pass. What you read is the "
             "text of your model.",
-            lambda: window.composer.frame,
+            lambda: column.composer.frame,
         ),
         Stop(
             "The lens",
             "Every token of an answer shows what became of it. Rest the pointer on one for the reason; click it to choose "
             f"another and branch off there. {native_keys('Ctrl+G')} shows fewer marks, {native_keys('F6')} none.",
-            lambda: window.stack,
+            lambda: column.stack,
             marks=True,
         ),
         Stop(
             "Rules",
             "How proposals are judged. Change the rule while an answer runs and watch what happens. Whichever you choose, "
             "the model's output distribution stays the same.",
-            lambda: window.header.rule,
+            lambda: header.rule,
         ),
         Stop(
             "Rounds and charts",
             "The same rounds over time, as charts and as a table, and what another rule would have accepted. "
             f"{native_keys('F3')} hides them.",
-            lambda: _if_shown(window.panel),
+            lambda: _if_shown(panel),
         ),
         Stop(
             "Your chats",
             "Everything is kept on this computer only: answers with their rounds and other versions, and for 30 days what you "
             "delete.",
-            lambda: _if_shown(window.sidebar),
+            lambda: _if_shown(sidebar),
         ),
         Stop(
             "Everything else",
             f"This menu has all commands. {native_keys('Ctrl+K')} finds them by name, and {native_keys('F1')} lists the keys. "
             "The tour is under Help.",
-            lambda: window.header.menu,
+            lambda: header.menu,
         ),
     )
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, Signal, Slot
 
 from app.replay.player import Replay
 from app.session.chat_keeper import ChatKeeper
 from app.session.session import Answer, Session
+from app.session.shown_answer import ShownAnswer
 from engine.chats import ChatStore
 from engine.machine.provenance import hardware
 from engine.rounds.trace import read
@@ -28,19 +29,30 @@ class TraceReader(QObject):
     taken_in = Signal(object)
     unreadable = Signal(str)
 
-    def __init__(self, keeper: ChatKeeper, session: Session, wanted: Callable[[], Iterable[Answer]], parent: QObject) -> None:
+    def __init__(
+        self,
+        keeper: ChatKeeper,
+        session: Session,
+        shown: ShownAnswer,
+        unread_in_view: Callable[[], Iterable[Answer]],
+        parent: QObject,
+    ) -> None:
         """Args:
-        wanted: returns the answers in use, most urgent first.
+        shown: the answer whose figures are shown, the most urgent one.
+        unread_in_view: returns other answers whose rounds are needed.
         """
         super().__init__(parent)
-        self._keeper, self._session, self._wanted = keeper, session, wanted
+        self._keeper, self._session, self._shown, self._unread_in_view = keeper, session, shown, unread_in_view
         self._reading: Answer | None = None
 
+    @Slot()
     def look(self) -> None:
         """Starts reading the trace of the first answer in use that needs it, unless one is being read."""
         if self._reading is not None or self._session.replaying:
             return
-        answer = next((answer for answer in self._wanted() if answer.unread and answer.trace_path is not None), None)
+        shown = self._shown.answer
+        wanted = [*([] if shown is None else [shown]), *self._unread_in_view()]
+        answer = next((answer for answer in wanted if answer.unread and answer.trace_path is not None), None)
         if answer is not None and answer.trace_path is not None:
             self._reading = answer
             path = Path(answer.trace_path)

@@ -54,7 +54,7 @@ def test_the_export_dialog_offers_it_and_remembers_it(
     qtbot.addWidget(window)
     answer = window.session.add_turn("hello", Settings().options(), "none")
     answer.state, answer.trace_path = "finished", str(trace)
-    window._refresh()
+    window.chat.changed.emit()
     window.actions_by_id["exportAction"].trigger()
     assert "Text: the text alone (*.txt)" in asked[0].split(";;")
     assert (tmp_path / "window.txt").read_text(encoding="utf-8") == STORY

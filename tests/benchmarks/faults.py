@@ -263,7 +263,7 @@ def _uses_window(home: Path, name: str) -> tuple[dict[int, list[str]], list[int]
         if turn % 4 == 3:
             window.chats.delete(number)
             deleted.append(number)
-        window.set_setting(OWN_SETTING[name], 20 + turn)
+        window.chat.change(OWN_SETTING[name], 20 + turn)
     window.close()
     until(lambda: not window.isVisible())
     return asked, deleted, complaints

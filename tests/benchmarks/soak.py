@@ -34,6 +34,7 @@ from PySide6.QtWidgets import QApplication
 from app.session.attachments import read_attachment
 from app.session.settings import PANEL_PAGES, Settings, settings_path
 from app.window.launch import make_application
+from app.window.settings_window import SettingsWindow
 from app.window.window import Window
 from engine.chats import ChatStore
 from engine.exports.export import FORMATS, read_traces, write
@@ -159,17 +160,16 @@ class Soak:
         for page in PANEL_PAGES:
             window.open_page(page)
             self.paint()
-        window.set_appearance("dark" if window.settings.appearance == "light" else "light")
-        window.larger()
+        window.chat.keep(appearance="dark" if window.settings.appearance == "light" else "light")
+        window.actions_by_id["largerAction"].trigger()
         self.paint()
-        window.normal()
+        window.actions_by_id["normalAction"].trigger()
         window.open_settings()
         window.open_palette()
         self.rest(50)
         window.palette_popup.close()
-        if window.settings_window is not None:
-            window.settings_window.close()
-        window.search_chats()
+        window.findChild(SettingsWindow).close()
+        window.sides.search_chats()
         window.sidebar.search.setText("lighthouse")
         self.rest(300)
         window.sidebar.search.clear()

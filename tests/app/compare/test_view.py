@@ -655,7 +655,7 @@ def test_the_page_is_painted_in_both_themes_and_at_every_text_size(
     window, view, _ = open_compare([other_story(), story_rounds()], preset=preset, appearance=appearance)
     run(qtbot, view)
     for scale in (0.8, 1.8):
-        window._scale(scale)
+        window.chat.keep(text_scale=scale)
         view.refresh()
         picture: QImage = view.grab().toImage()
         colours = {picture.pixelColor(x, y).name() for x in range(0, picture.width(), 7) for y in range(0, picture.height(), 7)}
@@ -777,7 +777,7 @@ def test_the_card_of_the_empty_window_sets_the_rules_side_by_side_and_says_what_
 ) -> None:
     window, view, _ = open_compare([story_rounds(), story_rounds(), story_rounds(rule="rejection"), other_story()])
     window.pages.open_conversation()
-    qtbot.mouseClick(window.welcome.demonstrate, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(window.column.welcome.demonstrate, Qt.MouseButton.LeftButton)
     assert window.pages.comparing is view
     qtbot.waitUntil(lambda: not view.running)
     gumbel, rejection = (field.words.text() for field in view.band.fields)

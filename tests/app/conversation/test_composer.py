@@ -80,7 +80,9 @@ def test_send_is_whole_in_the_smallest_window(qtbot: QtBot, open_window: Open, t
     composer = window.composer
     parts = (composer.send, composer.edit, composer.edit_note, composer.hint)
     qtbot.waitUntil(lambda: all(whole(part, window) for part in parts))
-    qtbot.waitUntil(lambda: window.stack.height() > 1.5 * composer.edit.fontMetrics().lineSpacing())  # the conversation's room
+    qtbot.waitUntil(
+        lambda: window.column.stack.height() > 1.5 * composer.edit.fontMetrics().lineSpacing()
+    )  # the conversation's room
     bars = window.header.strip.bars
     qtbot.waitUntil(lambda: whole(bars, window))
     for part in parts:

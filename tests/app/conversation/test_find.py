@@ -14,7 +14,7 @@ def test_every_occurrence_is_counted_marked_and_reached(qtbot: QtBot, open_windo
     window.send("THE lamp, in 𝓤𝓷𝓲𝓬𝓸𝓭𝓮: the end")
     wait_for_answer(qtbot, window)
     window.actions_by_id["findAction"].trigger()
-    bar, transcript = window.find_bar, window.transcript
+    bar, transcript = window.column.find_bar, window.transcript
     qtbot.keyClicks(bar.field, "the")
     many = (window.session.turns[0].prompt + STORY).lower().count("the")
     assert bar.count.text() == f"1 of {many}"
@@ -34,11 +34,11 @@ def test_ghosts_are_not_found_and_words_may_stand_around_them(qtbot: QtBot, open
     ask(qtbot, window, "One")
     wait_for_answer(qtbot, window)
     window.find_in_chat()
-    window.find_bar.field.setText("gull")
-    assert window.find_bar.count.text() == "Not found"
-    window.find_bar.field.setText("the last lamp on the point had burned")
-    assert window.find_bar.count.text() == "1 of 1"
+    window.column.find_bar.field.setText("gull")
+    assert window.column.find_bar.count.text() == "Not found"
+    window.column.find_bar.field.setText("the last lamp on the point had burned")
+    assert window.column.find_bar.count.text() == "1 of 1"
     assert window.transcript.selected_text() == "The last lamp on the point had burned"
-    qtbot.keyClick(window.find_bar.field, Qt.Key.Key_Escape)
-    assert not window.find_bar.isVisible()
+    qtbot.keyClick(window.column.find_bar.field, Qt.Key.Key_Escape)
+    assert not window.column.find_bar.isVisible()
     assert all(block.found == [] for block in window.transcript._blocks)

@@ -412,7 +412,7 @@ def test_an_alternative_branches_the_answer_and_the_arrows_lead_back(qtbot: QtBo
 
 def test_a_branch_needs_no_mouse(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
-    window.focus_transcript()
+    window.actions_by_id["transcriptAction"].trigger()
     qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
     qtbot.keyClick(window.transcript, Qt.Key.Key_Right)
     qtbot.keyClick(window.transcript, Qt.Key.Key_Return)

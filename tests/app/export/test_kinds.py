@@ -110,7 +110,7 @@ def window(qtbot: QtBot, home: Path, tmp_path: Path) -> Iterator[Window]:
     for name in ("first", "second"):
         answer = opened.session.add_turn(name, Settings().options(), "none")
         answer.state, answer.trace_path = "finished", str(write_trace(tmp_path / f"{name}.jsonl", story_rounds()))
-    opened._refresh()
+    opened.chat.changed.emit()
     yield opened
     opened.close()
 

@@ -163,7 +163,7 @@ def test_an_answer_whose_engine_hangs_is_cut_off_when_another_takes_over(
     link, ends = window.chat.link, []
     link.bench(BenchRequest((BenchPrompt("one", "chat", ("a",)),)))
     link.benched.connect(ends.extend)
-    window.set_setting("separate_process", True)
+    window.chat.change("separate_process", True)
     qtbot.waitUntil(lambda: [type(end) for end in ends] == [TaskFailed])  # what else is under way, too
     qtbot.waitUntil(lambda: not answer.running)
     assert engines[0].closed and made[-1].separate_process

@@ -62,9 +62,9 @@ def test_the_sampling_options_are_whole(window: Window) -> None:
 
 @pytest.mark.parametrize("key", ["throughput", "alpha", "tau", "draft_yield", "speed_up", "first_token", "invariant"])
 def test_definitions_are_whole(window: Window, key: str) -> None:
-    window.explainer.explain_turn(0, key, QPoint(700, 500))
+    window.panel.explainer.explain_turn(0, key, QPoint(700, 500))
     settle()
-    popover = window.explainer.popover
+    popover = window.panel.explainer.popover
     assert not list(cut_off(popover))
     assert window.screen().availableGeometry().contains(popover.frameGeometry())
     popover.close()

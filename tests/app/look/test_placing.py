@@ -112,9 +112,9 @@ def test_the_sampling_options_shrink_again_with_the_text(window: Window) -> None
 
     usual = size()
     for _ in range(8):
-        window.larger()
+        window.actions_by_id["largerAction"].trigger()
     assert size() > usual
-    window.normal()
+    window.actions_by_id["normalAction"].trigger()
     assert size() == usual
 
 
@@ -122,7 +122,7 @@ def test_popovers_do_not_stay_behind_when_the_window_changes_its_size(window: Wi
     window.open_options()
     window.resize(600, 500)
     assert window.options.isHidden()
-    window.explainer.explain("tau", window.mapToGlobal(window.rect().center()))
-    assert window.explainer.popover.isVisible()
+    window.panel.explainer.explain("tau", window.mapToGlobal(window.rect().center()))
+    assert window.panel.explainer.popover.isVisible()
     window.resize(640, 520)
-    assert window.explainer.popover.isHidden()
+    assert window.panel.explainer.popover.isHidden()

@@ -106,7 +106,7 @@ def test_the_first_page_stands_above_the_message_field_in_one_column(qtbot: QtBo
     qtbot.addWidget(window)
     window.resize(*size)
     window.show()
-    card = window.welcome.findChild(QPushButton, "promptCard")
+    card = window.column.welcome.findChild(QPushButton, "promptCard")
     frame = window.composer.findChild(QFrame, "composerFrame")
     assert card is not None and frame is not None
     edges = [widget.mapTo(window, QPoint(0, 0)).x() for widget in (card, frame)]

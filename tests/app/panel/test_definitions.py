@@ -171,7 +171,7 @@ def test_the_popover_holds_the_whole_definition_inside_the_screen(qtbot: QtBot) 
     from PySide6.QtWidgets import QLabel, QWidget
 
     from app.look.theme import DARK
-    from app.panel.definition_popover import DefinitionPopover
+    from app.panel.explainer import DefinitionPopover
 
     window = QWidget()
     qtbot.addWidget(window)

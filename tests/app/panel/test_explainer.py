@@ -16,10 +16,11 @@ from pytestqt.qtbot import QtBot
 from app.look.wording import DEFINITIONS
 from app.panel.definitions import NAMES
 from app.session.plain_baseline import PLAIN_TOKENS
+from app.window.view_updates import ViewUpdates
 from app.window.window import Window
-from engine.types import LoadFinished, LoadStarted, RunFailed, RunFinished
+from engine.types import RunFailed, RunFinished
 from tests.app.driving import at_rest, wait_for_answer
-from tests.app.fakes import MODEL, FakeEngine, make_round, story_rounds
+from tests.app.fakes import FakeEngine, make_round, story_rounds
 from tests.traces import write_trace
 
 PLAIN = [make_round(index, [], f" w{index}", drafter="none", started=50.0 * index, total=50.0) for index in range(16)]
@@ -41,7 +42,7 @@ def open_window(qtbot: QtBot, show_window: Callable[..., Window]) -> Callable[..
 
 def test_a_tile_opens_its_definition_by_mouse_and_by_key(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, _ = open_window()
-    tile, popover = window.panel.figures.tiles["alpha"], window.explainer.popover
+    tile, popover = window.panel.figures.tiles["alpha"], window.panel.explainer.popover
     qtbot.mouseClick(tile, Qt.MouseButton.LeftButton)
     assert popover.isVisible() and popover.words.text() == DEFINITIONS["alpha"]
     qtbot.keyClick(popover, Qt.Key.Key_Escape)
@@ -61,11 +62,11 @@ def test_the_summary_below_an_answer_opens_all_its_figures(qtbot: QtBot, open_wi
     left = next(x for x in range(600) if block.figure_at(float(x), block.line / 2) == "answer")
     y = round(block.top + block.footer_top + block.line / 2 - transcript.verticalScrollBar().value())
     qtbot.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(transcript.column.left() + left + 2, y))
-    assert window.explainer.popover.isVisible()
-    here = window.explainer.popover.here.text()
+    assert window.panel.explainer.popover.isVisible()
+    here = window.panel.explainer.popover.here.text()
     for key, tile in window.panel.figures.tiles.items():
         assert f"{NAMES[key]} {tile.value.text()}" in here
-    window.explainer.popover.close()
+    window.panel.explainer.popover.close()
     lines = (block.line / 2, block.foot - 1)
     assert {block.figure_at(float(x), y) for y in lines for x in range(600)} == {"", "answer", "invariant"}
 
@@ -126,10 +127,10 @@ def test_nothing_moves_when_an_answer_ends_or_its_speed_up_arrives(
     ended = at_rest(qtbot, places)
     assert moved(ended, while_running) <= 1, "more than what a layout rounds"
     engine.rounds = list(PLAIN)
-    shown = window._refresh
     refreshes: list[bool] = []
-    window._refresh = lambda: refreshes.append(window.session.measurement is not None) or shown()  # type: ignore[method-assign, func-returns-value]
-    window.explainer.measure_plain()
+    updates = window.findChild(ViewUpdates)
+    updates.refreshed.connect(lambda: refreshes.append(window.session.measurement is not None))
+    window.panel.explainer.measure_plain()
     qtbot.waitUntil(lambda: window.session.measurement is None)
     assert refreshes.count(True) < len(PLAIN) / 4, "nothing is painted beside rounds of which the speed alone is wanted"
     assert moved(at_rest(qtbot, places), ended) <= 1
@@ -143,7 +144,7 @@ def test_an_answer_under_other_settings_is_offered_a_measurement_of_its_own(
     window, engine = open_window()
     story = list(engine.rounds)
     engine.rounds = list(PLAIN)
-    window.explainer.measure_plain()
+    window.panel.explainer.measure_plain()
     qtbot.waitUntil(lambda: window.session.measurement is None)
     window.panel.refresh()
     assert window.panel.figures.tiles["speed_up"].unit.text() == "× plain"
@@ -153,7 +154,7 @@ def test_an_answer_under_other_settings_is_offered_a_measurement_of_its_own(
     qtbot.waitUntil(lambda: window.session.running is None)
     window.panel.refresh()
     assert window.panel.figures.tiles["speed_up"].unit.text() == "not measured"
-    assert not window.panel.charts.measure.isHidden() and window.explainer.can_measure
+    assert not window.panel.charts.measure.isHidden() and window.panel.explainer.can_measure
     assert "other conditions" in window.panel.charts.sections["throughput"].note.words
 
 
@@ -164,7 +165,7 @@ def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window
     window.send("Tell me a story.")
     qtbot.waitUntil(lambda: window.session.running is None)
     window.panel.refresh()
-    assert window.panel.charts.measure.isHidden() and not window.explainer.can_measure
+    assert window.panel.charts.measure.isHidden() and not window.panel.explainer.can_measure
     assert "a plain run" in window.panel.charts.sections["throughput"].note.words
     assert (window.panel.figures.tiles["speed_up"].value.text(), window.panel.figures.tiles["speed_up"].unit.text()) == ("–", "")
 
@@ -172,7 +173,7 @@ def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window
 def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     engine.hold = True
-    window.explainer.measure_plain()
+    window.panel.explainer.measure_plain()
     assert window.session.measurement is not None
     engine.hold = False
     window.send("Another one.")
@@ -185,7 +186,7 @@ def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callabl
 def test_a_plain_run_that_ends_too_soon_says_so(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     engine.rounds = PLAIN[:3]
-    window.explainer.measure_plain()
+    window.panel.explainer.measure_plain()
     qtbot.waitUntil(lambda: window.session.measurement is None)
     assert "too short" in window.banner.words.text()
     assert window.session.baseline(window.session.turns[0].answer) is None
@@ -212,11 +213,11 @@ def test_a_chart_is_saved_and_copied_from_its_menu(
     target = tmp_path / "alpha.svg"
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(target), "SVG image (*.svg)"))
     window.panel.charts.sections["alpha"].more.click()
-    assert window.picture_menu.menu.isVisible()
-    window.picture_menu.save_svg.trigger()
-    window.picture_menu.menu.close()
+    assert window.panel.picture_menu.menu.isVisible()
+    window.panel.picture_menu.save_svg.trigger()
+    window.panel.picture_menu.menu.close()
     assert "Alpha" in target.read_text(encoding="utf-8") and "alpha.svg" in window.banner.words.text()
-    window.picture_menu.copy.trigger()
+    window.panel.picture_menu.copy.trigger()
     assert QGuiApplication.clipboard().image().width() > 900
     QGuiApplication.clipboard().clear()
 
@@ -258,7 +259,7 @@ class MeasuredAlone:
     def __init__(self, qtbot: QtBot, opened: Opened) -> None:
         self.qtbot = qtbot
         self.window, self.engine = opened
-        self.window.measurer._timer.setInterval(20)
+        self.window.panel.measurer._timer.setInterval(20)
         self.engine.rounds = list(PLAIN)
         self.answer = self.window.session.turns[-1].answer
 
@@ -290,7 +291,7 @@ def test_the_tile_offers_to_measure_and_says_that_it_is_measured(qtbot: QtBot, o
     assert found.tile == ("–", "Measure") and len(engine.requests) == 1, "switched off, nothing is measured by itself"
     engine.hold = True
     qtbot.mouseClick(window.panel.figures.measure, Qt.MouseButton.LeftButton)
-    assert found.tile == ("–", "measuring…") and not window.explainer.popover.isVisible()
+    assert found.tile == ("–", "measuring…") and not window.panel.explainer.popover.isVisible()
     engine.hold = False
     qtbot.waitUntil(lambda: found.tile[1] == "× plain")
     assert engine.requests[-1].only_measures
@@ -318,12 +319,12 @@ def test_typing_puts_it_off_and_sending_ends_it_at_once(qtbot: QtBot, alone: Mea
     window.composer.edit.setFocus()
     qtbot.keyClicks(window.composer.edit, "Go on")
     assert window.session.measurement is None and engine.stopped == [engine.runs[1]] and alone.tile == ("–", "Measure")
-    window.measurer._timer.setInterval(60_000)
-    window.measurer.hold_off()
+    window.panel.measurer._timer.setInterval(60_000)
+    window.panel.measurer.hold_off()
     alone.idle()
     assert len(engine.requests) == 2, "the pause counts from the last letter"
-    window.measurer._timer.setInterval(20)
-    window.measurer.hold_off()
+    window.panel.measurer._timer.setInterval(20)
+    window.panel.measurer.hold_off()
     qtbot.waitUntil(lambda: window.session.measurement is not None)
     engine.hold, engine.rounds = False, story_rounds()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)
@@ -361,8 +362,7 @@ def test_only_answers_of_this_machine_model_and_place_are_measured_by_themselves
     window, answer = alone.window, alone.answer
     match other:
         case "model":
-            window.session.apply(LoadStarted("/models/other"))
-            window.session.apply(LoadFinished(MODEL, 1.0))
+            window.session.target = "/models/other"
         case "files":
             answer.model_hash = "1" * 64
         case "place":

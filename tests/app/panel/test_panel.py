@@ -239,7 +239,7 @@ def test_the_answer_clock_and_the_zoom_have_buttons(qtbot: QtBot, open_window: O
 def test_every_page_paints_at_every_size(open_window: Open, page: str, width: int, height: int, scale: float) -> None:
     window = open_window(text_scale=scale, panel_page=page)
     for appearance in ("dark", "light"):
-        window.set_appearance(appearance)
+        window.chat.keep(appearance=appearance)
         window.resize(width, height)
         QApplication.processEvents()
         assert not window.panel.grab().isNull()

@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.look.banner import Banner
 from app.look.theme import DARK
 from app.panel.definitions import define, figures_of
 from app.panel.panel import SidePanel
+from app.session.chat import Chat
 from app.session.cursor import Cursor
-from app.session.session import Answer, Session, Turn
+from app.session.session import Answer, Turn
+from app.session.settings import Settings
 from engine.rounds.metrics import summarise
 from engine.types import DecodingOptions, Rule
-from tests.app.fakes import STORY, story_rounds
+from tests.app.fakes import STORY, FakeEngine, story_rounds
 
 
 def answered(*rules: tuple[Rule, int]) -> Answer:
@@ -73,9 +77,11 @@ def test_an_answer_under_one_rule_has_one_figure_each() -> None:
 
 @pytest.mark.parametrize("width", [340, 480, 900])
 def test_the_tiles_split_and_grow_together_and_go_back(qtbot: QtBot, fonts: None, width: int) -> None:
-    session = Session()
+    parent = QObject()
+    chat = Chat(FakeEngine(), Settings(), None, parent)
+    session = chat.session
     session.turns.append(Turn("Tell me a story.", answered(("gumbel", 20), ("rejection", 1))))
-    panel = SidePanel(session, Cursor())
+    panel = SidePanel(chat, Cursor(), Banner())
     qtbot.addWidget(panel)
     panel.set_look(DARK, 1.0)
     panel.resize(width, 800)
@@ -98,3 +104,4 @@ def test_the_tiles_split_and_grow_together_and_go_back(qtbot: QtBot, fonts: None
     panel.refresh()
     assert not panel.heading.stretches.isVisible() and not tiles["alpha"].earlier.isVisible()
     panel.stop()
+    chat.close()

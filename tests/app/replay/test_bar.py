@@ -249,8 +249,8 @@ def test_space_in_a_text_field_and_in_a_list_of_a_choice_is_theirs(qtbot: QtBot,
     player = window.replay_controller.player
     assert player is not None
     window.find_in_chat()
-    qtbot.keyClicks(window.find_bar.field, "a b")
-    assert window.find_bar.field.text() == "a b" and not player.playing
+    qtbot.keyClicks(window.column.find_bar.field, "a b")
+    assert window.column.find_bar.field.text() == "a b" and not player.playing
     window.replay_controller.bar.speed.showPopup()
     popup = QApplication.activePopupWidget()
     assert popup is not None
@@ -303,7 +303,6 @@ def test_going_back_behind_a_pinned_place_is_harmless(window: Window, trace: Pat
 @pytest.mark.parametrize("page", ["rounds", "charts", "table"])
 def test_every_page_of_the_panel_follows(window: Window, trace: Path, page: str) -> None:
     window.chat.keep(panel_page=page)
-    window._show_settings()
     window.replay_controller.open(trace)
     for shown in (5, 2, 0, 7):
         window.replay_controller.go(shown)
@@ -420,7 +419,6 @@ def test_every_control_has_a_name_and_a_place_in_the_order_of_tab(window: Window
 @pytest.mark.parametrize("scale", [0.8, 1.8])
 def test_the_bar_has_room_in_small_and_large_windows(qtbot: QtBot, window: Window, trace: Path, width: int, scale: float) -> None:
     window.chat.keep(text_scale=scale)
-    window._apply_look()
     window.resize(width, 900)
     window.replay_controller.open(trace)
     window.replay_controller.go(len(story_rounds()))

@@ -18,7 +18,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.session.attachments import Attachment, put_together
-from app.window.unsaved_question import UnsavedQuestion
+from app.window.saving_trouble import UnsavedQuestion
 from app.window.window import Window
 from engine.chats import ChatsNotSaved, ChatStore
 from engine.chats.unsent import UnsentTexts

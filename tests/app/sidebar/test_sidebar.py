@@ -67,7 +67,7 @@ def test_a_click_on_a_chat_leaves_the_keyboard_to_the_message(qtbot: QtBot, wind
     qtbot.mouseClick(sidebar.viewport(), Qt.MouseButton.LeftButton, pos=where)
     qtbot.waitUntil(lambda: window.session.newest_prompt == "Dinner")
     assert window.focusWidget() is window.composer.edit, "in the list P would pin the chat, and Backspace delete it"
-    window.focus_transcript()
+    window.actions_by_id["transcriptAction"].trigger()
     qtbot.keyClick(window.transcript, Qt.Key.Key_Space)
     qtbot.keyClick(window.transcript, Qt.Key.Key_P, Qt.KeyboardModifier.ControlModifier)
     assert window.composer.text == "" and window.focusWidget() is window.transcript
@@ -236,7 +236,7 @@ def test_a_copy_is_a_chat_of_its_own(qtbot: QtBot, window: Window) -> None:
 
 
 def test_search_finds_words_of_messages_and_opens_the_message(qtbot: QtBot, window: Window) -> None:
-    window.search_chats()
+    window.sides.search_chats()
     qtbot.keyClicks(window.sidebar.search, "cafe light")
     qtbot.waitUntil(lambda: titles(window) == ["Lighthouses"])
     row = window.sidebar.model.at(window.sidebar.model.index(0))
@@ -248,7 +248,7 @@ def test_search_finds_words_of_messages_and_opens_the_message(qtbot: QtBot, wind
 
 
 def test_what_is_not_found_is_said_and_escape_brings_all_back(qtbot: QtBot, window: Window) -> None:
-    window.search_chats()
+    window.sides.search_chats()
     qtbot.keyClicks(window.sidebar.search, "nowhere")
     qtbot.waitUntil(window.sidebar.empty.isVisible)
     assert "“nowhere”" in window.sidebar.empty.text()
@@ -406,9 +406,9 @@ def test_the_list_hides_itself_in_a_narrow_window_and_is_remembered(qtbot: QtBot
     assert window.sidebar.isVisible()
     window.resize(1100, 800)
     assert not window.sidebar.isVisible()
-    window.toggle_panel()
+    window.sides.toggle_panel()
     assert window.sidebar.isVisible(), "there is room beside the conversation alone"
-    window.toggle_sidebar()
+    window.sides.toggle_chats()
     assert not window.sidebar.isVisible()
     assert not window.settings.sidebar
 
@@ -423,7 +423,7 @@ def narrow(window: Window) -> Window:
 
 @pytest.mark.parametrize("by", ["button", "key", "search", "menu"])
 def test_in_a_narrow_window_the_list_opens_over_the_conversation(by: str, qtbot: QtBot, narrow: Window) -> None:
-    before = narrow.splitter.geometry()
+    before = narrow.sides.splitter.geometry()
     if by == "button":
         narrow.header.sidebar.click()
     elif by == "menu":
@@ -433,13 +433,13 @@ def test_in_a_narrow_window_the_list_opens_over_the_conversation(by: str, qtbot:
         if by == "search":
             modifiers |= Qt.KeyboardModifier.ShiftModifier
         qtbot.keyClick(narrow.composer.edit, Qt.Key.Key_B if by == "key" else Qt.Key.Key_F, modifiers)
-    assert narrow.sidebar.isVisible() and narrow.drawer.is_open and narrow.settings.sidebar
+    assert narrow.sidebar.isVisible() and narrow.sides.drawer.is_open and narrow.settings.sidebar
     assert QApplication.focusWidget() is (narrow.sidebar.search if by == "search" else narrow.sidebar.list)
     assert narrow.header.sidebar.isChecked() and narrow.actions_by_id["sidebarAction"].isChecked()
-    assert narrow.splitter.geometry() == before, "nothing makes room for it"
+    assert narrow.sides.splitter.geometry() == before, "nothing makes room for it"
     top = narrow.sidebar.mapTo(narrow, narrow.sidebar.rect().center())
     assert narrow.sidebar.isAncestorOf(narrow.childAt(top)), "it is in front"
-    assert narrow.sidebar.height() == narrow.splitter.height()
+    assert narrow.sidebar.height() == narrow.sides.splitter.height()
     qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Escape)
     assert not narrow.sidebar.isVisible() and not narrow.header.sidebar.isChecked()
     assert QApplication.focusWidget() is narrow.composer.edit
@@ -448,7 +448,7 @@ def test_in_a_narrow_window_the_list_opens_over_the_conversation(by: str, qtbot:
 
 @pytest.mark.parametrize("way", ["click", "button", "key", "focus", "chat", "new", "enter"])
 def test_the_list_over_the_conversation_closes(way: str, qtbot: QtBot, narrow: Window) -> None:
-    narrow.toggle_sidebar()
+    narrow.sides.toggle_chats()
     list_, left = narrow.sidebar.list, Qt.MouseButton.LeftButton
     if way == "click":
         qtbot.mouseClick(narrow.panel, left, pos=QPoint(5, 5))
@@ -466,34 +466,34 @@ def test_the_list_over_the_conversation_closes(way: str, qtbot: QtBot, narrow: W
     else:
         go_to(narrow, "Dinner")
         qtbot.keyClick(list_, Qt.Key.Key_Return)
-    assert not narrow.sidebar.isVisible() and not narrow.drawer.is_open
+    assert not narrow.sidebar.isVisible() and not narrow.sides.drawer.is_open
     assert QApplication.focusWidget() is narrow.composer.edit or way in ("click", "button")
     if way in ("chat", "enter"):
         qtbot.waitUntil(lambda: narrow.session.newest_prompt == "Dinner")
     narrow.resize(1400, 800)
-    assert narrow.sidebar.isVisible() and narrow.sidebar.geometry().right() < narrow.splitter.geometry().left()
+    assert narrow.sidebar.isVisible() and narrow.sidebar.geometry().right() < narrow.sides.splitter.geometry().left()
 
 
 def test_the_list_over_the_conversation_stays_for_its_own_menus_and_a_wider_window(qtbot: QtBot, narrow: Window) -> None:
-    narrow.toggle_sidebar()
+    narrow.sides.toggle_chats()
     go_to(narrow, "Dinner")
     qtbot.mouseClick(narrow.sidebar.list.viewport(), Qt.MouseButton.RightButton, pos=QPoint(30, 60))
     narrow.sidebar.list.rename()
-    assert narrow.drawer.is_open
+    assert narrow.sides.drawer.is_open
     editor = narrow.sidebar.list.findChild(QLineEdit, "chatTitle")
     assert isinstance(editor, QLineEdit)
     qtbot.keyClick(editor, Qt.Key.Key_Escape)
-    assert narrow.drawer.is_open, "Escape ends the editing of the title first"
+    assert narrow.sides.drawer.is_open, "Escape ends the editing of the title first"
     narrow.resize(1024, 640)
-    assert narrow.sidebar.height() == narrow.splitter.height()
+    assert narrow.sidebar.height() == narrow.sides.splitter.height()
     narrow.resize(1400, 800)
-    assert not narrow.drawer.is_open and narrow.sidebar.isVisible()
-    assert narrow.splitter.geometry().left() == narrow.sidebar.width()
+    assert not narrow.sides.drawer.is_open and narrow.sidebar.isVisible()
+    assert narrow.sides.splitter.geometry().left() == narrow.sidebar.width()
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_every_row_is_painted(qtbot: QtBot, window: Window, theme: Any) -> None:
-    window.set_appearance(theme)
+    window.chat.keep(appearance=theme)
     area = window.sidebar.list.grab().toImage()
     for row in range(window.sidebar.model.rowCount()):
         where = window.sidebar.list.visualRect(window.sidebar.model.index(row))

@@ -92,7 +92,7 @@ def test_files_are_attached_counted_removed_sent_and_edited(
 def test_chips_leave_the_field_its_room_in_the_smallest_window(qtbot: QtBot, open_window: Open, files: dict[str, Path]) -> None:
     window, _ = open_window()
     window.resize(window.minimumSize())
-    window.attaching.take([files["a.py"], files["b.txt"]])
+    window.dropping.attaching.take([files["a.py"], files["b.txt"]])
     qtbot.waitUntil(lambda: "tokens" in chips(window)[1])
     settle()
     composer = window.composer

@@ -40,7 +40,7 @@ def drop(window: Window, *paths: Path) -> bool:
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
     event = QDropEvent(QPointF(5, 5), COPY, data, LEFT, NONE, QEvent.Type.Drop)
-    known = bool(window.chat_files.dropped(data))
+    known = bool(window.chats.files.dropped(data))
     return known and window.dropping.eventFilter(window.composer.edit.viewport(), event)
 
 
@@ -68,7 +68,7 @@ def test_exports_of_other_programs_are_dropped_on_the_window(qtbot: QtBot, windo
     assert drop(window, chatgpt)
     qtbot.waitUntil(lambda: "there already" in window.banner.words.text())
     studio.write_text("{")
-    window.chat_files.take_in([studio])
+    window.chats.files.take_in([studio])
     qtbot.waitUntil(lambda: "cannot be imported" in window.banner.words.text())
     QApplication.processEvents()
 

@@ -19,7 +19,7 @@ from app.conversation.answer_editor import AnswerEditor
 from app.conversation.blocks import settings_words
 from app.look.widgets import DiscardQuestion
 from app.session.settings import load
-from app.window.unsaved_question import UnsavedQuestion
+from app.window.saving_trouble import UnsavedQuestion
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore, Conversation, Figures, Listed
 from engine.rounds.codec import options_to_json

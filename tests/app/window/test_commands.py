@@ -66,7 +66,7 @@ def test_no_words_name_keys_that_a_mac_has_not(qtbot: QtBot, open_window: Open, 
     window.pages.open_compare()
     window.tour.begin()
     told = [
-        *(stop.words for stop in stops_of(window)),
+        *(stop.words for stop in stops_of(window.header, window.column, window.panel, window.sidebar)),
         *(entry.note for entry in command_entries(window.commands, window.actions_by_id)),
     ]
     for widget in [each for top in QApplication.topLevelWidgets() for each in (top, *top.findChildren(QWidget))]:
@@ -420,7 +420,7 @@ def test_commands_that_need_an_answer_say_so_until_there_is_one(qtbot: QtBot, op
     engine.pause_after = None
     wait_for_answer(qtbot, window)
     window.session.turns[0].answer.trace_path = "trace.jsonl"
-    window._refresh()
+    window.chat.changed.emit()
     for action in actions:
         assert action.isEnabled(), action.objectName()
         assert action.toolTip() == action.text().rstrip("…")

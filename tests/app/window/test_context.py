@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
+from app.session.context_meter import ContextMeter
 from app.window.messages import LEAVE_OUT
 from app.window.window import Window
 from engine.types import PromptCounted, Request, RunFailed, RunStarted
@@ -75,7 +76,7 @@ def test_the_tokens_of_conversation_and_draft_are_shown_while_typing(qtbot: QtBo
     window.composer.set_text("two words")
     qtbot.waitUntil(lambda: shown(window)[0] == "4 of 8,192 tokens")
     counted = len(engine.counts)
-    window.context._look()
+    window.findChild(ContextMeter)._look()
     assert len(engine.counts) == counted, "what is known is not counted again"
     window.new_chat()
     window.composer.set_text("")

@@ -14,7 +14,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.window.dropped_folders import MOST_TEXTS, WHAT_CAN_BE_DROPPED
+from app.window.dropping import MOST_TEXTS, WHAT_CAN_BE_DROPPED
 from app.window.window import Window
 from tests.app.driving import Open
 from tests.app.fakes import story_rounds
@@ -149,7 +149,7 @@ def test_chats_exported_by_another_program_as_a_folder(
     qtbot: QtBot, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[Any] = []
-    monkeypatch.setattr(window.chat_files, "take_in", taken.extend)
+    monkeypatch.setattr(window.chats.files, "take_in", taken.extend)
     (tmp_path / "conversations.json").write_text(json.dumps([{"title": "x", "mapping": {}}]))
     (tmp_path / "chat.html").write_text("<p>x</p>")
     assert drop(window, tmp_path)

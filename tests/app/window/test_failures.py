@@ -38,11 +38,11 @@ def test_a_failure_never_overwrites_what_is_being_written(qtbot: QtBot, open_win
 def test_editing_and_examples_leave_what_was_being_written(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     window.composer.set_text("my own words")
-    window.welcome.cards[1].click()
+    window.column.welcome.cards[1].click()
     wait_for_answer(qtbot, window)
     assert window.composer.text == "my own words"
     window.messages.edit_last()
-    assert window.composer.text == window.welcome.cards[1].prompt
+    assert window.composer.text == window.column.welcome.cards[1].prompt
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
     assert window.composer.text == "my own words"
     window.messages.edit_last()

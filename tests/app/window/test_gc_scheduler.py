@@ -116,8 +116,10 @@ def test_a_chat_that_was_left_is_collected_with_its_cycles(qtbot: QtBot, open_wi
     gc.freeze()
     window.chat.show(Conversation(Listed(1, "Another", 0.0, 0.0), ChatSettings(), (StoredMessage(1, None, "user", "Hi", 0.0),)))
 
+    collector = window.findChild(GcScheduler)
+
     def gone() -> bool:
-        window._collector.collect()  # the views beside the conversation let go of it within some milliseconds
+        collector.collect()  # the views beside the conversation let go of it within some milliseconds
         return left() is None
 
     qtbot.waitUntil(gone)

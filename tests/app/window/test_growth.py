@@ -28,8 +28,8 @@ def told(window: Window) -> tuple[int, int, str, str]:
 def test_at_its_end_an_answer_is_shown_in_full_at_once(
     qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    monkeypatch.setattr("app.window.window.TEXT_PACE", NEVER)
-    monkeypatch.setattr("app.window.window.REST_PACE", NEVER)
+    monkeypatch.setattr("app.window.view_updates.TEXT_PACE", NEVER)
+    monkeypatch.setattr("app.window.view_updates.REST_PACE", NEVER)
     engine = FakeEngine(story_rounds(STORY * 2))
     window = show_window(engine, panel_page="rounds")
     at_end = []
@@ -52,7 +52,7 @@ def test_at_its_end_an_answer_is_shown_in_full_at_once(
 def test_each_round_is_shown_where_frames_cost_little(
     qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.window.window.REST_PACE", (1.0, 0.0, 0.0))
+    monkeypatch.setattr("app.window.view_updates.REST_PACE", (1.0, 0.0, 0.0))
     engine = FakeEngine(story_rounds(STORY * 2))
     window = show_window(engine, panel_page="rounds")
     engine.pause_after = 9
@@ -68,7 +68,7 @@ def test_frames_wait_while_the_engine_computes_and_the_end_does_not(
 ) -> None:
     monkeypatch.setattr("app.look.pacer.LONGEST_PUT_OFF", 3600.0)
     for pace in ("TEXT_PACE", "REST_PACE"):
-        monkeypatch.setattr(f"app.window.window.{pace}", (1.0, 0.0, 0.0))
+        monkeypatch.setattr(f"app.window.view_updates.{pace}", (1.0, 0.0, 0.0))
     engine = FakeEngine(story_rounds(STORY * 2))
     lazy = LazyEngine(lambda settings, after: engine, Settings())
     assert not lazy.is_computing

@@ -118,7 +118,13 @@ def test_nothing_moves_when_a_control_gets_the_keyboard(qtbot: QtBot, open_windo
 def test_nothing_moves_when_another_drafter_or_rule_is_chosen(qtbot: QtBot, open_window: Open, width: int) -> None:
     window, _ = open_window(rule="match")
     window.resize(width, 800)
-    watched = [*window.header.rule.buttons.values(), window.header.gamma, window.header.seed, window.stack, window.composer]
+    watched = [
+        *window.header.rule.buttons.values(),
+        window.header.gamma,
+        window.header.seed,
+        window.column.stack,
+        window.composer,
+    ]
 
     def where() -> list[tuple[QPoint, int]]:
         settle()

@@ -16,6 +16,7 @@ from app.conversation.reading_view import ReadingFlow
 from app.look.widgets import plain_tip
 from app.session.attachments import Attachment
 from app.session.presets import Preset
+from app.window.settings_window import SettingsWindow
 from engine.chats import ChatSettings, ChatStore, Conversation, Making, StoredMessage
 from engine.chats.values import Listed
 from tests.app.driving import Open, ask, settle, wait_for_answer
@@ -64,12 +65,12 @@ def test_names_are_no_markup_anywhere_in_the_window(qtbot: QtBot, open_window: O
     ask(qtbot, window, "hello")
     wait_for_answer(qtbot, window)
     window.open_settings()
-    window.settings_window.search.setText(HARM)
+    window.findChild(SettingsWindow).search.setText(HARM)
     window.banner.show_message(HARM, "error")
     window.pages.open_compare("with-without")
     settle()
     assert as_markup(window) == []
-    assert as_markup(window.settings_window) == []
+    assert as_markup(window.findChild(SettingsWindow)) == []
     label = QLabel(HARM, window)
     assert len(as_markup(window)) == 1, "the twin: a label that nobody told that it is no markup"
     label.deleteLater()

@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PySide6.QtCore import QLocale, Qt, QTimer
@@ -35,13 +36,14 @@ def test_the_window_opens_before_the_model_loads_and_quits_when_closed(
     engine = FakeEngine()
     seen: list[tuple[bool, int]] = []
 
-    def close_when_painted(window: Window) -> None:
-        seen.append((window.isVisible(), len(engine.loads)))
-        window.first_painted.emit()
-        QTimer.singleShot(0, window, window.close)
+    def closes_when_painted(*arguments: Any) -> Window:
+        window = Window(*arguments)
+        window.first_painted.connect(lambda: seen.append((window.isVisible(), len(engine.loads))))
+        window.first_painted.connect(lambda: QTimer.singleShot(0, window, window.close))
+        return window
 
     monkeypatch.setattr(app.window.launch, "Engine", lambda **_: engine)
-    monkeypatch.setattr(Window, "_tell_painted", close_when_painted)
+    monkeypatch.setattr(app.window.launch, "Window", closes_when_painted)
     assert app.window.launch.run(arguments(drafter="ngram")) == 0
     assert seen == [(True, 0)]
     assert engine.loads == [("builtin", "ngram")]

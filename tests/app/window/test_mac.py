@@ -20,9 +20,10 @@ import app.window.launch
 import app.window.window
 import engine.machine.macos
 from app.look.command import ELSEWHERE, platform_keys
+from app.window.dropping import OpenedFiles
 from app.window.launch import make_application
-from app.window.opened_files import OpenedFiles
 from app.window.palette import command_entries
+from app.window.settings_window import SettingsWindow
 from app.window.tour import stops_of
 from app.window.window import Window
 from engine.chats import ChatStore
@@ -191,7 +192,7 @@ def test_no_words_name_a_bare_f_key_on_a_mac(qtbot: QtBot, open_window: Open) ->
     window.tour.begin()
     window.open_settings()
     window.models.open()
-    said = [reason, *(stop.words for stop in stops_of(window))]
+    said = [reason, *(stop.words for stop in stops_of(window.header, window.column, window.panel, window.sidebar))]
     said += [entry.note for entry in command_entries(window.commands, window.actions_by_id)]
     for widget in [each for top in QApplication.topLevelWidgets() for each in (top, *top.findChildren(QWidget))]:
         said += [widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()]
@@ -240,8 +241,8 @@ def test_command_w_closes_the_window_in_front(qtbot: QtBot, open_window: Open) -
     window, _ = open_window()
     window.open_settings()
     window.models.open()
-    assert window.models.dialog is not None and window.settings_window is not None
-    for other in (window.models.dialog, window.settings_window):
+    assert window.models.dialog is not None and window.findChild(SettingsWindow) is not None
+    for other in (window.models.dialog, window.findChild(SettingsWindow)):
         other.activateWindow()
         qtbot.waitUntil(lambda other=other: QApplication.activeWindow() is other)  # type: ignore[misc]
         qtbot.keyClick(other, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
@@ -294,8 +295,7 @@ def test_a_double_click_on_a_trace_opens_its_replay_once_there_is_a_window(
     trace = trace_file(tmp_path, packed)
     from_finder(qapp, trace)  # before the window
     window = show_window(FakeEngine(), store=ChatStore)
-    opened.serve(window)
-    window.first_painted.emit()
+    opened.serve(window.dropping.open)
     qtbot.waitUntil(lambda: window.session.replaying)
     window.replay_controller.leave()
     from_finder(qapp, trace)  # and while it is open
@@ -305,8 +305,7 @@ def test_a_double_click_on_a_trace_opens_its_replay_once_there_is_a_window(
 @pytest.fixture
 def served(opened: OpenedFiles, show_window: Any, home: Path) -> Window:
     window: Window = show_window(FakeEngine(), store=ChatStore)
-    opened.serve(window)
-    window.first_painted.emit()
+    opened.serve(window.dropping.open)
     return window
 
 
@@ -327,7 +326,7 @@ def test_chats_from_finder_are_imported_after_a_question(
     agrees: bool, qtbot: QtBot, qapp: QApplication, served: Window, tmp_path: Path
 ) -> None:
     taken: list[list[Path]] = []
-    served.chat_files.take_in = taken.append  # type: ignore[method-assign, assignment]
+    served.chats.files.take_in = taken.append  # type: ignore[method-assign, assignment]
     files = [tmp_path / "a.json", tmp_path / "b.json"]
     for file in files:
         file.write_text('{"format": "draftlight.chats/1", "chats": []}')

@@ -117,7 +117,7 @@ def test_an_answer_keeps_the_name_of_the_model_that_gave_it(qtbot: QtBot, open_w
     )
     window.chat.change("target", "/models/other")
     qtbot.waitUntil(lambda: window.session.model == other)
-    window.set_appearance("light")  # everything is laid out anew
+    window.chat.keep(appearance="light")  # everything is laid out anew
     ask(qtbot, window, "And by the other?")
     wait_for_answer(qtbot, window)
     assert [turn.answer.model for turn in window.session.turns] == ["SmolLM2 135M", "Other-1B"]

@@ -17,6 +17,7 @@ from app.conversation.composer import ActiveChip
 from app.look.theme import DARK, LIGHT
 from app.session.presets import Preset
 from app.session.settings import load
+from app.window.settings_window import SettingsWindow
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore
 from engine.files.model_folder import base_target
@@ -189,7 +190,7 @@ def test_the_settings_window_is_about_all_chats(qtbot: QtBot, start: Start) -> N
     window, _ = start()
     write_prompt(qtbot, window, "Be a pirate.")
     window.open_settings()
-    dialog = window.settings_window
+    dialog = window.findChild(SettingsWindow)
     assert dialog is not None
     edit = dialog.rows["system_prompt"].field.widget
     assert edit.toPlainText() == "", "that of the chat is not everybody's"  # type: ignore[attr-defined]
@@ -244,7 +245,7 @@ def test_chips_are_named_and_one_row_at_1024_pixels(qtbot: QtBot, start: Start, 
         assert chip.open.accessibleName() and chip.remove.accessibleName() and chip.open.toolTip()
         assert chip.open.width() >= chip.open.sizeHint().width()
     for appearance, theme in (("light", LIGHT), ("dark", DARK)):
-        window.set_appearance(appearance)  # type: ignore[arg-type]
+        window.chat.keep(appearance=appearance)  # type: ignore[arg-type]
         assert found["preset"].open.palette().buttonText().color().name() in (theme.dim.lower(), theme.text.lower()), appearance
     qtbot.mouseClick(found["adapter"].remove, Qt.MouseButton.LeftButton)
     assert window.settings.target == str(tmp_path / "base")

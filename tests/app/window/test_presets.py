@@ -157,7 +157,8 @@ def test_what_the_publisher_recommends_is_one_button(qtbot: QtBot, open_window: 
     window, engine = open_window(temperature=1.0)
     button = window.options.recommended
     assert not button.isEnabled() and "recommends no sampling" in button.toolTip()
-    window.options.show_model(None)
+    window.session.model = None
+    window.chat.changed.emit()
     assert (button.text(), button.isEnabled()) == ("No model loaded yet", False)
     assert "Known once the model is loaded." in button.toolTip()
     sampling = (("temperature", 0.6), ("top_k", 20), ("top_p", 0.95))

@@ -16,7 +16,7 @@ from tests.app.fakes import MODEL, FakeEngine
 
 def words(window: Window) -> tuple[str, str, str]:
     """What the empty window, the message field and the line below it say."""
-    return window.welcome.title.text(), window.composer.edit.placeholderText(), window.composer.hint.text()
+    return window.column.welcome.title.text(), window.composer.edit.placeholderText(), window.composer.hint.text()
 
 
 def ask(qtbot: QtBot, window: Window, text: str) -> None:

@@ -119,15 +119,15 @@ def test_a_chat_goes_on_when_the_process_of_its_models_has_died(
     os.kill(process, signal.SIGKILL)
     qtbot.waitUntil(lambda: not answer.running)
     assert answer.state == "failed" and "killed" in answer.message and answer.text.text
-    window.set_setting("max_tokens", 6)
+    window.chat.change("max_tokens", 6)
     ask(qtbot, window, "hello again")
     wait_for_answer(qtbot, window)
     assert window.session.turns[1].answer.tally.summary.emitted == 6
     text = window.session.turns[1].answer.text.text
     # The thread takes over in the middle of an answer, which it ends; the next one is the same text.
-    window.set_setting("max_tokens", 2500)
+    window.chat.change("max_tokens", 2500)
     ask(qtbot, window, "on and on")
-    window.set_setting("separate_process", False)
+    window.chat.change("separate_process", False)
     assert isinstance(engine.engine, Engine)
     qtbot.waitUntil(lambda: window.session.turns[2].answer.finish == "cancelled")
     window.chat.regenerate(at=1)

@@ -60,7 +60,7 @@ def test_settings_apply_at_once_are_found_by_words_and_set_back(
     path = tmp_path / "settings.json"
     window, engine = open_window(path=path)
     qtbot.keyClick(window, Qt.Key.Key_Comma, Qt.KeyboardModifier.ControlModifier)
-    dialog = window.settings_window
+    dialog = window.findChild(SettingsWindow)
     assert dialog is not None and dialog.isVisible() and shown(dialog) == list(BY_NAME)
     assert dialog.focusWidget() is dialog.search
 
@@ -126,7 +126,7 @@ def test_settings_apply_at_once_are_found_by_words_and_set_back(
 def test_the_reset_of_a_text_is_undone_with_the_same_button(qtbot: QtBot, open_window: Open, name: str, written: object) -> None:
     window, _ = open_window(**{name: written})
     window.open_settings()
-    dialog = window.settings_window
+    dialog = window.findChild(SettingsWindow)
     assert dialog is not None
     row = dialog.rows[name]
     row.reset.setFocus()
@@ -151,7 +151,7 @@ def test_the_reset_of_a_text_is_undone_with_the_same_button(qtbot: QtBot, open_w
 def test_with_large_text_in_a_narrow_window_nothing_is_cut_off(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(text_scale=RANGES["text_scale"].highest)
     window.open_settings()
-    dialog = window.settings_window
+    dialog = window.findChild(SettingsWindow)
     assert dialog is not None
     for width in (560, 900):
         dialog.resize(width, 600)

@@ -89,10 +89,10 @@ def test_a_chat_of_another_window_can_be_read_and_is_free_once_that_is_killed(
     window.sidebar._others.setInterval(50)
     qtbot.waitUntil(lambda: window.sidebar.model.rowCount() > 1)
     number = next(number for number in range(1, 99) if window.sidebar.model.row_of(number) is not None)
-    window._open_chat(number, None)
+    window.open_chat(number, None)
     qtbot.waitUntil(lambda: window.chat.kept.number == number)
     assert window.session.read_only and not window.composer.isVisible()
-    assert window.lock.isVisible() and "open in another window" in window.lock.words.text()
+    assert window.column.lock.isVisible() and "open in another window" in window.column.lock.words.text()
     assert window.status.line.text() == "Read only: this chat is open in another window"
     for name in ("regenerateAction", "editAction", "deleteAnswerAction", "continueAction"):
         assert not window.actions_by_id[name].isEnabled(), name
@@ -106,7 +106,7 @@ def test_a_chat_of_another_window_can_be_read_and_is_free_once_that_is_killed(
     assert [turn.prompt for turn in window.session.turns] == ["Of the other window"] == asked(home, number)
     process.process.kill()  # with SIGKILL
     qtbot.waitUntil(lambda: not window.session.read_only)
-    assert window.composer.isVisible() and window.lock.isHidden()
+    assert window.composer.isVisible() and window.column.lock.isHidden()
     assert window.session.turns[0].answer.ending == "interrupted"
     ask(qtbot, window, "Now")
     wait_for_answer(qtbot, window)
@@ -126,9 +126,9 @@ def test_it_goes_on_in_a_copy_or_once_the_other_window_closes_and_settings_of_bo
     process.says("stored")
     window.chats.open(1)
     qtbot.waitUntil(lambda: window.session.read_only)
-    qtbot.mouseClick(window.lock.action, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(window.column.lock.action, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: window.chat.kept.number not in (None, 1))
-    assert not window.session.read_only and window.lock.isHidden()
+    assert not window.session.read_only and window.column.lock.isHidden()
     window.chats.open(1)
     qtbot.waitUntil(lambda: window.session.read_only)
     process.tell("temperature 0.35")

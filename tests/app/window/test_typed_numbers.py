@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.look.fields import NumberField
+from app.window.settings_window import SettingsWindow
 from app.window.window import Window
 from tests.app.driving import Open, ask, type_in, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
@@ -35,7 +36,7 @@ def fields_of(window: Window) -> Iterator[tuple[str, str, NumberField]]:
         yield "options", name, number_of(window.options.fields[name].widget)
     window.options.close()
     window.open_settings()
-    dialog = window.settings_window
+    dialog = window.findChild(SettingsWindow)
     assert dialog is not None
     for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_tokens", "gamma", "seed", "text_scale"):
         yield "settings", name, number_of(dialog.rows[name].field.widget)
@@ -123,7 +124,7 @@ def test_numbers_are_typed_while_an_answer_runs_and_escape_does_not_stop_it(qtbo
     qtbot.waitUntil(lambda: answer.tally.rounds == 2)
     temperature, gamma = window.header.temperature, window.header.gamma
     type_in(qtbot, gamma, "1", None)
-    window._received([])  # whatever comes meanwhile brings the header up to date
+    window.chat.received.emit([])  # whatever comes meanwhile brings the header up to date
     window.chat.changed.emit()
     assert gamma.text() == "1" and not answer.changes and window.settings.gamma == 4
     qtbot.keyClicks(gamma, "2")
@@ -191,10 +192,10 @@ def test_numbers_keep_their_font_whatever_the_theme(qtbot: QtBot, open_window: O
     fields = window.findChildren(NumberField)
     assert len(fields) > 3
     window.pages.toggle()
-    window.set_setting("seed", 7)
+    window.chat.change("seed", 7)
     first = {field: QFontInfo(field.lineEdit().font()).family() for field in fields}
     assert all(first[field] == QFontInfo(field.font()).family() for field in fields)
     assert first[window.header.gamma] == first[window.header.seed] != QFontInfo(window.header.drafter.font()).family()
     for theme in ("light", "dark"):
-        window.set_setting("appearance", theme)
+        window.chat.change("appearance", theme)
         assert {field: QFontInfo(field.lineEdit().font()).family() for field in fields} == first

@@ -107,7 +107,7 @@ def test_escape_stops_from_anywhere_but_closes_what_is_open_first(qtbot: QtBot, 
     qtbot.keyClick(window.options, Qt.Key.Key_Escape)
     assert not window.options.isVisible()
     assert engine.stopped == []
-    window.focus_transcript()
+    window.actions_by_id["transcriptAction"].trigger()
     qtbot.keyClick(window.transcript, Qt.Key.Key_Escape)
     assert engine.stopped == [engine.runs[0]]
 
@@ -119,7 +119,8 @@ def test_reading_the_prompt_shows_how_far_it_is(qtbot: QtBot, open_window: Open)
     engine.say(PrefillProgress(engine.runs[0], 120, 460))
     qtbot.waitUntil(lambda: "Reading the prompt, 120 of 460 tokens, " in status(window))
     assert window.transcript.fraction == pytest.approx(120 / 460)
-    assert window._clock.isActive(), "a clock shows that it is not stuck"
+    said = status(window)
+    qtbot.waitUntil(lambda: status(window) != said)  # the seconds go on: it is not stuck
 
 
 def test_late_events_of_a_left_conversation_are_dropped(qtbot: QtBot, open_window: Open) -> None:
@@ -130,7 +131,7 @@ def test_late_events_of_a_left_conversation_are_dropped(qtbot: QtBot, open_windo
     engine.pause_after = None
     qtbot.keyClick(window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier)
     assert window.session.turns == []
-    assert window.stack.currentWidget() is window.welcome
+    assert window.column.stack.currentWidget() is window.column.welcome
     engine.say(RoundFinished(engine.runs[0], make_round(9, ["late"], " text")))
     ask(qtbot, window, "Something else")
     wait_for_answer(qtbot, window)
@@ -163,9 +164,9 @@ def test_closing_in_the_middle_of_an_answer_stops_and_closes_the_engine(qtbot: Q
 
 def test_an_example_starts_a_conversation(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
-    qtbot.mouseClick(window.welcome.cards[0], Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(window.column.welcome.cards[0], Qt.MouseButton.LeftButton)
     assert engine.requests[0].messages[0].content == "Write the same arbitrary paragraph three times in a row."
-    assert window.stack.currentWidget() is window.transcript
+    assert window.column.stack.currentWidget() is window.transcript
 
 
 def test_settings_are_kept_for_the_next_start(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_settings_are_kept_for_the_next_start(qtbot: QtBot, open_window: Open, t
     window, _ = open_window(path=path)
     window.header.gamma.setValue(6)
     qtbot.keyClick(window, Qt.Key.Key_G, Qt.KeyboardModifier.ControlModifier)
-    window.set_appearance("light")
+    window.chat.keep(appearance="light")
     window.resize(1000, 700)
     window.close()
     kept = json.loads(path.read_text())
@@ -218,7 +219,7 @@ def test_metrics_are_exported_from_the_menu(
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     window.session.turns[0].answer.trace_path = str(tmp_path / "missing.jsonl")
-    window._refresh()
+    window.chat.changed.emit()
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "out.json"), kind_named("json").filter))
     window.actions_by_id["exportAction"].trigger()
     assert "missing.jsonl" in window.banner.words.text(), "an export that fails says why"
@@ -229,9 +230,9 @@ def test_the_menu_of_a_chart_opens_without_reading_the_trace(
 ) -> None:
     window, _ = open_window()
     monkeypatch.setattr("app.export.pictures.trace_of", lambda turn: pytest.fail("a long trace takes a while to read"))
-    assert window.picture_menu._answer() is None
+    assert window.panel.picture_menu._answer() is None
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     window.panel.charts.menu_wanted.emit("alpha", QPoint(10, 10))
-    assert window.picture_menu.save_png.isEnabled()
-    window.picture_menu.menu.close()
+    assert window.panel.picture_menu.save_png.isEnabled()
+    window.panel.picture_menu.menu.close()

@@ -38,7 +38,7 @@ def test_the_theme_changes_everything_at_once(qtbot: QtBot, open_window: Open) -
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     for appearance, theme in (("light", themes.LIGHT), ("dark", themes.DARK)):
-        window.set_appearance(appearance)  # type: ignore[arg-type]
+        window.chat.keep(appearance=appearance)  # type: ignore[arg-type]
         QApplication.processEvents()
         image = window.grab().toImage()
         chat = window.transcript.mapTo(window, QPoint(8, window.transcript.height() - 8))
@@ -141,3 +141,18 @@ def test_every_control_can_be_reached_by_tab(qtbot: QtBot, open_window: Open) ->
         looks.append((look.pixelColor(look.width() // 2, 0), look.pixelColor(look.width() - 12, look.height() // 2)))
     assert looks[0][0] != looks[1][0], "a frame tells which button has the keyboard"
     assert looks[0][1] == looks[1][1], "and nothing is laid over what is in it"
+
+
+def test_a_verdict_keeps_the_keyboard_when_the_window_gets_narrower(qtbot: QtBot, open_window: Open) -> None:
+    window, _ = open_window()
+    ask(qtbot, window)
+    wait_for_answer(qtbot, window)
+    window.activateWindow()
+    window.transcript.setFocus()
+    for key in (Qt.Key.Key_Right, Qt.Key.Key_Right, Qt.Key.Key_Return):
+        qtbot.keyClick(window.transcript, key)
+    qtbot.waitUntil(lambda: window.verdicts.has_focus)
+    shown = window.verdicts.card.geometry()
+    window.resize(900, 640)
+    qtbot.waitUntil(lambda: window.verdicts.card.geometry() != shown)
+    assert window.verdicts.has_focus

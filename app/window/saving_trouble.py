@@ -1,0 +1,114 @@
+"""Says what could not be saved or read, tries again, and asks before the window closes over something that would be lost."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QObject, QTimer, Signal, Slot
+from PySide6.QtWidgets import QAbstractButton, QMessageBox, QWidget
+
+from app.look.banner import Banner
+from app.look.widgets import Question
+from app.session.chat import Chat
+from app.session.chat_keeper import ChatKeeper
+
+SETTLE_SECONDS = 2.0
+"""Seconds that closing waits for pending writes before it asks."""
+
+
+class SavingTrouble(QObject):
+    """Watches what the keeper of the chats could not write. Nothing is lost while the window is open: writes are retried, and the
+    window stays open until they succeed or the user gives up."""
+
+    def __init__(self, chat: Chat, keeper: ChatKeeper, banner: Banner, window: QWidget) -> None:
+        super().__init__(window)
+        self._keeper, self._banner, self._window = keeper, banner, window
+        self._given_up = False
+        keeper.failed.connect(self._not_kept)
+        keeper.recovered.connect(self._kept_again)
+        keeper.noted.connect(self.show_note)
+        chat.unsent.refused.connect(self._unsent_not_kept)
+        window.installEventFilter(self)
+
+    @Slot(str)
+    def show_note(self, message: str) -> None:
+        """Shows a note about what is stored."""
+        self._banner.show_message(message, "note")
+
+    @Slot(str)
+    def _not_kept(self, message: str) -> None:
+        """Reports a failed write. The data stays in this window, and the write is retried."""
+        keeper = self._keeper
+        self._banner.show_message(f"{message} Until then this window keeps it and tries again.", holds=lambda: keeper.in_trouble)
+        self._banner.offer("Try again", keeper.try_again)
+
+    @Slot()
+    def _kept_again(self) -> None:
+        self.show_note("The chats are saved again.")
+
+    @Slot(str)
+    def _unsent_not_kept(self, message: str) -> None:
+        """Reports discreetly that drafts are not stored; they stay in the window."""
+        if not self._keeper.in_trouble:
+            self.show_note(f"What you have not sent yet is not saved. {message}")
+
+    # Closing.
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Keeps the window open while something would be lost, and asks the user."""
+        if event.type() != QEvent.Type.Close or self._given_up:
+            return False
+        keeper = self._keeper
+        keeper.settle(SETTLE_SECONDS)
+        if not keeper.in_trouble:
+            return False
+        if not any(question.isVisible() for question in self._window.findChildren(UnsavedQuestion)):
+            question = UnsavedQuestion(keeper.trouble, self._window)
+            question.again.connect(self._try_again)
+            question.given_up.connect(self._give_up)
+            question.open()
+        event.ignore()
+        return True
+
+    @Slot()
+    def stop(self) -> None:
+        """Lets the window close: it is closing."""
+        self._given_up = True
+
+    @Slot()
+    def _try_again(self) -> None:
+        self._keeper.try_again()
+        self._close()
+
+    @Slot()
+    def _give_up(self) -> None:
+        self._given_up = True
+        self._close()
+
+    def _close(self) -> None:
+        QTimer.singleShot(0, self._window, self._window.close)  # after the dialog has closed
+
+
+class UnsavedQuestion(Question):
+    """Signals:
+    again: the user wants a retry. given_up: the user wants to close in any case.
+    """
+
+    again = Signal()
+    given_up = Signal()
+
+    def __init__(self, reason: str, parent: QWidget) -> None:
+        lost = "If you close the window now, the answers are lost. Draftlight will try to restore your unsent text."
+        more = f"{reason}\n\n{lost}"
+        super().__init__(parent, "unsavedQuestion", "Your last messages are not saved.", more)
+        self.setIcon(QMessageBox.Icon.Warning)
+        self.tries = self.addButton("Try again", QMessageBox.ButtonRole.AcceptRole)
+        self.closes = self.addButton("Close anyway", QMessageBox.ButtonRole.DestructiveRole)
+        self.setDefaultButton(self.tries)
+        self.setEscapeButton(self.addButton(QMessageBox.StandardButton.Cancel))
+        self.buttonClicked.connect(self._chosen)
+
+    @Slot(QAbstractButton)
+    def _chosen(self, button: QAbstractButton) -> None:
+        if button is self.tries:
+            self.again.emit()
+        elif button is self.closes:
+            self.given_up.emit()

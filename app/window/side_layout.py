@@ -1,0 +1,125 @@
+"""What is beside the conversation, the list of chats and the panel: shown, hidden or opened as a drawer, as the width allows."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QAbstractButton, QSplitter, QWidget
+
+from app.look.widgets import in_row
+from app.panel.panel import SidePanel
+from app.session.chat import Chat
+from app.sidebar.drawer import Drawer
+from app.sidebar.sidebar import Sidebar
+from app.window.chat_column import ChatColumn
+
+NARROW = 900
+"""Width at text scale 1 below which the panel is hidden in favour of the conversation."""
+SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
+"""Widths at text scale 1 below which the list of chats opens as a drawer over the conversation, without and with the panel."""
+
+
+class SideLayout(QWidget):
+    """The conversation between the list of chats and the panel. The panel has about a third of the width until the user moves the
+    divider.
+
+    Args:
+        opener: the button that shows and hides the list.
+
+    Signals:
+        opening: the list is about to be opened over the conversation, which has to be shown.
+        turned: the drawer was opened or closed.
+    """
+
+    opening = Signal()
+    turned = Signal()
+
+    def __init__(self, chat: Chat, sidebar: Sidebar, column: ChatColumn, panel: SidePanel, opener: QAbstractButton) -> None:
+        super().__init__()
+        self._chat, self._sidebar, self._column, self._panel, self._opener = chat, sidebar, column, panel, opener
+        self._divided_by_hand = False
+        self.splitter = QSplitter(Qt.Orientation.Horizontal)
+        self.splitter.setChildrenCollapsible(False)
+        self.splitter.setHandleWidth(1)
+        self.splitter.addWidget(column)
+        self.splitter.addWidget(panel)
+        self.splitter.splitterMoved.connect(self._divided)
+        in_row(sidebar, (self.splitter, 1), parent=self)
+        self.drawer = Drawer(sidebar, self, opener)
+        self.drawer.turned.connect(self.turned)
+        opener.setVisible(chat.keeper is not None)
+
+    # The list of chats.
+
+    @property
+    def lists_chats(self) -> bool:
+        """Whether the list of chats is shown, or would be if chats were stored."""
+        return self._chat.settings.sidebar if self._has_room_for_chats() else self.drawer.is_open
+
+    @Slot()
+    def toggle_chats(self) -> None:
+        """Toggles and saves the list of chats. In a narrow window it opens or closes as a drawer instead."""
+        if self._has_room_for_chats():
+            self._chat.keep(sidebar=not self._chat.settings.sidebar)
+        elif not self.close_drawer():
+            self._open_drawer()
+
+    @Slot()
+    def search_chats(self) -> None:
+        """Focuses the search in all chats."""
+        self.opening.emit()
+        if self._has_room_for_chats():
+            self._chat.keep(sidebar=True)
+            self._sidebar.go_to_search()
+        else:
+            self._open_drawer(search=True)
+
+    def close_drawer(self) -> bool:
+        """Closes the drawer and focuses the message field; returns False if no drawer was open."""
+        if not self.drawer.is_open:
+            return False
+        self.drawer.close()
+        self._column.composer.edit.setFocus()
+        return True
+
+    def _open_drawer(self, search: bool = False) -> None:
+        self.opening.emit()
+        if self._chat.keeper is not None:
+            self.drawer.open(search)
+
+    def _has_room_for_chats(self) -> bool:
+        least = SIDEBAR_BESIDE_PANEL if self._chat.settings.side_panel else SIDEBAR_ALONE
+        return self.window().width() >= least * self._chat.settings.text_scale
+
+    # The panel.
+
+    @Slot()
+    def toggle_panel(self) -> None:
+        """Toggles and saves the side panel, which is shown if the window is wide enough."""
+        self._chat.keep(side_panel=not self._chat.settings.side_panel)
+
+    @Slot()
+    def _divided(self) -> None:
+        self._divided_by_hand = True
+
+    # Room.
+
+    @Slot()
+    def make_room(self) -> None:
+        """Hides what has no room in a narrow window."""
+        settings = self._chat.settings
+        self._panel.setVisible(settings.side_panel and self.window().width() >= NARROW * settings.text_scale)
+        has_room = self._has_room_for_chats()
+        there = settings.sidebar and self._chat.keeper is not None and has_room
+        is_beside = not self.drawer.is_open and not self._sidebar.isHidden()
+        if there != is_beside or (has_room and self.drawer.is_open):
+            self.drawer.put_beside(there)
+            self.divide()
+        self._opener.setChecked(self.lists_chats)
+
+    def divide(self) -> None:
+        """Divides the width between conversation and panel, unless the user has moved the divider."""
+        if not self._divided_by_hand:
+            beside = 0 if self._sidebar.isHidden() or self.drawer.is_open else self._sidebar.width()
+            width, scale = self.window().width() - beside, self._chat.settings.text_scale
+            panel = round(max(340 * scale, min(560 * scale, width * 0.37)))
+            self.splitter.setSizes([width - panel, panel])

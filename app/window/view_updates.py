@@ -1,0 +1,74 @@
+"""When the views are brought up to date: at once, or while an answer grows, as often as that may cost."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, QTimer, Signal, Slot
+
+from app.look.pacer import Pacer
+from app.session.chat import Chat
+from app.session.session import Answer
+from engine.types import Event, RoundFinished
+
+TEXT_PACE = 0.02, 0.033, 0.2
+REST_PACE = 0.015, 0.08, 0.8
+"""Throttles (share of one core, minimum and maximum seconds between frames) for the text of a growing answer, and for all other
+views of it. If the engine uses every core, painting takes time from it."""
+TICK_MS = 250
+
+
+class ViewUpdates(QObject):
+    """Tells the views what has changed.
+
+    Signals:
+        refreshed: the session or the settings have changed; every view shows their state anew.
+        text_grown, rest_grown: the running answer has new rounds, and nothing else has changed: for its text, and for all other
+            views. Both are throttled; `refreshed` at the end catches up.
+        ticked: a model loads or an answer has not begun yet, and a quarter of a second has passed.
+    """
+
+    refreshed = Signal()
+    text_grown = Signal()
+    rest_grown = Signal()
+    ticked = Signal()
+
+    def __init__(self, chat: Chat, parent: QObject) -> None:
+        super().__init__(parent)
+        self._session = chat.session
+        self._growing: Answer | None = None
+        self._stopped = False
+        self._text = Pacer(self.text_grown.emit, *TEXT_PACE, self, lambda: chat.link.is_computing)
+        self._rest = Pacer(self.rest_grown.emit, *REST_PACE, self, lambda: chat.link.is_computing)
+        self._clock = QTimer(self, interval=TICK_MS)
+        self._clock.timeout.connect(self.ticked)
+
+    @Slot(list)
+    def take(self, events: list[Event]) -> None:
+        """Handles events that the session has applied."""
+        if all(isinstance(event, RoundFinished) for event in events):
+            if self._session.running is self._growing is not None:
+                self._text.touch()
+                self._rest.touch()
+                return
+            if self._session.measurement is not None:
+                return  # only the speed of the plain run is shown, once it is known
+        self.refresh()
+
+    @Slot()
+    def refresh(self) -> None:
+        """Has every view show the present state."""
+        answer = self._session.running
+        self._text.stop()
+        self._rest.stop()
+        self._growing = answer if answer is not None and answer.rounds else None
+        self.refreshed.emit()
+        ticking = self._session.loading is not None or (answer is not None and answer.state != "generating")
+        if ticking != self._clock.isActive() and not self._stopped:
+            self._clock.start() if ticking else self._clock.stop()
+
+    @Slot()
+    def stop(self) -> None:
+        """Stops all that is throttled or repeated: the window is closing."""
+        self._stopped = True
+        self._clock.stop()
+        self._text.stop()
+        self._rest.stop()
