@@ -1,18 +1,17 @@
-"""The base class of the window's charts: a plot, its marker, and its mouse and key handling.
+"""Draws any `ChartSpec` with pyqtgraph: panels, marker, and mouse and key handling.
 
-Items are created once and then only get new data. Ranges are fixed and grow in steps, so that nothing jumps. A chart may have a
-strip below its plot, with the same x axis and its own y axis; labels are in a line above the plot.
+Items are created once and then only get new marks. Ranges are fixed and grow in steps, so that nothing jumps. Panels lie one
+below the other, with the same x axis; labels are in a line above the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QLineF, QObject, QPoint, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -21,7 +20,6 @@ from PySide6.QtGui import (
     QFontMetricsF,
     QKeyEvent,
     QMouseEvent,
-    QPainter,
     QPaintEvent,
     QPen,
     QResizeEvent,
@@ -29,12 +27,13 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QGraphicsGridLayout, QLabel, QSizePolicy, QStackedLayout, QWidget
 
-from app.charts.data import EDGE, Material, Words, empty_words
+from app.charts.items import ITEMS, Item, cosmetic
 from app.look.marks import smooth_painter
 from app.look.theme import Theme, mono_font
 from app.look.widgets import named
-from engine.lens.chart_kinds import CHARTS, ChartName
-from engine.lens.tally import Floats, Tally
+from engine.lens.bins import EDGE
+from engine.lens.chart_kinds import ChartKind
+from engine.lens.chart_spec import Bars, ChartSpec, Panel
 
 KEYS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_PageUp: -10, Qt.Key.Key_PageDown: 10}
 FAR = 10**9
@@ -88,6 +87,8 @@ def fit_labels(labels: Sequence[Label], x: tuple[float, float], width: float, me
 
 NOTCH = 120
 """Angle between two notches of a wheel, in eighths of a degree; a trackpad sends much smaller ones, many times a second."""
+OBJECT_NAMES = {"proposals": "acceptancePlot", "positions": "positionPlot", "times": "timePlot"}
+"""Those that are not the chart's name with "Plot"."""
 AXIS, MARGIN = 38, 12
 """Pixels at the left of a plot at text scale 1, and at its right."""
 
@@ -116,43 +117,39 @@ class Chart(QWidget):
     stepped = Signal(int)
     menu_wanted = Signal(QPoint)
 
-    def __init__(self, name: ChartName, object_name: str, height: int, strip: int = 0) -> None:
-        """Args:
-        height: minimum height of the plot, in pixels at text scale 1. strip: the same for the strip, 0 for none.
-        """
+    def __init__(self, kind: ChartKind) -> None:
         super().__init__()
-        self.kind = CHARTS[name]
-        named(self, object_name, self.kind.title)
-        self._height, self._strip_height = height, strip
+        self.kind = kind
+        named(self, OBJECT_NAMES.get(kind.name, f"{kind.name}Plot"), kind.title)
+        self.spec = ChartSpec(empty=kind.waiting)
         self._theme: Theme | None = None
         self._scale, self._font = 1.0, QFont()
         # assembled by hand: a PlotItem creates menus without a parent window, which leak
         self.plot = pg.GraphicsView()
         self.plot.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.head, self.view, self.strip = (pg.ViewBox(enableMouse=False, enableMenu=False) for _ in range(3))
-        self.axes = {"left": pg.AxisItem("left"), "bottom": pg.AxisItem("bottom"), "strip": pg.AxisItem("left")}
+        self.head = pg.ViewBox(enableMouse=False, enableMenu=False)
+        self.views = [pg.ViewBox(enableMouse=False, enableMenu=False) for _ in kind.heights]
+        self.axes = [pg.AxisItem("left") for _ in kind.heights]
+        self.bottom = pg.AxisItem("bottom")
         whole = pg.GraphicsWidget()
         grid = self._grid = QGraphicsGridLayout(whole)
         grid.setContentsMargins(0, 7, MARGIN, 0)
         grid.setSpacing(0)
         grid.addItem(self.head, 0, 1)
-        grid.addItem(self.axes["left"], 1, 0)
-        grid.addItem(self.view, 1, 1)
-        if strip:
-            grid.addItem(self.axes["strip"], 2, 0)
-            grid.addItem(self.strip, 2, 1)
-        grid.addItem(self.axes["bottom"], 3, 1)
-        self.views = (self.view, self.strip) if strip else (self.view,)
+        for row, (axis, view) in enumerate(zip(self.axes, self.views, strict=True), start=1):
+            grid.addItem(axis, row, 0)
+            grid.addItem(view, row, 1)
+            axis.linkToView(view)
+        grid.addItem(self.bottom, len(self.views) + 1, 1)
+        self.bottom.linkToView(self.views[0])
         for view in (self.head, *self.views):
             view.disableAutoRange()
-        self.axes["left"].linkToView(self.view)
-        self.axes["bottom"].linkToView(self.view)
-        self.axes["strip"].linkToView(self.strip)
         self.plot.setCentralItem(whole)
-        self._ticks: dict[str, list[tuple[float, str]]] = {}
+        self._ticks: dict[pg.AxisItem, tuple[tuple[float, str], ...] | None] = {}
         self._span: tuple[tuple[float, float], ...] | None = None
         self._labels: Sequence[Label] = ()
         self._texts: list[pg.TextItem] = []
+        self._items: list[list[Item]] = [[] for _ in self.views]
         self._dividers: list[list[pg.InfiniteLine]] = [[] for _ in self.views]
         self._pressed: QPointF | None = None
         self._drawn_to: float | None = None
@@ -177,51 +174,37 @@ class Chart(QWidget):
 
     # Content.
 
-    def show_material(self, material: Material | None) -> bool:
-        """Draws the chart or, if there is nothing to draw, shows why; returns whether it was drawn."""
-        words = empty_words(self.kind, material.tally, material.never) if material else self.kind.waiting
-        if words != self.empty.text():
-            self.empty.setText(words)
-        self._stack.setCurrentIndex(0 if words else 1)
-        if words or material is None:
-            return False
-        self.draw(material)
-        return True
+    def show_spec(self, spec: ChartSpec) -> None:
+        """Draws a description of the chart or, if there is nothing to draw, shows why."""
+        self.spec = spec
+        if spec.empty != self.empty.text():
+            self.empty.setText(spec.empty)
+        self._stack.setCurrentIndex(0 if spec.empty else 1)
+        if spec.empty or self._theme is None:
+            return
+        for place, panel in enumerate(spec.panels):
+            self._show_marks(place, panel, self._theme)
+            self._set_ticks(self.axes[place], panel.up.ticks)
+        self._set_ticks(self.bottom, spec.across.ticks)
+        across = (spec.across.low - EDGE, spec.across.high + EDGE)
+        self._set_range(across, *((panel.up.low, panel.up.high) for panel in spec.panels))
+        self._show_dividers()
+        cut = [mark.cut_off() for panel in spec.panels for mark in panel.marks if isinstance(mark, Bars)]
+        numbers = [Label(place, f"{height:.0f}") for found in cut for place, height in found]
+        self._show_labels([*(Label(place, words, "side") for place, words in spec.dividers), *numbers])
 
-    def draw(self, material: Material) -> None:
-        """Sets the data of the items."""
-        raise NotImplementedError
-
-    # Texts.
-
-    def notes(self, material: Material, theme: Theme) -> tuple[Words, ...]:
-        """Returns the legend beside the title in several wordings, from the longest to the shortest."""
-        return () if empty_words(self.kind, material.tally) else self.legends(material, theme)
-
-    @classmethod
-    def readout(cls, material: Material, round_: int) -> tuple[str, str]:
-        """Returns the chart's values for one round, or for the column that contains it: with the round's number, and alone."""
-        span = material.span
-        first = span.first + (round_ - span.first) // span.each * span.each
-        last = min(first + span.each, span.last)
-        where = f"round {round_ + 1:,}" if span.each == 1 else f"rounds {first + 1:,} to {last:,}"
-        values = cls.reading(material.tally, first, last) or "no data"
-        return f"{where}: {values}", values
-
-    @staticmethod
-    def legends(material: Material, theme: Theme) -> tuple[Words, ...]:
-        """Returns the wordings of `notes` if something is drawn."""
-        return ()
-
-    @staticmethod
-    def reading(tally: Tally, first: int, last: int) -> str:
-        """Returns the values of the rounds from `first` up to before `last`, for a chart by round; empty if unknown."""
-        return ""
-
-    @staticmethod
-    def place_across(tally: Tally, round_: int, proposal: int | None) -> float | None:
-        """Returns the x position of a round, or of one of its proposals, in an aggregated chart; None if it has none."""
-        return None
+    def _show_marks(self, place: int, panel: Panel, theme: Theme) -> None:
+        """Gives the marks of a panel to its items, which are made anew if those are of other kinds."""
+        wanted = [ITEMS[type(mark)] for mark in panel.marks]
+        items, view = self._items[place], self.views[place]
+        if [type(item) for item in items] != wanted:
+            for item in items:
+                view.removeItem(item)
+            items[:] = [kind() for kind in wanted]
+            for item in items:
+                view.addItem(item)
+        for item, mark in zip(items, panel.marks, strict=True):
+            item.set_mark(mark, theme, self.devicePixelRatioF())
 
     def mark(self, place: float | None) -> None:
         """Moves the marker line to an x position; None hides it."""
@@ -231,28 +214,22 @@ class Chart(QWidget):
             if marker.isVisible() == (place is None):
                 marker.setVisible(place is not None)
 
-    def set_ticks(self, side: str, ticks: list[tuple[float, str]]) -> None:
-        """Sets (position, label) pairs, if they differ from the current ones: a new layout is costly."""
-        if self._ticks.get(side) != ticks:
-            self._ticks[side] = ticks
-            self.axes[side].setTicks([ticks])
+    def _set_ticks(self, axis: pg.AxisItem, ticks: tuple[tuple[float, str], ...] | None) -> None:
+        """Sets the ticks, if they differ from the current ones: a new layout is costly."""
+        if self._ticks.get(axis) != ticks:
+            self._ticks[axis] = ticks
+            axis.setTicks(None if ticks is None else [list(ticks)])
 
-    def set_range(self, x: tuple[float, float], *y: tuple[float, float]) -> None:
-        """Sets the ranges of the axes, `y` for plot and strip, if they differ from the current ones."""
+    def _set_range(self, x: tuple[float, float], *y: tuple[float, float]) -> None:
+        """Sets the ranges of the axes, `y` of each panel, if they differ from the current ones."""
         if self._span != (x, *y):
             self._span = (x, *y)
             self.head.setRange(xRange=x, yRange=(0, 1), padding=0)
             for view, up in zip(self.views, y, strict=True):
                 view.setRange(xRange=x, yRange=up, padding=0)
 
-    def set_rounds(self, material: Material, *tops: float, labels: Sequence[Label] = ()) -> None:
-        """Sets the axes of a chart by round, each from 0 to its top, with a labelled divider where settings changed.
-
-        `labels`: further labels; those of the dividers take precedence.
-        """
-        span = material.span
-        self.set_range((span.first + 0.5 - EDGE, span.first + span.room + 0.5 + EDGE), *((0, top) for top in tops))
-        shown = [(index + 0.5, words) for index, words in material.dividers if span.first < index < span.last]
+    def _show_dividers(self) -> None:
+        shown = self.spec.dividers
         for view, lines in zip(self.views, self._dividers, strict=True):
             while len(lines) < len(shown):
                 lines.append(line := pg.InfiniteLine(angle=90))
@@ -263,7 +240,6 @@ class Chart(QWidget):
                 line.setVisible(place < len(shown))
                 if place < len(shown):
                     line.setValue(shown[place][0])
-        self._show_labels([*(Label(place, words, "side") for place, words in shown), *labels])
 
     def _show_labels(self, labels: Sequence[Label]) -> None:
         """Shows the labels above the plot that fit; without any, the plot uses their space."""
@@ -281,7 +257,7 @@ class Chart(QWidget):
             fitting: list[Fitted] = []
         else:
             metrics = QFontMetricsF(self._font)
-            fitting = fit_labels(self._labels, self._span[0], self.view.width(), metrics.horizontalAdvance)
+            fitting = fit_labels(self._labels, self._span[0], self.views[0].width(), metrics.horizontalAdvance)
         while len(self._texts) < len(fitting):
             self._texts.append(text := pg.TextItem(anchor=(0, 0.5)))
             self.head.addItem(text)
@@ -302,29 +278,30 @@ class Chart(QWidget):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Applies the theme to plot, axes and marker, and `scale`, the window's text scale, to fonts, margins and height."""
         self._theme, self._scale = theme, scale
-        height = self._height + self._strip_height
+        height = sum(self.kind.heights)
         self.setMinimumHeight(round(height * scale))
         self.setMaximumHeight(round(2.2 * height * scale))
         self.plot.setBackground(theme.panel)
         font = self._font = mono_font(scale, 10)
-        for axis in self.axes.values():
+        for axis in (*self.axes, self.bottom):
             axis.setStyle(tickFont=font, tickLength=0, tickTextOffset=5, hideOverlappingLabels=False)
             axis.enableAutoSIPrefix(False)
             axis.setPen(cosmetic(theme.line))
             axis.setTextPen(QColor(theme.faint))
-        for side in ("left", "strip"):
-            self.axes[side].setWidth(round(AXIS * scale))
-        if self._strip_height:
-            self._grid.setRowFixedHeight(2, round(self._strip_height * scale))
-            self._grid.setRowSpacing(1, round(15 * scale))
+        for row, (axis, least) in enumerate(zip(self.axes, self.kind.heights, strict=True), start=1):
+            axis.setWidth(round(AXIS * scale))
+            if row > 1:
+                self._grid.setRowFixedHeight(row, round(least * scale))
+                self._grid.setRowSpacing(row - 1, round(15 * scale))
         for line in (line for lines in self._dividers for line in lines):
             self._paint_divider(line)
         if not self.kind.per_round:  # the charts by round share an x axis, which the page labels once
-            self.axes["bottom"].setLabel(self.kind.across, **{"color": theme.faint, "font-size": f"{round(10 * scale)}px"})
-        self.axes["bottom"].setHeight(round((18 if self.kind.per_round else 32) * scale))
+            self.bottom.setLabel(self.kind.across, **{"color": theme.faint, "font-size": f"{round(10 * scale)}px"})
+        self.bottom.setHeight(round((18 if self.kind.per_round else 32) * scale))
         for marker in self._markers:
             marker.setPen(cosmetic(theme.text))
         self._fit_labels()
+        self.show_spec(self.spec)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -335,7 +312,7 @@ class Chart(QWidget):
 
     def place_at(self, position: QPointF) -> float:
         """Returns the x position at a point of the plot's viewport."""
-        return float(self.view.mapSceneToView(self.plot.mapToScene(position.toPoint())).x())
+        return float(self.views[0].mapSceneToView(self.plot.mapToScene(position.toPoint())).x())
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Bypasses pyqtgraph's own mouse handling, which does a hit test of every item per move."""
@@ -362,7 +339,7 @@ class Chart(QWidget):
             self._drawn_to = self._pressed.x()
             self.plot.viewport().setCursor(Qt.CursorShape.ClosedHandCursor)
         if self._drawn_to is not None:
-            a_round = float(self.view.viewPixelSize()[0]) or 1.0
+            a_round = float(self.views[0].viewPixelSize()[0]) or 1.0
             rounds = round((event.position().x() - self._drawn_to) * a_round)
             if rounds:
                 self._drawn_to += rounds / a_round
@@ -422,87 +399,3 @@ class Chart(QWidget):
             painter.setPen(QPen(QColor(self._theme.accent), 2))
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 5, 5)
             painter.end()
-
-
-class Band(pg.GraphicsObject):
-    """The area between two lines, with gaps where either is unknown."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: list[list[QPointF]] = []
-        self._colour = QColor()
-
-    def set_data(self, x: Any, low: Any, high: Any) -> None:
-        """Sets the data. x, low, high: (columns,); NaN is unknown."""
-        self._parts = []
-        part: list[tuple[float, float, float]] = []
-        for across, bottom, top in zip(x.tolist(), low.tolist(), high.tolist(), strict=True):
-            if bottom == bottom and top == top:
-                part.append((across, bottom, top))
-            elif part:
-                self._close(part)
-                part = []
-        if part:
-            self._close(part)
-        self.update()
-
-    def _close(self, part: list[tuple[float, float, float]]) -> None:
-        there = [QPointF(across, top) for across, _, top in part]
-        self._parts.append(there + [QPointF(across, bottom) for across, bottom, _ in reversed(part)])
-
-    def set_colour(self, colour: QColor) -> None:
-        """Sets the fill colour, translucent so that items below stay visible."""
-        self._colour = colour
-        self.update()
-
-    def boundingRect(self) -> QRectF:
-        return QRectF(-1, -1, 1e7, 1e4)
-
-    def paint(self, painter: QPainter, *_: Any) -> None:
-        """Fills one polygon per contiguous run of known values."""
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(self._colour)
-        for part in self._parts:
-            painter.drawPolygon(part)
-
-
-def draw_whiskers(painter: QPainter, whiskers: Sequence[tuple[float, Sequence[float]]], colour: str, across: float) -> None:
-    """Draws vertical lines from low to high values, each with short caps; `across` is pixels per round."""
-    foot = 2.5 / across
-    lines = [
-        line
-        for x, (low, high) in whiskers
-        if low == low
-        for line in (
-            QLineF(x, low, x, high),
-            QLineF(x - foot, low, x + foot, low),
-            QLineF(x - foot, high, x + foot, high),
-        )
-    ]
-    painter.setPen(cosmetic(colour))
-    painter.drawLines(lines)
-
-
-SMOOTH_COLUMNS = 120
-
-
-def smooth(x: Any) -> bool:
-    """Returns whether a line is drawn antialiased: only a short one, since it takes several times as long."""
-    return len(x) <= SMOOTH_COLUMNS
-
-
-def set_line(item: pg.PlotDataItem, x: Floats, y: Floats) -> None:
-    """Sets the points of a line; a single point, as in the first round, is drawn as a dot."""
-    alone = int(np.isfinite(y).sum()) == 1
-    looks = {"antialias": smooth(x), "symbol": "o" if alone else None, "symbolBrush": pg.mkPen(item.opts["pen"]).color()}
-    if all(item.opts[name] == look for name, look in looks.items()):
-        item.setData(x, y)  # takes half the time
-    else:
-        item.setData(x, y, symbolSize=5, symbolPen=None, **looks)
-
-
-def cosmetic(colour: str | QColor, style: Qt.PenStyle = Qt.PenStyle.SolidLine, width: float = 1) -> QPen:
-    """Returns a pen with its width in pixels, independent of the axes."""
-    pen = QPen(QColor(colour), width, style)
-    pen.setCosmetic(True)
-    return pen

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from PySide6.QtCore import QPoint, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
-from app.charts.by_position import LengthsChart, PositionChart
-from app.charts.by_round import AlphaChart, ProposalsChart, TauChart
-from app.charts.by_time import ThroughputChart, TimesChart
-from app.charts.chart import Chart, width_around
-from app.charts.data import Material, empty_words
+from app.charts.chart import KEYS_IN_WORDS, Chart, width_around
+from app.charts.data import wording
 from app.charts.range_bar import RoundRange
 from app.charts.section import Section
 from app.look.theme import Theme
@@ -22,17 +19,7 @@ from app.session.plain_baseline import Baseline
 from app.session.session import NO_ROUNDS_YET, Answer, is_plain
 from app.session.shown_answer import ShownAnswer
 from engine.lens.chart_kinds import CHARTS, ChartName
-
-SHOWN: dict[ChartName, Callable[[], Chart]] = {
-    "proposals": ProposalsChart,
-    "alpha": AlphaChart,
-    "throughput": ThroughputChart,
-    "positions": PositionChart,
-    "tau": TauChart,
-    "lengths": LengthsChart,
-    "times": TimesChart,
-}
-"""The class that draws each chart on the screen."""
+from engine.lens.charts import Material, spec_of
 
 
 class ChartsPage(QWidget):
@@ -58,7 +45,7 @@ class ChartsPage(QWidget):
         self._theme: Theme | None = None
         self._scale = 1.0
         self._material: Material | None = None
-        self.sections: dict[ChartName, Section] = {name: Section(kind, SHOWN[name]) for name, kind in CHARTS.items()}
+        self.sections: dict[ChartName, Section] = {name: Section(kind) for name, kind in CHARTS.items()}
         self.curve_names = self.sections["proposals"].note
         self.measure = named(
             push_button("Measure plain speed", "smallButton", self.baseline_wanted),
@@ -113,8 +100,8 @@ class ChartsPage(QWidget):
 
     def _share_room(self) -> None:
         """Distributes the remaining height among the open charts."""
-        for name, section in self.sections.items():
-            self._column.setStretchFactor(section, 0 if not section.open else 6 if name == "proposals" else 4)
+        for section in self.sections.values():
+            self._column.setStretchFactor(section, 0 if not section.open else 6 if len(section.kind.heights) > 1 else 4)
 
     @Slot()
     def _folded(self) -> None:
@@ -154,8 +141,8 @@ class ChartsPage(QWidget):
         for section, chart in shown:
             if section.stale and self._in_sight(chart):
                 section.stale = False
-                chart.show_material(self._material)
-                self._mark(section, self._marked())
+                chart.show_spec(spec_of(section.kind, self._material))
+                self._mark(section)
 
     def _in_sight(self, chart: Chart) -> bool:
         seen = self.area.viewport()
@@ -169,17 +156,13 @@ class ChartsPage(QWidget):
         there = ended and lacking and self.sections["throughput"].open
         self.measure.setVisible(there)
         self.sections["throughput"].extra.setContentsMargins(6 if there else 0, 0, 0, 0)
-        self.measure.setEnabled(self.session.measurement is None)
-        self.measure.setText("Measuring…" if self.session.measurement is not None else "Measure plain speed")
+        self.measure.setEnabled(not self.session.measuring)
+        self.measure.setText("Measuring…" if self.session.measuring else "Measure plain speed")
 
     # Shared cursor.
 
-    def _marked(self) -> int | None:
-        """Returns the highlighted round, if it belongs to the shown answer."""
-        place = self._marked_place()
-        return None if place is None else place.round
-
-    def _marked_place(self) -> Place | None:
+    def _marked(self) -> Place | None:
+        """Returns the highlighted place, if it belongs to the shown answer."""
         place = self.cursor_place.place
         return place if place is not None and place.turn == self.answers.turn else None
 
@@ -187,29 +170,31 @@ class ChartsPage(QWidget):
     def _moved(self, place: Place | None) -> None:
         if self.isVisible():
             for section in self.sections.values():
-                self._mark(section, self._marked())
+                self._mark(section)
 
-    def _mark(self, section: Section, round_: int | None) -> None:
-        material = self._material
-        if not section.open or material is None or self._theme is None:
+    def _mark(self, section: Section) -> None:
+        """Marks the highlighted round in a chart, and shows its values, or else the legend."""
+        if not section.open or section.stale or self._material is None or self._theme is None:
             return
-        chart = section.chart
-        if not chart.kind.per_round:
-            place = self._marked_place()
-            known = place is not None and 0 <= place.round < material.tally.rounds
-            chart.mark(chart.place_across(material.tally, place.round, place.proposal) if known and place is not None else None)
-            section.note.set_words(*chart.notes(material, self._theme))
-            return
-        shows = round_ is not None and not empty_words(chart.kind, material.tally)
-        centre = material.span.centre(round_) if shows and round_ is not None else None
-        chart.mark(centre)
-        if centre is None or round_ is None:
-            section.note.set_words(*chart.notes(material, self._theme))
+        chart, place, tally = section.chart, self._marked(), self._material.tally
+        spec, theme = chart.spec, self._theme
+        if spec.empty or place is None or not 0 <= place.round < tally.rounds:
+            across = None
+        elif chart.kind.place is None:
+            across = self._material.span.centre(place.round)
         else:
-            words, values = chart.readout(material, round_)
-            section.note.set_words((words, words), (values, values))
-            if chart.hasFocus():
-                chart.setAccessibleDescription(words)
+            across = chart.kind.place(tally.statuses[place.round].tolist(), place.proposal)
+        chart.mark(across)
+        if place is None or across is None or not chart.kind.per_round:
+            section.note.set_words(*(wording(note, theme) for note in spec.notes))
+            if not chart.hasFocus():
+                keys = KEYS_IN_WORDS if chart.kind.per_round else ""
+                chart.setAccessibleDescription(f"{spec.empty or spec.words} {keys}".strip())
+            return
+        words = spec.readout(place.round)
+        section.note.set_words((words, words), (short := words.partition(": ")[2], short))
+        if chart.hasFocus():
+            chart.setAccessibleDescription(words)
 
     @Slot(object)
     def _pinned(self, place: Place | None) -> None:
@@ -236,7 +221,8 @@ class ChartsPage(QWidget):
         if self._material is None or not self._material.tally.rounds:
             return
         span, newest = self._material.span, self._material.tally.rounds - 1
-        now = self._marked()
+        place = self._marked()
+        now = None if place is None else place.round
         index = span.last - 1 if now is None and abs(rounds) == 1 else (now or 0) + rounds * span.each
         index = max(0, min(newest, index))
         self.range.bring(index)
@@ -271,7 +257,7 @@ class ChartsPage(QWidget):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         """Focuses the first chart. A focus proxy would do that too, but Tab would then skip the widgets before it."""
-        self.sections["proposals"].chart.setFocus(event.reason())
+        next(iter(self.sections.values())).chart.setFocus(event.reason())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QLabel, QPushButton, QScrollBar, QWidget
 
-from app.charts.data import SHOWN_ROUNDS, USUAL_WIDTH, RoundSpan, bin_words, span_of, span_words
+from app.charts.data import SHOWN_ROUNDS, USUAL_WIDTH, bin_words, span_of, span_words
 from app.look.widgets import in_column, in_row, named
+from engine.lens.bins import RoundSpan
 
 ZOOMS = (30, 60, 120, 240, 480, 1200, 2400, 4800, 12000)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
@@ -72,18 +70,17 @@ class Section(QWidget):
     definition_wanted = Signal(str, QWidget)
     menu_wanted = Signal()
 
-    def __init__(self, kind: ChartKind, make: Callable[[], Chart]) -> None:
+    def __init__(self, kind: ChartKind) -> None:
         super().__init__()
         self.kind = kind
         self.open = True
         self.stale = True
-        self._make = make
         self._chart: Chart | None = None
         self._theme: Theme | None = None
         self._scale = 1.0
         title = kind.title
         self.fold = icon_button("chevron", f"Show or hide {title}", self._turn)
-        self.title = named(push_button(title, "sectionTitle"), words=f"What {title} means", tip=f"<p>{kind.in_window}</p>")
+        self.title = named(push_button(title, "sectionTitle"), words=f"What {title} means", tip=f"<p>{kind.definition}</p>")
         self.title.setCursor(Qt.CursorShape.PointingHandCursor)
         self.title.clicked.connect(self._explain)
         self.note = Note()
@@ -105,7 +102,7 @@ class Section(QWidget):
     def chart(self) -> Chart:
         """The chart; created on first access."""
         if self._chart is None:
-            self._chart = chart = self._make()
+            self._chart = chart = Chart(self.kind)
             if self._theme is not None:
                 chart.set_look(self._theme, self._scale)
             self._column.addWidget(chart, 1)
@@ -134,19 +131,14 @@ class Section(QWidget):
         self.definition_wanted.emit(self.kind.key, self.title)
 
     def _place_note(self) -> None:
-        """Places the note beside the title, or below it if the section is narrow or the note is a long legend."""
-        below = self.kind_has_long_note or self.width() < NARROW * self._scale
+        """Places the note beside the title, or below it if the section is narrow or the legend is that of several panels."""
+        below = len(self.kind.heights) > 1 or self.width() < NARROW * self._scale
         self.note.setContentsMargins(round(8 * self._scale) if below else 0, 0, 0, 0)
         if below != self._below:
             self._below = below
             self._column.insertWidget(1, self.note) if below else self._row.insertWidget(2, self.note, 1)
             side = Qt.AlignmentFlag.AlignLeft if below else Qt.AlignmentFlag.AlignRight
             self.note.setAlignment(side | Qt.AlignmentFlag.AlignVCenter)
-
-    @property
-    def kind_has_long_note(self) -> bool:
-        """Whether the legend is too long to fit beside the title in any usual panel."""
-        return self.kind.name == "proposals"
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -12,15 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from string import ascii_uppercase
 
-import numpy as np
-
 from app.export.card_text import CODE, Measure, TextRun, estimated, lay_out
 from app.export.pictures import content
-from engine.exports import captions, series
+from engine.exports import captions
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.formats import Wanted
 from engine.exports.tables import compared, dividers_of, last_question, options_of, throughput
-from engine.lens.bins import proposals_shown
+from engine.lens.bins import RoundSpan, bin_size
+from engine.lens.chart_kinds import CHARTS
+from engine.lens.chart_spec import Bars
+from engine.lens.charts import Material, spec_of
 from engine.lens.code_places import CodePlaces
 from engine.lens.dividers import Divider
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
@@ -236,31 +237,30 @@ def _figures(drawing: Drawing, figures: Iterator[tuple[str, str, str]], top: flo
 def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float, divided: Sequence[Divider]) -> None:
     """Verdicts over the rounds, as wide as the card."""
     palette = drawing.palette
-    found = series.columns(Tally.of(trace.rounds), COLUMNS)
-    tallest = max((column.proposals for column in found), default=0.0)
-    cut = ""
-    if tallest:
-        drafted = np.array([column.proposals for column in found])
-        tallest = proposals_shown(np.array([column.accepted + column.rejected for column in found]), drafted)
-        cut = f", drafts of up to {drafted.max():.0f} cut off" if drafted.max() > tallest else ""
-    most = max((column.last - column.first + 1 for column in found), default=1)
-    mean = "" if most == 1 else f", in bins of {most:,}: their mean"
+    tally = Tally.of(trace.rounds)
+    span = RoundSpan(0, tally.rounds, bin_size(tally.rounds, COLUMNS), tally.rounds)
+    spec = spec_of(CHARTS["proposals"], Material(tally, span, in_picture=True))
+    bars = [mark for panel in spec.panels for mark in panel.marks if isinstance(mark, Bars)]
+    longest = max((height for mark in bars for _, height in mark.cut_off()), default=0.0)
+    cut = f", drafts of up to {longest:.0f} cut off" if longest else ""
+    mean = "" if span.each == 1 else f", in bins of {span.each:,}: their mean"
     places = "; ".join(f"{divider.title} from round {divider.first + 1:,}" for divider in divided)
     dashed = f" (dashed: {places})" if divided else ""
-    drawing.text(MARGIN, top - 6, f"Proposals per round{mean}{cut}{dashed}" if tallest else "Nothing was proposed", size=14)
-    if not tallest:
+    drawing.text(MARGIN, top - 6, f"Proposals per round{mean}{cut}{dashed}" if bars else "Nothing was proposed", size=14)
+    if not bars:
         drawing.line((MARGIN, top + STRIP), (WIDTH - MARGIN, top + STRIP), palette.line)
         return
-    width = min(16.0, INSIDE / len(found))
-    for place, column in enumerate(found):
+    (mark,) = bars
+    width = min(16.0, INSIDE / len(mark.x))
+    for place, values in enumerate(mark.values.tolist()):
         left, low = MARGIN + place * width, top + 8 + STRIP
-        for status, many in (("accepted", column.accepted), ("rejected", column.rejected), ("unjudged", column.unjudged)):
-            height = min(many / tallest * STRIP, low - top - 8)
+        for part, many in zip(mark.parts, values, strict=True):
+            height = min(many / mark.most * STRIP, low - top - 8)
             if height > 0:
-                _cell(drawing, status, left, low - height, width - min(2.0, 0.3 * width), height)
+                _cell(drawing, part.role, left, low - height, width - min(2.0, 0.3 * width), height)
             low -= height
     for divider in divided:
-        x = MARGIN + width * next((place for place, column in enumerate(found) if column.last >= divider.first), len(found))
+        x = MARGIN + width * min(divider.first // span.each, len(mark.x))
         drawing.line((x, top + 2), (x, top + 12 + STRIP), palette.text, 1.4, "4 3")
 
 

@@ -54,7 +54,7 @@ def define(key: str, answer: Answer | None, baseline: Baseline | None = None) ->
     """
     chart = next((kind for kind in CHARTS.values() if kind.key == key), None)
     if chart is not None:
-        title, formula, words, here = chart.title, chart.formula, chart.in_window, CHART_LINES.get(chart.name)
+        title, formula, words, here = chart.title, chart.formula, chart.definition, CHART_LINES.get(chart.name)
     else:
         title, formula, here = FORMULAS[key]
         joint = key == "tau" and answer is not None and answer.tally.rounds > 0 and answer.tally.jointly_judged

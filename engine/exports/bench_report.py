@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from engine.exports.axes import begin
+import numpy as np
+
+from engine.exports.charts import draw
 from engine.exports.drawing import VARIABLES
 from engine.exports.html_page import bars, chart, facts, figure, page, pairs, table, text
+from engine.lens.chart_spec import Axis, ChartSpec, Level, Line, Panel
 from engine.machine import provenance
 from engine.tools.bench.chooser import Decision, advice, setting_words
 from engine.tools.bench.report import METHOD, Results
@@ -181,14 +184,16 @@ def _steadiness(results: Results) -> str:
         return ""
     far = max(0.1, *(abs(value - 1) for value in every)) * 1.1
     orders = [order for own in points for order, _ in own]
-    drawing, frame = begin(
-        "steadiness", VARIABLES, "Speed of plain runs during the benchmark", (min(orders), max(orders)), (1 - far, 1 + far), "run"
+    lines = (
+        Line(np.array([order for order, _ in own]), np.array([rate for _, rate in own]), "accent", width=1.2, dots=2.6)
+        for own in points
     )
-    drawing.line(frame.at(min(orders), 1), frame.at(max(orders), 1), VARIABLES.dim, 1, "4 3")
-    for own in points:
-        drawing.curve([frame.at(order, value) for order, value in own], VARIABLES.accent, 1.2)
-        for order, value in own:
-            drawing.curve([frame.at(order, value)], VARIABLES.accent, 2.6)
+    spec = ChartSpec(
+        Axis(min(orders), max(orders)),
+        (Panel(Axis(1 - far, 1 + far), (Level(1, "dim", width=1), *lines)),),
+        "Speed of plain runs during the benchmark",
+    )
+    drawing = draw("steadiness", spec, VARIABLES, across="run")
     noise = noise_of_plain(results.rows)
     words = "Plain runs of the same prompt (joined by a line), relative to their mean: the noise of this machine."
     if noise is not None:

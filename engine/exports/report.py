@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from engine.exports.charts import draw
+from engine.exports.charts import picture
 from engine.exports.drawing import VARIABLES
 from engine.exports.formats import Wanted
-from engine.exports.html_page import facts, figure, page, pairs, table, text, worded
+from engine.exports.html_page import chart, facts, figure, page, pairs, table, text, worded
 from engine.exports.json_file import total
 from engine.exports.tables import (
     Row,
@@ -106,9 +106,8 @@ def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) ->
     yield f"<div class=answer>{_given(trace)}{''.join(_spans(trace))}</div>"
     yield "<h3>Charts</h3><div class=charts>"
     for kind in CHARTS.values():
-        picture = draw(kind.name, trace, tally, VARIABLES).inline(f"a{index}-")
-        words = kind.definition + kind.in_pictures
-        yield f"<figure><h3>{kind.title}</h3>{picture}<figcaption><small>{words}</small></figcaption></figure>"
+        drawn = picture(kind, trace, tally, VARIABLES).inline(f"a{index}-")
+        yield chart(kind.title, drawn, kind.definition + kind.in_pictures)
     yield "</div><h3>Rounds</h3>"
     yield from _rounds(trace.rounds)
     yield "<h3>Provenance</h3>"

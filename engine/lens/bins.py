@@ -1,18 +1,24 @@
-"""Bins of neighbouring rounds, so that a long answer can be drawn: mean and spread of each bin."""
+"""Neighbouring rounds put together in bins of one size, so that a long answer can be drawn: the mean and the spread of each."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from engine.lens.tally import Floats
+from engine.rounds.metrics import Stretch
 
 SPREAD = (0.1, 0.9)
 """Quantiles of a bin's rounds that bound its spread."""
+EDGE = 0.1
+"""Margin in rounds beside the first and the last column of the window's charts, so that lines do not end on the plot's frame."""
 
 
 def bin_size(rounds: int, most: int) -> int:
-    """Returns the number of rounds in a bin, 1, 2, 5, 10, 20, 50, ...: the smallest with which `rounds` need at most `most`
-    bins."""
+    """1, 2, 5, 10, 20, 50, ...: the fewest rounds in a bin with which so many rounds need at most so many bins."""
     power = 1
     while True:
         for factor in (1, 2, 5):
@@ -22,8 +28,7 @@ def bin_size(rounds: int, most: int) -> int:
 
 
 def means(rows: Floats, size: int) -> Floats:
-    """Returns the mean of the known values in each bin, (rounds,) to (bins,) or (rounds, k) to (bins, k); NaN if there are
-    none."""
+    """The mean of what is known in each bin, (rounds,) to (bins,) or (rounds, k) to (bins, k); NaN where nothing is."""
     if size == 1 or not len(rows):
         return rows
     starts = np.arange(0, len(rows), size)
@@ -36,11 +41,11 @@ def means(rows: Floats, size: int) -> Floats:
 
 
 def spreads(rows: Floats, size: int) -> Floats:
-    """Returns the ends of the middle 80 % of the known values in each bin, (rounds,) to (bins, 2); NaN if there are none."""
+    """(rounds,) to (bins, 2): between which values the middle 80 % of what is known in each bin lie; NaN where nothing is."""
     bins = -(-len(rows) // size)
     padded = np.full(bins * size, np.nan)
     padded[: len(rows)] = rows
-    ordered = np.sort(padded.reshape(bins, size), axis=1)  # unknown values come last
+    ordered = np.sort(padded.reshape(bins, size), axis=1)  # what is not known comes last
     newest = np.isfinite(ordered).sum(axis=1) - 1
     result = np.full((bins, 2), np.nan)
     known = newest >= 0
@@ -51,10 +56,10 @@ def spreads(rows: Floats, size: int) -> Floats:
 
 
 def broken(x: Floats, values: Floats, dividers: list[float]) -> tuple[Floats, Floats]:
-    """Returns x and values of a line that is interrupted between stretches: a NaN point is inserted at each divider.
+    """A line that does not go on from one stretch to the next: nothing is known at a divider.
 
-    x: (bins,); values: (bins,) or (bins, k); dividers: ascending x coordinates between two rounds. The value of a bin that
-    contains a divider mixes rounds of both sides; `unmixed` removes it beforehand.
+    x: (bins,); values: (bins,) or (bins, k); dividers: places across between two rounds, rising. A bin that holds a divider holds
+    rounds of both sides, so its value is taken out by `unmixed` before.
     """
     if not dividers:
         return x, values
@@ -63,7 +68,7 @@ def broken(x: Floats, values: Floats, dividers: list[float]) -> tuple[Floats, Fl
 
 
 def unmixed(values: Floats, first: int, size: int, stretches: list[int]) -> Floats:
-    """Returns a copy of the bins' values with NaN for bins that hold rounds of two stretches.
+    """The values of bins, without those that hold rounds of two stretches: a copy with NaN there.
 
     Args:
         values: (bins,) or (bins, k). first: index of the first round of the first bin.
@@ -78,11 +83,71 @@ def unmixed(values: Floats, first: int, size: int, stretches: list[int]) -> Floa
 
 
 def proposals_shown(judged: Floats, proposals: Floats) -> float:
-    """Returns the number of proposals that fit in a column: every judged one, and all drafted ones in 9 of 10 columns.
+    """How many proposals a column has room for: every judged one, and all that were drafted in 9 of 10 columns.
 
-    A few far longer drafts would shrink all others. The part of them that does not fit was never judged, and a number gives their
-    length.
+    A few far longer drafts would leave nothing to see of the others. What is cut off of them was never judged, and a number says
+    how long they were.
 
     judged, proposals: (columns,); at least one column.
     """
     return max(1.0, float(judged.max()), float(np.percentile(proposals, 90, method="higher")))
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSpan:
+    """The visible rounds: `first` up to before `last`, with `each` of them per column. The x axis has room for `room` rounds.
+
+    Indices count from 0. Positions on the x axis are shown to people and count from 1.
+    """
+
+    first: int
+    last: int
+    each: int
+    room: int
+
+    def column(self, place: float) -> int | None:
+        """Returns the first round of the column at an x position, the plot's margin included; None beside the columns."""
+        index = self.first + self.each * math.floor((place - 0.5 - self.first) / self.each)
+        if self.first - EDGE - 1e-6 <= place - 0.5 < self.first:
+            index = self.first
+        elif self.last <= place - 0.5 <= self.last + EDGE + 1e-6:
+            index = self.column_start(self.last - 1)
+        return index if self.first <= index < self.last else None
+
+    def column_start(self, round_: int) -> int:
+        """Returns the first round of the column that contains a round."""
+        return round_ - (round_ - self.first) % self.each
+
+    def centre(self, round_: int) -> float | None:
+        """Returns the x position of a round; None if it is not visible."""
+        if not self.first <= round_ < self.last:
+            return None
+        return 1 + self.column_start(round_) + (self.each - 1) / 2
+
+
+def places(span: RoundSpan) -> Floats:
+    """Returns the x positions of the columns, (columns,)."""
+    starts = np.arange(span.first, span.last, span.each, dtype=np.float64)
+    return np.asarray(starts + 1 + (span.each - 1) / 2, dtype=np.float64)
+
+
+def columns(rows: Floats, span: RoundSpan) -> tuple[Floats, Floats]:
+    """Returns x positions and values of the columns: the rounds themselves, or the mean of the known values in each bin.
+
+    rows: (rounds,) or (rounds, k). Returns (columns,) and (columns,) or (columns, k); NaN if unknown.
+    """
+    return places(span), means(rows[span.first : span.last], span.each)
+
+
+def curves(rows: Floats, span: RoundSpan, stretches: Sequence[Stretch]) -> tuple[Floats, Floats]:
+    """As `columns`, for a line with a window over past rounds or a prediction: it is interrupted where rule or drafter changed,
+    and no bin mixes both sides."""
+    x, values = columns(rows, span)
+    firsts = [stretch.first for stretch in stretches if span.first < stretch.first < span.last]
+    values = unmixed(values, span.first, span.each, firsts)
+    return broken(x, values, [index + 0.5 for index in firsts])
+
+
+def column_spreads(rows: Floats, span: RoundSpan) -> Floats:
+    """Returns the 10 % and 90 % quantiles of each bin, (rounds,) to (columns, 2); (0, 2) if columns are single rounds."""
+    return spreads(rows[span.first : span.last], span.each) if span.each > 1 else np.empty((0, 2))

@@ -1,15 +1,17 @@
-"""Definitions of the charts in words; window, pictures and report draw them in their own ways."""
+"""The table of charts: the words of each, and the function of `engine.lens.charts` that makes its description. Window and
+command line read this table when they start, so nothing here takes long to import."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 SPEED_WINDOW = 8
-"""Number of rounds in the window of the rolling throughput."""
+"""Rounds the rolling throughput looks back."""
 EXPECTED_WINDOW = 16
-"""Number of rounds in the window of the expected curves."""
+"""Rounds the expected curves look back."""
 ALPHA_WINDOW = 32
-"""Number of rounds in the window of the rolling alpha."""
+"""Rounds the rolling alpha looks back."""
 
 
 ChartName = str
@@ -23,9 +25,12 @@ class ChartKind:
     Attributes:
         title, across, up: heading and axis labels; `up` is the unit. definition: what is drawn, exactly.
         formula: how it is computed. waiting: text that is shown before there is anything to draw.
-        on_screen, in_pictures: additions to the definition in the window and in pictures.
+        spec: "module:function", which makes a `ChartSpec` of `engine.lens.charts.Material`.
+        in_pictures: addition to the definition in pictures.
         of_proposals: whether it is empty if nothing was proposed. fewest_rounds: number of rounds below which it is empty.
-        per_round: whether its x axis counts rounds.
+        place: returns the x position of a round's accepted, rejected and unjudged count and perhaps the index of one of its
+            proposals, None if it has none; None if the x axis is rounds.
+        heights: least height of each panel in the window, in pixels at text scale 1.
         open: whether the window shows it by default.
     """
 
@@ -36,22 +41,33 @@ class ChartKind:
     definition: str
     formula: str
     waiting: str
-    on_screen: str = ""
+    spec: str
     in_pictures: str = ""
     of_proposals: bool = False
     fewest_rounds: int = 1
-    per_round: bool = True
+    place: Callable[[Sequence[float], int | None], float | None] | None = None
+    heights: tuple[int, ...] = (84,)
     open: bool = True
 
     @property
-    def in_window(self) -> str:
-        """The definition that the window shows."""
-        return self.definition + self.on_screen
+    def per_round(self) -> bool:
+        """Whether a place across is a round."""
+        return self.place is None
 
     @property
     def key(self) -> str:
-        """Its key among the definitions of the window, where a figure may have the same name."""
+        """Its entry among the definitions of the window, where a figure may have the same name."""
         return f"{self.name}_plot"
+
+
+def _position(statuses: Sequence[float], proposal: int | None) -> float | None:
+    """Returns the proposal's position in its round, from 1."""
+    return None if proposal is None else proposal + 1.0
+
+
+def _accepted(statuses: Sequence[float], proposal: int | None) -> float | None:
+    """Returns how many proposals the round accepted; None if it had none."""
+    return statuses[0] if any(statuses) else None
 
 
 TAU_FORMULA = "emitted tokens / rounds\nexpected: mean of (1 − alpha^(gamma + 1)) / (1 − alpha)"
@@ -66,11 +82,13 @@ CHARTS: dict[ChartName, ChartKind] = {
             "One column per round (in a long answer, the mean of a bin of rounds): filled = accepted, hatched = rejected, "
             f"outlined = unjudged. Below, on an axis of its own: the accepted tokens per round over the last {EXPECTED_WINDOW} "
             "rounds, and those to expect of the same rounds under each rule, the mean of a + a² + … + a^gamma, where a is the "
-            "rule's mean acceptance probability at the positions judged. Both begin anew where the rule or the drafter changes.",
+            "rule's mean acceptance probability at the positions judged. Both begin anew where the rule or the drafter changes. "
+            "A number above a column says how long a draft was that does not fit; what is cut off was never judged.",
             "proposals = accepted + rejected + unjudged",
             "Rounds appear here as they are judged.",
+            "engine.lens.charts:proposals",
             of_proposals=True,
-            on_screen=" A number above a column says how long a draft was that does not fit; what is cut off was never judged.",
+            heights=(150, 58),
         ),
         ChartKind(
             "alpha",
@@ -81,21 +99,22 @@ CHARTS: dict[ChartName, ChartKind] = {
             "changes. The band is Wilson's 95% interval, treating verdicts as independent.",
             "accepted / (accepted + rejected)",
             "Alpha appears after the first verdict.",
+            "engine.lens.charts:alpha",
             of_proposals=True,
-            in_pictures=" Dashed: whole answer.",
+            in_pictures=" Dotted: whole answer.",
         ),
         ChartKind(
             "throughput",
             "Throughput",
             "round",
             "tokens per second",
-            f"Emitted tokens per second over the last {SPEED_WINDOW} rounds.",
+            f"Emitted tokens per second over the last {SPEED_WINDOW} rounds. The dashed line is the measured throughput of a "
+            "plain run of the same target; without one there is no line.",
             f"tokens of {SPEED_WINDOW} rounds / their seconds",
             "Throughput appears after the first rounds.",
+            "engine.lens.charts:throughput",
             fewest_rounds=2,
-            on_screen=" The dashed line is the measured throughput of a plain run of the same target; without one there is no "
-            "line.",
-            in_pictures=" Dashed: whole answer.",
+            in_pictures=" Dotted: whole answer.",
         ),
         ChartKind(
             "positions",
@@ -106,8 +125,10 @@ CHARTS: dict[ChartName, ChartKind] = {
             "drafted, which includes positions that were never reached. Positions behind the last judged one are left out.",
             "accepted / judged, and accepted / drafted",
             "Acceptance by position appears after a few rounds.",
+            "engine.lens.charts:positions",
             of_proposals=True,
-            per_round=False,
+            place=_position,
+            heights=(98,),
         ),
         ChartKind(
             "tau",
@@ -119,6 +140,7 @@ CHARTS: dict[ChartName, ChartKind] = {
             "because it judges jointly.",
             TAU_FORMULA,
             "Tau appears after the first round.",
+            "engine.lens.charts:tau",
             open=False,
         ),
         ChartKind(
@@ -131,8 +153,10 @@ CHARTS: dict[ChartName, ChartKind] = {
             "none.",
             "alpha^k (1 − alpha); if all are accepted, alpha^gamma",
             "Accepted lengths appear after a few rounds.",
+            "engine.lens.charts:lengths",
             of_proposals=True,
-            per_round=False,
+            place=_accepted,
+            heights=(104,),
             open=False,
         ),
         ChartKind(
@@ -144,6 +168,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             "it a little slower. For the other rounds only the total is known: the short lines.",
             "draft + verify + judge + other",
             "Round times appear after the first round.",
+            "engine.lens.charts:times",
+            heights=(96,),
             open=False,
         ),
     )

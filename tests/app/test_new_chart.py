@@ -1,35 +1,32 @@
-"""A chart is one file (`tests/toy_chart.py`) and three lines (in the fixture below): everything else takes it from there."""
+"""A chart is one function (`tests/toy_chart.py`) and one line (in the fixture below): everything else takes it from there."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import pyqtgraph as pg
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.charts.page import SHOWN
 from app.cli.entry import main
 from app.export import pictures
 from app.panel.definitions import define
 from app.session import settings as stored
 from app.session.cursor import Place
 from app.session.settings import Settings
-from engine.exports.charts import DRAW
 from engine.exports.export import read_traces, to_html
 from engine.lens.chart_kinds import CHARTS
 from tests.app.charts.test_charts import made
 from tests.app.fakes import story_rounds
 from tests.app.panel.test_definitions import answered
-from tests.toy_chart import KIND, AcceptsChart, accepts_drawing
+from tests.toy_chart import KIND
 from tests.traces import write_trace
 
 
 @pytest.fixture(autouse=True)
-def lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CHARTS, "accepts", KIND)
-    monkeypatch.setitem(SHOWN, "accepts", AcceptsChart)
-    monkeypatch.setitem(DRAW, "accepts", accepts_drawing)
 
 
 def test_the_page_draws_it_and_says_what_it_shows(qtbot: QtBot) -> None:
@@ -38,8 +35,10 @@ def test_the_page_draws_it_and_says_what_it_shows(qtbot: QtBot) -> None:
     page.resize(400, 2000)
     section = page.sections["accepts"]
     assert "accepts" in page.open and section.title.text() == KIND.title
-    assert isinstance(section.chart, AcceptsChart) and len(section.chart.curve.getData()[0]) == len(rounds)
-    assert section.note.words == "line: accepted"
+    assert section.chart.objectName() == "acceptsPlot"
+    (drawn,) = (item for item in section.chart.views[0].addedItems if isinstance(item, pg.PlotDataItem))
+    assert drawn.yData.tolist() == [round_.accepted for round_ in rounds]
+    assert section.note.words == "━━ accepted"
     page.cursor_place.point(Place(0, 2))
     assert section.note.words == f"round 3: {rounds[2].accepted} accepted"
 

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.exports.axes import begin
+import numpy as np
+
+from engine.exports.charts import draw
 from engine.exports.drawing import VARIABLES
 from engine.exports.html_page import bars, chart, facts, page, pairs, table, text
+from engine.lens.chart_spec import Axis, ChartSpec, Line, Panel
 from engine.values.wording import seconds, size
 
 REPOSITORY = Path(__file__).parents[2]
@@ -154,8 +157,7 @@ def _line(entry: dict[str, Any], name: str) -> str:
     at, first = entry["heads"].index(name), entry["heads"][0]
     points = [(row[0], row[at]) for row in entry["rows"]]
     low, high = min(x for x, _ in points), max(x for x, _ in points)
-    drawing, frame = begin("rows", VARIABLES, name, (low, max(high, low + 1)), (0, 1.1 * max(y for _, y in points)), first)
-    drawing.curve([frame.at(x, y) for x, y in points], VARIABLES.accent, 1.6)
-    for x, y in points:
-        drawing.curve([frame.at(x, y)], VARIABLES.accent, 4)
+    line = Line(np.array([x for x, _ in points]), np.array([y for _, y in points]), "accent", dots=4)
+    panel = Panel(Axis(0, 1.1 * max(y for _, y in points)), (line,))
+    drawing = draw("rows", ChartSpec(Axis(low, max(high, low + 1)), (panel,), name), VARIABLES, across=first)
     return chart(text(name).capitalize(), drawing.inline(), text(entry["note"]))

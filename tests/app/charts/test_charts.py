@@ -4,42 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
+import pyqtgraph as pg
 import pytest
 from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
 from PySide6.QtGui import QImage, QWheelEvent
 from PySide6.QtWidgets import QAbstractButton, QApplication
 from pytestqt.qtbot import QtBot
 
-from app.charts.by_round import AlphaChart, ProposalsChart, TauChart
-from app.charts.by_time import TimesChart, phase_columns
 from app.charts.chart import Chart, Label, fit_labels
-from app.charts.data import (
-    LEAST_BIN,
-    SHOWN_ROUNDS,
-    STEP,
-    Material,
-    bin_words,
-    columns,
-    curves,
-    empty_words,
-    rounds_in_a_column,
-    span_of,
-    span_words,
-)
+from app.charts.data import LEAST_BIN, SHOWN_ROUNDS, STEP, bin_words, rounds_in_a_column, span_of, span_words
 from app.charts.page import ChartsPage
 from app.look import theme as themes
 from app.look.stylesheet import stylesheet
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
 from app.session.shown_answer import ShownAnswer
-from engine.lens.bins import spreads
+from engine.lens.bins import columns, spreads
 from engine.lens.chart_kinds import CHARTS
+from engine.lens.chart_spec import Area, Bars, ChartSpec, Fill, Level, Line, Panel, Part, Whiskers, counted, halves
 from engine.lens.tally import Tally
-from engine.types import Expected, Round
+from engine.types import Round
 from tests.app.fakes import STORY, make_round, story_rounds
 from tests.app.panel.test_definitions import answered
+from tests.engine.lens.test_charts import mixed_rules
 
 LONG = story_rounds(STORY * 10)
 
@@ -75,6 +65,10 @@ def test_bins_grow_in_round_steps_and_are_finer_in_a_wide_plot() -> None:
     assert [rounds_in_a_column(2000, width) for width in (250, 630, 1300)] == [50, 20, 10]
 
 
+def test_one_round_is_not_counted_in_the_plural() -> None:
+    assert span_words(span_of(1), 1) == "1 round"
+
+
 def test_a_column_is_the_mean_of_what_is_known_in_it() -> None:
     rows = np.arange(1000, dtype=float)
     rows[0:5] = np.nan
@@ -95,74 +89,6 @@ def test_a_place_across_names_the_round_drawn_there_and_back() -> None:
         assert span.column(span.first + 0.41) == span.first, "the edge of the plot belongs to the first column"
         assert span.column(span.last + 0.55) is not None, "and to the last"
         assert span.centre(span.last) is None
-
-
-def test_readouts_name_the_round_and_its_numbers() -> None:
-    material = Material(Tally.of(LONG), span_of(len(LONG)))
-    assert span_words(span_of(1), 1) == "1 round"
-    index = len(LONG) - 5
-    round_ = LONG[index]
-    assert ProposalsChart.readout(material, index)[0] == (
-        f"round {index + 1}: {round_.accepted} accepted, {round_.rejected} rejected, {round_.unjudged} unjudged"
-    )
-    assert "interval" in AlphaChart.readout(material, index)[0]
-    assert "expected" in TauChart.readout(material, index)[0]
-    staged = next(round_.index for round_ in reversed(LONG) if round_.milliseconds.measured)
-    assert "verify" in TimesChart.readout(material, staged)[0]
-    assert "phases not timed" in TimesChart.readout(material, staged - 1)[0]
-
-
-def test_a_column_of_many_rounds_reads_out_their_mean() -> None:
-    tally = Tally.of(LONG * 20)
-    words = ProposalsChart.readout(Material(tally, span_of(tally.rounds, None)), 7)[0]
-    assert words.startswith("rounds 1 to ") and "accepted" in words
-
-
-def test_times_keep_the_gaps_between_staged_rounds() -> None:
-    bars, totals = phase_columns(Material(Tally.of(LONG), span_of(len(LONG), None, width=2000)))
-    assert len(bars) and len(bars) + len(totals) == len(LONG)
-    assert bars[:, 0].tolist() == [round_.index + 1 for round_ in LONG if round_.milliseconds.measured]
-
-
-def test_charts_say_why_they_are_empty() -> None:
-    plain = Tally.of([make_round(index, [], "a", started=60.0 * index) for index in range(5)])
-    for name in CHARTS:
-        assert empty_words(CHARTS[name], None) and empty_words(CHARTS[name], Tally())
-        assert not empty_words(CHARTS[name], Tally.of(LONG))
-        assert bool(empty_words(CHARTS[name], plain)) == (name in ("proposals", "alpha", "positions", "lengths"))
-
-
-def mixed_rules(first: int = 20, second: int = 25) -> list[Round]:
-    """Two accepted of two under gumbel, then none of two under rejection, whose expected chances differ as much."""
-    rounds = [make_round(index, ["a", "b"], "c", started=60.0 * index, rule="gumbel") for index in range(first)]
-    for index in range(first, first + second):
-        rounds.append(make_round(index, [], "c", ["x", "y"], started=60.0 * index, rule="rejection", drafter="ngram"))
-    chances = (Expected(0.9, 0.9, 0.9), Expected(0.1, 0.1, 0.1))
-    return [replace(one, expected=(chances[one.rule == "rejection"],) * len(one.expected)) for one in rounds]
-
-
-@pytest.mark.parametrize("first", [20, 133])
-@pytest.mark.parametrize("shown", [SHOWN_ROUNDS, None])
-def test_no_point_of_a_line_mixes_two_rules(first: int, shown: int | None) -> None:
-    """Everything that looks back or predicts is one of two values, each on its side of the change; a window or a bin across it
-    would be between them."""
-    rounds = mixed_rules(first, 180 - first)
-    tally = Tally.of(rounds)
-    material = Material(tally, span_of(len(rounds), shown, width=250))
-    for rows, before, after in (
-        (tally.accepted.rows, 2.0, 0.0),
-        (tally.expected.rows[:, 0], 0.9 + 0.81, 0.1 + 0.01),
-        (tally.alphas.rows[:, 0], 1.0, 0.0),
-        (tally.taus.rows[:, 0], 3.0, 1.0),
-        (tally.taus.rows[:, 1], 3.0, 1.0),
-    ):
-        x, values = curves(rows, material)
-        known = np.isfinite(values)
-        left = x < first + 0.5
-        assert values[known & left] == pytest.approx(before) and values[known & ~left] == pytest.approx(after)
-        assert (known & ~left).any()
-        if material.span.first < first:
-            assert np.isnan(values[x == first + 0.5]).all() and (x == first + 0.5).any(), "the line is broken there"
 
 
 def test_the_spread_of_a_bin_holds_most_of_its_rounds_and_nothing_of_the_others() -> None:
@@ -212,7 +138,7 @@ def viewport_point(page: ChartsPage, index: int) -> QPoint:
     span = page.range.span()
     centre = span.centre(index)
     assert centre is not None
-    return chart.plot.mapFromScene(chart.view.mapViewToScene(QPointF(centre, 0.5)))
+    return chart.plot.mapFromScene(chart.views[0].mapViewToScene(QPointF(centre, 0.5)))
 
 
 def test_pointing_at_a_column_marks_its_round_in_every_chart_per_round(qtbot: QtBot, page: ChartsPage) -> None:
@@ -359,8 +285,7 @@ def test_titles_open_definitions_and_buttons_what_can_be_done(page: ChartsPage) 
 
 
 def test_without_a_measured_baseline_no_line_is_drawn_and_the_words_say_so(page: ChartsPage) -> None:
-    chart = page.sections["throughput"].chart
-    assert not chart.plain.isVisible()  # type: ignore[attr-defined]
+    assert not levels_of(page.sections["throughput"].chart)
     assert "no baseline" in page.sections["throughput"].note.words
     assert not page.measure.isHidden()
 
@@ -391,33 +316,22 @@ def test_zooming_shows_more_rounds_up_to_all_and_fewer_again(qtbot: QtBot, page:
     assert span.last == len(LONG) and span.room == 30
 
 
-def test_cells_too_low_to_be_told_apart_become_one_bar(page: ChartsPage) -> None:
-    chart = page.sections["proposals"].chart
-    assert isinstance(chart, ProposalsChart)
-    high, low = (chart.cells._cells(8.0, pixels) for pixels in (12.0, 1.6))
-    assert sum(len(cells) for cells in low.values()) < sum(len(cells) for cells in high.values())
-    for status, cells in high.items():
-        assert sum(cell.height() for cell in low[status]) >= sum(cell.height() for cell in cells), "nothing is lost"
-
-
 def test_one_far_longer_draft_leaves_the_other_rounds_readable(qtbot: QtBot) -> None:
     usual = [make_round(index, ["a"] * (index % 3), "b", ["c"] * (4 - index % 3), started=60.0 * index) for index in range(40)]
     usual[7] = make_round(7, ["a"], "b", ["c"] * 63, started=420.0)
     page = made(qtbot, usual)
     chart = page.sections["proposals"].chart
-    assert chart.view.viewRange()[1][1] < 6
+    assert chart.views[0].viewRange()[1][1] < 6
     usual[9] = make_round(9, ["a"] * 30, "b", ["c"], started=540.0)
-    assert made(qtbot, usual).sections["proposals"].chart.view.viewRange()[1][1] > 31, "what was judged is never cut off"
+    assert made(qtbot, usual).sections["proposals"].chart.views[0].viewRange()[1][1] > 31, "what was judged is never cut off"
 
 
 def test_the_first_round_shows_in_every_chart_as_a_dot(qtbot: QtBot) -> None:
     page = made(qtbot, story_rounds()[:1])
-    alpha, tau = page.sections["alpha"].chart, page.sections["tau"].chart
-    assert isinstance(alpha, AlphaChart) and isinstance(tau, TauChart)
-    assert [line.opts["symbol"] for line in (alpha.curve, tau.measured)] == ["o", "o"]
+    for name in ("alpha", "tau"):
+        assert "o" in [line.opts["symbol"] for line in lines_of(page.sections[name].chart)]
     page = made(qtbot, LONG)
-    alpha = page.sections["alpha"].chart
-    assert isinstance(alpha, AlphaChart) and alpha.curve.opts["symbol"] is None
+    assert [line.opts["symbol"] for line in lines_of(page.sections["alpha"].chart)] == [None]
 
 
 def test_a_draft_that_does_not_fit_is_marked_with_its_length(qtbot: QtBot) -> None:
@@ -429,17 +343,14 @@ def test_a_draft_that_does_not_fit_is_marked_with_its_length(qtbot: QtBot) -> No
     assert labels_of(cut.sections["proposals"].chart) == ["55"]
 
 
-def test_the_bars_never_leave_their_axis(page: ChartsPage) -> None:
-    """Whatever is drawn of a round ends at the top of its axis, in every chart of bars and at every zoom."""
-    for shown in (page.range.few, page.range.all):
-        shown.click()
-        proposals, times = page.sections["proposals"].chart, page.sections["times"].chart
-        assert isinstance(proposals, ProposalsChart) and isinstance(times, TimesChart)
-        for pixels in (1.0, 12.0):
-            cells = proposals.cells._cells(pixels, pixels)
-            highest = max(cell.bottom() for status in cells.values() for cell in status)
-            assert highest <= proposals.view.viewRange()[1][1]
-        assert max(sum(bar[1:]) for bar in times.bars._bars) <= times.view.viewRange()[1][1]
+def lines_of(chart: Chart) -> list[pg.PlotDataItem]:
+    return [item for view in chart.views for item in view.addedItems if isinstance(item, pg.PlotDataItem)]
+
+
+def levels_of(chart: Chart) -> list[float]:
+    """The heights of the reference lines across a chart."""
+    every = [item for view in chart.views for item in view.addedItems if isinstance(item, pg.InfiniteLine)]
+    return [line.value() for line in every if line.isVisible() and line.angle == 0]
 
 
 def labels_of(chart: Chart) -> list[str]:
@@ -462,13 +373,12 @@ def test_a_labelled_divider_stands_in_every_chart_where_rule_or_drafter_changed(
 
 def test_expectations_have_an_axis_of_their_own_and_never_cross_the_bars(page: ChartsPage) -> None:
     chart = page.sections["proposals"].chart
-    assert isinstance(chart, ProposalsChart)
-    for curve in chart.curves.values():
-        assert curve.getViewBox() is chart.strip
-    assert chart.view.sceneBoundingRect().bottom() <= chart.strip.sceneBoundingRect().top()
-    assert chart.view.viewRange()[0] == chart.strip.viewRange()[0], "the same rounds across"
-    highest = max(float(np.nanmax(curve.yData)) for curve in chart.curves.values())
-    assert highest <= chart.strip.viewRange()[1][1]
+    above, strip = chart.views
+    curves = lines_of(chart)
+    assert len(curves) == 4 and all(curve.getViewBox() is strip for curve in curves)
+    assert above.sceneBoundingRect().bottom() <= strip.sceneBoundingRect().top()
+    assert above.viewRange()[0] == strip.viewRange()[0], "the same rounds across"
+    assert max(float(np.nanmax(curve.yData)) for curve in curves) <= strip.viewRange()[1][1]
 
 
 @pytest.mark.parametrize("width", [320, 480, 700])
@@ -476,7 +386,7 @@ def test_rounds_stand_at_one_place_across_in_every_chart(page: ChartsPage, width
     page.resize(width, 1600)
     QApplication.processEvents()
     per_round = [section.chart for name, section in page.sections.items() if CHARTS[name].per_round]
-    ends = {tuple(round(chart.view.mapViewToScene(QPointF(place, 0)).x(), 2) for place in (1.0, 60.0)) for chart in per_round}
+    ends = {tuple(round(chart.views[0].mapViewToScene(QPointF(place, 0)).x(), 2) for place in (1.0, 60.0)) for chart in per_round}
     assert len(per_round) == 5 and len(ends) == 1
 
 
@@ -517,3 +427,38 @@ def test_tab_reaches_every_control_of_the_page(qtbot: QtBot, page: ChartsPage) -
     buttons = {button for button in page.findChildren(QAbstractButton) if button.isVisible()}
     charts = {section.chart for section in page.sections.values() if section.chart.kind.per_round}
     assert buttons | charts <= reached
+
+
+def test_any_description_is_drawn_mark_by_mark(qtbot: QtBot) -> None:
+    """The drawer knows no particular chart: a made-up one with every kind of mark is drawn, and then another in its place."""
+    x, low, high = np.arange(1.0, 5.0), np.full(4, 0.5), np.full(4, 1.5)
+    parts = tuple(Part("accepted", fill) for fill in get_args(Fill))
+    bars = Bars(x, np.full((4, len(parts)), 0.2), parts, 0.3)
+    marks = (
+        bars,
+        Area(x, low, high, "accent"),
+        Whiskers(x, low, high, "dim"),
+        Level(1.0, "dim"),
+        Line(x, high, "accent", dots=2),
+    )
+    spec = ChartSpec(counted(0.5, 4.5, 1, 4), (Panel(halves(2.0), marks),))
+    chart = Chart(replace(CHARTS["tau"], name="toy"))
+    qtbot.addWidget(chart)
+    chart.set_look(themes.DARK, 1.0)
+    chart.show_spec(spec)
+    chart.resize(300, 120)
+    chart.show()
+    qtbot.waitExposed(chart)
+    shown = chart.grab().toImage()
+    for left_out in range(len(marks)):
+        others = (*marks[:left_out], *marks[left_out + 1 :])
+        chart.show_spec(replace(spec, panels=(Panel(halves(2.0), others),)))
+        assert chart.grab().toImage() != shown, f"{marks[left_out]} is painted"
+    chart.show_spec(spec)
+    assert chart.grab().toImage() == shown
+
+
+def test_a_chart_has_words_for_those_who_cannot_see_it(page: ChartsPage) -> None:
+    tally = Tally.of(LONG)
+    assert f"{tally.summary.alpha:.2f} over the whole answer" in page.sections["alpha"].chart.accessibleDescription()
+    assert "1:" in page.sections["positions"].chart.accessibleDescription()

@@ -10,22 +10,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from app.charts.data import Material, RoundSpan, column_spreads, columns, curves
 from app.panel.definitions import define
 from app.session.session import Answer
 from app.verdict.verdict import judge
-from engine.exports import series
-from engine.exports.charts import DRAW
+from engine.exports.charts import MOST_COLUMNS, draw
 from engine.exports.drawing import DARK, ticks
 from engine.exports.export import CHARTS, chart_svg, read_traces, to_html
 from engine.exports.report import details
+from engine.lens.chart_spec import Area, Bars, ChartSpec, Fill, Key, Level, Line, Mark, Panel, Part, Whiskers, counted, halves
 from engine.lens.pieces import GHOST_STEPS, Ghosts, pieces
-from engine.lens.tally import Tally
 from engine.rounds.metrics import summarise
 from engine.rounds.trace import Trace
 from engine.types import DecodingOptions, Emitted, Milliseconds, Proposal, Round, Rule
@@ -243,26 +242,19 @@ def test_an_unknown_chart_is_refused(tmp_path: Path) -> None:
         chart_svg([], "tau")
 
 
+def columns_of(rounds: list[Round], tmp_path: Path) -> list[str]:
+    """What a picture says of each column of its proposals."""
+    svg = chart_svg([trace_of(tmp_path / "trace.jsonl", rounds)], "proposals")
+    return re.findall(r"<title>(Rounds? .*?)</title>", svg)
+
+
 @pytest.mark.parametrize("count", [1, 5, 96, 97, 1000])
-def test_every_round_is_in_one_column_of_a_picture(count: int) -> None:
-    found = series.columns(Tally.of(random_rounds(5, count)))
-    assert [index for column in found for index in range(column.first, column.last + 1)] == list(range(count))
-    assert len(found) <= series.MOST
-    assert len({column.last - column.first for column in found[:-1]}) <= 1, "bins of one size"
-
-
-def test_pictures_draw_what_the_window_draws() -> None:
-    """The same rows of one tally, in the same bins, broken at the same rounds."""
-    rounds = [replace(round_, rule="gumbel" if round_.index < 515 else "rejection") for round_ in random_rounds(5, 1000)]
-    tally = Tally.of(rounds)
-    span = RoundSpan(0, 1000, 20, 1000)
-    for rows in (tally.expected.rows, tally.accepted.rows, tally.alphas.rows, tally.taus.rows):
-        for mine, theirs in zip(series.curve(rows, tally), curves(rows, Material(tally, span)), strict=True):
-            np.testing.assert_array_equal(mine, theirs)
-    window = columns(tally.statuses.rows, span)[1]
-    picture = [[column.accepted, column.rejected, column.unjudged] for column in series.columns(tally)]
-    np.testing.assert_allclose(picture, window)
-    np.testing.assert_array_equal(series.column_spreads(tally.speeds.rows, tally), column_spreads(tally.speeds.rows, span))
+def test_every_round_is_in_one_column_of_a_picture(count: int, tmp_path: Path) -> None:
+    found = columns_of(random_rounds(5, count), tmp_path)
+    ends = [[int(number.replace(",", "")) for number in re.findall("[0-9,]+", words.partition(":")[0])] for words in found]
+    assert [index for first, *last in ends for index in range(first, (last or [first])[0] + 1)] == list(range(1, count + 1))
+    assert len(found) <= MOST_COLUMNS
+    assert len({last[-1] - last[0] for last in ends[:-1]}) <= 1, "bins of one size"
 
 
 def test_charts_per_round_share_their_horizontal_axis(tmp_path: Path) -> None:
@@ -319,21 +311,44 @@ def test_the_words_of_a_divider_and_the_number_of_a_cut_column_never_overlap(tmp
     assert ">▲<" in chart_svg([crowded], "proposals"), "without room for its number a column is still marked"
 
 
-def test_the_columns_add_up_to_the_figures_of_the_answer() -> None:
-    rounds = random_rounds(5, 300)
-    means = [column.accepted * (column.last - column.first + 1) for column in series.columns(Tally.of(rounds))]
-    assert math.fsum(means) == pytest.approx(summarise(rounds).accepted)
+def test_the_columns_add_up_to_the_figures_of_the_answer(tmp_path: Path) -> None:
+    rounds = random_rounds(5, 90)
+    accepted = [int(words.partition(": ")[2].split()[0]) for words in columns_of(rounds, tmp_path)]
+    assert sum(accepted) == summarise(rounds).accepted
 
 
 def test_every_chart_has_one_title_and_definition_in_window_picture_and_report(tmp_path: Path) -> None:
     traces = [trace_of(tmp_path / "story.jsonl", story_rounds())]
     page = Page(to_html(traces))
-    assert list(DRAW) == list(CHARTS)
     for kind in CHARTS.values():
         assert kind.title in page.text and kind.definition in page.text
         told = define(kind.key, None)
-        assert (told.title, told.words) == (kind.title, kind.definition + kind.on_screen)
+        assert (told.title, told.words) == (kind.title, kind.definition)
         assert kind.title in chart_svg(traces, kind.name)
+
+
+def test_any_description_becomes_a_picture_mark_by_mark() -> None:
+    """The drawer knows no particular chart: each mark of a made-up one, left out, is missing in the picture."""
+    x, low, high = np.arange(1.0, 5.0), np.full(4, 0.5), np.full(4, 1.5)
+    parts = tuple(Part("accepted", fill) for fill in get_args(Fill))
+    bars = Bars(x, np.full((4, len(parts)), 0.2), parts, 0.3, numbers=("7",) * 4, titles=("a bar",) * 4)
+    marks = (
+        bars,
+        Area(x, low, high, "accent"),
+        Whiskers(x, low, high, "dim"),
+        Level(1.0, "dim"),
+        Line(x, high, "accent", dots=2),
+    )
+
+    def drawn(*marks: Mark) -> str:
+        notes = ((Key("dim", "line", "a line"), Key("dim", "hatch", "hatched")),)
+        return draw("toy", ChartSpec(counted(0.5, 4.5, 1, 4), (Panel(halves(2.0), marks),), notes=notes), DARK).document()
+
+    whole = drawn(*marks)
+    assert ElementTree.fromstring(whole.encode()) is not None
+    assert whole.count(">7<") == 4 and whole.count("A bar") == 4 and whole.count(">hatched<") == 1
+    lengths = [len(drawn(*marks[:place], *marks[place + 1 :])) for place in range(len(marks))]
+    assert all(length < len(whole) for length in lengths)
 
 
 def test_ticks_are_round_numbers_inside_the_range() -> None:

@@ -1,0 +1,247 @@
+"""A chart as a plain value, without Qt and without SVG: axes, marks, legend and words.
+
+`engine.lens.charts` makes such values from an answer; `app.charts.chart` (pyqtgraph) and `engine.exports.charts` (SVG) draw them.
+Neither drawer knows a particular chart. Colours are roles: names of fields of `engine.exports.drawing.Palette`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from engine.lens.bins import RoundSpan
+from engine.lens.tally import Floats
+
+Dash = Literal["line", "dash", "dot", "dashdot"]
+Fill = Literal["fill", "light", "hatch", "outline", "dashed", "top"]
+"""How a bar is drawn; "top" is a short line at its upper end alone."""
+BAR_WIDTH = 14.0
+"""Greatest width in pixels of a bar that stands for rounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The range of an axis, and its ticks as (position, label); without them the drawer chooses some."""
+
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A line through points, interrupted where y is NaN; a point alone is a dot.
+
+    Attributes:
+        x, y: (points,). read: format of a value in a readout, "" for none. dots: radius of a dot at each point, in pixels.
+    """
+
+    x: Floats
+    y: Floats
+    role: str
+    dash: Dash = "line"
+    width: float = 1.6
+    read: str = ""
+    dots: float = 0.0
+
+    def reading(self, place: float) -> list[str]:
+        """Returns the value at an x position in words, if it is known."""
+        return _read(self.x, place, self.y[:, None], [self.read])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Area:
+    """The translucent area between two lines; x, low, high: (points,)."""
+
+    x: Floats
+    low: Floats
+    high: Floats
+    role: str
+    read: str = ""
+
+    def reading(self, place: float) -> list[str]:
+        """Returns both ends at an x position in words, if they are known."""
+        at = _index(self.x, place)
+        ends = () if at is None else (self.low[at], self.high[at])
+        return [self.read.format(*ends)] if self.read and ends and math.isfinite(sum(ends)) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A reference line across the whole plot."""
+
+    y: float
+    role: str
+    dash: Dash = "dash"
+    width: float = 1.2
+
+    def reading(self, place: float) -> list[str]:
+        """Returns nothing: the value is in the legend."""
+        return []
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Whiskers:
+    """A vertical line with caps from low to high at each x; x, low, high: (points,)."""
+
+    x: Floats
+    low: Floats
+    high: Floats
+    role: str
+
+    def reading(self, place: float) -> list[str]:
+        """Returns nothing."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One layer of stacked bars."""
+
+    role: str
+    fill: Fill = "fill"
+    read: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bars:
+    """Stacked bars.
+
+    Attributes:
+        x: (bars,), their centres. values: (bars, parts), the height of each part, from the bottom.
+        half: half their width, in units of x. widest: their greatest width in pixels.
+        most: where they are cut off; one that is higher is marked, with its height.
+        cells: whether each unit of a part is drawn as a cell, where there is room.
+        titles: the words of each bar for a pointer. numbers: the words above each bar, in pictures.
+    """
+
+    x: Floats
+    values: Floats
+    parts: tuple[Part, ...]
+    half: float
+    widest: float = math.inf
+    most: float = math.inf
+    cells: bool = False
+    titles: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+
+    def reading(self, place: float) -> list[str]:
+        """Returns the parts of the bar at an x position in words."""
+        return _read(self.x, place, self.values, [part.read for part in self.parts])
+
+    def cut_off(self) -> list[tuple[float, float]]:
+        """Returns x and height of the bars that are cut off."""
+        heights = self.values.sum(axis=1)
+        over = heights > self.most + 1e-9
+        return list(zip(self.x[over].tolist(), heights[over].tolist(), strict=True))
+
+    def boxes(self, width: float, cells: bool, gap: float = 0.0) -> list[list[tuple[float, float, float, float]]]:
+        """Returns the boxes (left, bottom, width, height) of each part, cut off at `most`.
+
+        Args:
+            width: of a bar, in units of x. cells: whether to draw cells, with a `gap` between them in units of y.
+        """
+        found: list[list[tuple[float, float, float, float]]] = [[] for _ in self.parts]
+        for x, values in zip(self.x.tolist(), self.values.tolist(), strict=True):
+            low, left = 0.0, x - width / 2
+            for boxes, value in zip(found, values, strict=True):
+                height = min(value, self.most - low)
+                if cells:
+                    boxes += [(left, low + cell + gap / 2, width, 1 - gap) for cell in range(round(height))]
+                elif height > 0 or len(self.parts) == 1:  # a bar of 0 is a line
+                    boxes.append((left, low, width, height))
+                low += height
+        return found
+
+
+Mark = Line | Area | Level | Whiskers | Bars
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An entry of a legend: the look of a mark, and its name."""
+
+    role: str
+    sign: Dash | Fill
+    name: str
+
+
+Note = tuple[str | Key, ...]
+"""A legend: words and entries in order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Panel:
+    """A plot with an axis of its own upwards; its marks are painted in order."""
+
+    up: Axis
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChartSpec:
+    """The description of a chart.
+
+    Attributes:
+        across: shared by the panels, which lie one below the other.
+        words: the content for those who cannot see it. notes: the legend in several wordings, from the longest to the shortest.
+        dividers: where settings changed, as (position, words).
+        span: the rounds that are shown, for a chart by round.
+        empty: why there is nothing to draw; "" where there is something.
+    """
+
+    across: Axis = Axis(0, 1)
+    panels: tuple[Panel, ...] = ()
+    words: str = ""
+    notes: tuple[Note, ...] = ()
+    dividers: tuple[tuple[float, str], ...] = ()
+    span: RoundSpan | None = None
+    empty: str = ""
+
+    def readout(self, round_: int) -> str:
+        """Returns the values of a round, or of the column that contains it, as they are drawn: what lies on top comes first."""
+        place = None if self.span is None else self.span.centre(round_)
+        if self.span is None or place is None:
+            return ""
+        first = self.span.column_start(round_)
+        last = min(first + self.span.each, self.span.last)
+        where = f"round {round_ + 1:,}" if self.span.each == 1 else f"rounds {first + 1:,} to {last:,}"
+        values = [words for panel in self.panels for mark in reversed(panel.marks) for words in mark.reading(place)]
+        return f"{where}: {', '.join(values) or 'no data'}"
+
+
+def step_above(value: float) -> float:
+    """Returns the smallest of 1, 1.5, 2, 3, 4, 6, 8, 10, 15, ... at or above a value: an axis end that does not change with every
+    round."""
+    power = 10.0 ** math.floor(math.log10(max(value, 1e-3)))
+    return next(factor * power for factor in (1, 1.5, 2, 3, 4, 6, 8, 10) if factor * power >= value * (1 - 1e-9))
+
+
+def highest(*values: Floats) -> float:
+    """Returns the greatest of the known values, at least 0."""
+    return max(float(np.nanmax(part, initial=0.0)) for part in values)
+
+
+def halves(top: float) -> Axis:
+    """Returns an axis from 0 with ticks at its ends and in its middle."""
+    return Axis(0, top, tuple((value, f"{value:,g}") for value in (0, top / 2, top)))
+
+
+def counted(low: float, high: float, first: int, last: int, most: int = 16) -> Axis:
+    """Returns an axis whose ticks are whole numbers from `first` to `last`, at most so many."""
+    step = max(1, math.ceil((last - first + 1) / most))
+    return Axis(low, high, tuple((value, str(value)) for value in range(first, last + 1, step)))
+
+
+def _index(x: Floats, place: float) -> int | None:
+    at = int(np.searchsorted(x, place))
+    return at if at < len(x) and x[at] == place else None
+
+
+def _read(x: Floats, place: float, values: Floats, formats: list[str]) -> list[str]:
+    at = _index(x, place)
+    row = [] if at is None else values[at].tolist()
+    return [words.format(value) for words, value in zip(formats, row, strict=False) if words and math.isfinite(value)]
