@@ -139,14 +139,14 @@ class ChartsPage(QWidget):
         shown = [(section, section.chart) for section in self.sections.values() if section.open]
         self._column.activate()  # lays out charts created just now
         for section, chart in shown:
-            if section.stale and self._in_sight(chart):
+            if section.stale and self._in_sight(section):
                 section.stale = False
                 chart.show_spec(spec_of(section.kind, self._material))
                 self._mark(section)
 
-    def _in_sight(self, chart: Chart) -> bool:
+    def _in_sight(self, section: Section) -> bool:
         seen = self.area.viewport()
-        return chart.rect().translated(chart.mapTo(seen, QPoint(0, 0))).intersects(seen.rect())
+        return section.rect().translated(section.mapTo(seen, QPoint(0, 0))).intersects(seen.rect())
 
     def _show_baseline(self, answer: Answer | None) -> None:
         ended = answer is not None and not answer.running and answer.request is not None and answer.tally.rounds > 0

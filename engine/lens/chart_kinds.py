@@ -30,7 +30,7 @@ class ChartKind:
         of_proposals: whether it is empty if nothing was proposed. fewest_rounds: number of rounds below which it is empty.
         place: returns the x position of a round's accepted, rejected and unjudged count and perhaps the index of one of its
             proposals, None if it has none; None if the x axis is rounds.
-        heights: least height of each panel in the window, in pixels at text scale 1.
+        heights: least heights of the panels that `spec` describes, from the top, in the window, in pixels at text scale 1.
         open: whether the window shows it by default.
     """
 
