@@ -156,8 +156,8 @@ class ChartsPage(QWidget):
         there = ended and lacking and self.sections["throughput"].open
         self.measure.setVisible(there)
         self.sections["throughput"].extra.setContentsMargins(6 if there else 0, 0, 0, 0)
-        self.measure.setEnabled(not self.session.measuring)
-        self.measure.setText("Measuring…" if self.session.measuring else "Measure plain speed")
+        self.measure.setEnabled(self.session.measurement is None)
+        self.measure.setText("Measure plain speed" if self.session.measurement is None else "Measuring…")
 
     # Shared cursor.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.exports.charts import draw
 from engine.exports.drawing import VARIABLES
-from engine.exports.html_page import bars, chart, facts, figure, page, pairs, table, text
+from engine.exports.html_page import Column, bars, chart, facts, figure, page, pairs, table, text
 from engine.lens.chart_spec import Axis, ChartSpec, Level, Line, Panel
 from engine.machine import provenance
 from engine.tools.bench.chooser import Decision, advice, setting_words
@@ -202,37 +202,37 @@ def _steadiness(results: Results) -> str:
 
 
 def _table(figures: Sequence[BenchFigures]) -> Iterator[str]:
-    settings = ("drafter", "rule", "T", "gamma")
-    heads = ("tokens/s", "plain", "speed-up", "95%", "alpha", "95%", "tau", "first token, s", "repeated", "memory")
-    rows = (row for category, block in groupby(figures, lambda entry: entry.category) for row in _rows(category, list(block)))
-    yield from table("Every figure", (*settings, *heads), settings, rows)
+    rows: list[BenchFigures | str] = []
+    for category, block in groupby(figures, lambda entry: entry.category):
+        entries = list(block)
+        rows += [f"{text(category)}, {amount(max(entry.prompts for entry in entries), 'prompt')}", *entries]
+    yield from table("Every figure", _COLUMNS, rows)
 
 
-def _rows(category: str, entries: Sequence[BenchFigures]) -> Iterator[str]:
-    many = max(entry.prompts for entry in entries)
-    yield f"<tr><td class=category colspan=14>{text(category)}, {amount(many, 'prompt')}</td></tr>"
-    for entry in entries:
-        setting = entry.setting
-        name = setting.drafter if setting.maker == "draftlight" else f"mlx-lm, {_peer(setting)}"
-        known = (setting.rule or "–", f"{setting.temperature:g}", "–" if setting.gamma is None else str(setting.gamma))
-        yield f"<tr><th scope=row class=words>{text(name)}</th>{''.join(f'<td class=words>{cell}</td>' for cell in known)}"
-        cells = (
-            figure(entry.tokens_per_second, 1),
-            figure(entry.plain_tokens_per_second, 1),
-            figure(entry.speedup),
-            _range(entry.speedup_interval),
-            figure(entry.alpha),
-            _range(entry.alpha_interval),
-            figure(entry.tau),
-            figure(entry.seconds_to_first_token),
-            "–" if entry.repetition is None else f"{entry.repetition:.0%}",
-            "–" if entry.peak_memory is None else size(entry.peak_memory),
-        )
-        yield f"{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+def _drafter(setting: BenchSetting) -> str:
+    return text(setting.drafter if setting.maker == "draftlight" else f"mlx-lm, {_peer(setting)}")
 
 
 def _range(interval: Interval | None) -> str:
     return "" if interval is None else f"{interval[0]:.2f} to {interval[1]:.2f}"
+
+
+_COLUMNS: tuple[Column[BenchFigures], ...] = (
+    Column("drafter", lambda entry: _drafter(entry.setting), "words"),
+    Column("rule", lambda entry: entry.setting.rule or "–", "words"),
+    Column("T", lambda entry: f"{entry.setting.temperature:g}", "words"),
+    Column("gamma", lambda entry: "–" if entry.setting.gamma is None else str(entry.setting.gamma), "words"),
+    Column("tokens/s", lambda entry: figure(entry.tokens_per_second, 1)),
+    Column("plain", lambda entry: figure(entry.plain_tokens_per_second, 1)),
+    Column("speed-up", lambda entry: figure(entry.speedup)),
+    Column("95%", lambda entry: _range(entry.speedup_interval)),
+    Column("alpha", lambda entry: figure(entry.alpha)),
+    Column("95%", lambda entry: _range(entry.alpha_interval)),
+    Column("tau", lambda entry: figure(entry.tau)),
+    Column("first token, s", lambda entry: figure(entry.seconds_to_first_token)),
+    Column("repeated", lambda entry: "–" if entry.repetition is None else f"{entry.repetition:.0%}"),
+    Column("memory", lambda entry: "–" if entry.peak_memory is None else size(entry.peak_memory)),
+)
 
 
 def _notes(results: Results) -> list[str]:

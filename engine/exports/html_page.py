@@ -5,15 +5,16 @@ Its content policy forbids both, so that even a browser can be asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from html import escape
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar
 
 from engine.exports.drawing import DARK, FONT, LIGHT, Palette
 from engine.lens.pieces import without_controls
 from engine.values.wording import size
 
+Row = TypeVar("Row")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -33,17 +34,32 @@ def text(words: str) -> str:
     return escape(without_controls(words))
 
 
-def table(label: str, heads: Iterable[str], words: Collection[str], rows: Iterable[str]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """A column of a table: its head, the content (HTML) of its cells, and their class if they hold no figures."""
+
+    head: str
+    cell: Callable[[Row], str]
+    look: Literal["", "words", "chips"] = ""
+
+
+def table(label: str, columns: Sequence[Column[Row]], rows: Iterable[Row | str]) -> Iterator[str]:
     """A table that scrolls by itself.
 
     Args:
-        label: for screen readers. words: those of the `heads` whose columns hold words, not figures.
-        rows: as HTML.
+        label: for screen readers. columns: the first one names the row. rows: a string is a heading (HTML) of those that follow.
     """
     yield f"<div class=scroll tabindex=0 role=region aria-label='{label}'><table><thead><tr>"
-    yield "".join(f"<th scope=col{' class=words' if head in words else ''}>{head}</th>" for head in heads)
+    yield "".join(f"<th scope=col{' class=words' if column.look else ''}>{column.head}</th>" for column in columns)
     yield "</tr></thead><tbody>"
-    yield from rows
+    for row in rows:
+        if isinstance(row, str):
+            yield f"<tr><td class=category colspan={len(columns)}>{row}</td></tr>"
+            continue
+        looks = [f" class={column.look}" if column.look else "" for column in columns]
+        first, *others = (column.cell(row) for column in columns)
+        cells = (f"<td{look}>{cell}</td>" for look, cell in zip(looks[1:], others, strict=True))
+        yield f"<tr><th scope=row{looks[0]}>{first}</th>{''.join(cells)}</tr>"
     yield "</tbody></table></div>"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from engine.exports.charts import picture
 from engine.exports.drawing import VARIABLES
 from engine.exports.formats import Wanted
-from engine.exports.html_page import chart, facts, figure, page, pairs, table, text, worded
+from engine.exports.html_page import Column, chart, facts, figure, page, pairs, table, text, worded
 from engine.exports.json_file import total
 from engine.exports.tables import (
     Row,
@@ -96,7 +96,7 @@ def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) ->
     )
     if len(tally.stretches) > 1:
         yield "<h3>By rule and drafter</h3>"
-        yield from _stretches(tally.stretches)
+        yield from table("By rule and drafter", _STRETCHES, tally.stretches)
     if comparisons := tally.comparisons.all:
         yield "<h3>The rules at the same positions</h3>"
         for comparison in comparisons:
@@ -109,7 +109,7 @@ def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) ->
         drawn = picture(kind, trace, tally, VARIABLES).inline(f"a{index}-")
         yield chart(kind.title, drawn, kind.definition + kind.in_pictures)
     yield "</div><h3>Rounds</h3>"
-    yield from _rounds(trace.rounds)
+    yield from table("Rounds", _ROUNDS, trace.rounds)
     yield "<h3>Provenance</h3>"
     yield from _provenance(trace)
     yield "</section>"
@@ -171,28 +171,22 @@ def _tiles(summary: Summary, first_token: float | None = None, finish: str = "",
     return f"<dl class=tiles>{''.join(tiles)}</dl>"
 
 
-def _stretches(found: Sequence[Stretch]) -> Iterator[str]:
-    heads = ("rounds", "rule", "drafter", "tokens", "tokens/s", "alpha", "95% interval", "tau", "expected tau", "draft yield")
-    yield from table("By rule and drafter", heads, ("rule", "drafter"), map(_stretch, found))
+def _interval(summary: Summary) -> str:
+    return "–" if summary.alpha_low is None else f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}"
 
 
-def _stretch(stretch: Stretch) -> str:
-    summary = stretch.summary
-    names = (RULE_TITLES[stretch.rule], drafter_title(stretch.drafter))
-    figures = (
-        f"{summary.emitted:,}",
-        figure(summary.throughput, 1),
-        figure(summary.alpha),
-        "–" if summary.alpha_low is None else f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}",
-        figure(summary.tau),
-        figure(summary.predicted_tau),
-        figure(summary.draft_yield),
-    )
-    return (
-        f"<tr><th scope=row>{stretch.first + 1:,} to {stretch.first + summary.rounds:,}</th>"
-        f"{''.join(f'<td class=words>{text(words)}</td>' for words in names)}"
-        f"{''.join(f'<td>{cell}</td>' for cell in figures)}</tr>"
-    )
+_STRETCHES: tuple[Column[Stretch], ...] = (
+    Column("rounds", lambda stretch: f"{stretch.first + 1:,} to {stretch.first + stretch.summary.rounds:,}"),
+    Column("rule", lambda stretch: RULE_TITLES[stretch.rule], "words"),
+    Column("drafter", lambda stretch: text(drafter_title(stretch.drafter)), "words"),
+    Column("tokens", lambda stretch: f"{stretch.summary.emitted:,}"),
+    Column("tokens/s", lambda stretch: figure(stretch.summary.throughput, 1)),
+    Column("alpha", lambda stretch: figure(stretch.summary.alpha)),
+    Column("95% interval", lambda stretch: _interval(stretch.summary)),
+    Column("tau", lambda stretch: figure(stretch.summary.tau)),
+    Column("expected tau", lambda stretch: figure(stretch.summary.predicted_tau)),
+    Column("draft yield", lambda stretch: figure(stretch.summary.draft_yield)),
+)
 
 
 def _comparison(comparison: RuleComparison, options: DecodingOptions) -> Iterator[str]:
@@ -277,26 +271,33 @@ def _fold(run: Sequence[Piece], tokens: str) -> str:
     return f'<b class=fold tabindex=0 aria-label="{many}" data-n={len(run)} data-w="{told}">{tokens}</b>'
 
 
-def _rounds(rounds: Sequence[Round]) -> Iterator[str]:
-    counted = ("proposed", "accepted", "rejected", "unjudged", "emitted")
-    heads = ("round", "start, s", "ms", "rule", *counted, "proposals", "target's token")
-    yield from table("Rounds", heads, ("rule", "proposals", "target's token"), map(_round, rounds))
-
-
-def _round(round: Round) -> str:
-    numbers = (len(round.proposals), round.accepted, round.rejected, round.unjudged, len(round.emitted))
-    chips = " ".join(
+def _proposed(round: Round) -> str:
+    return " ".join(
         f"<span>{_marked(proposal.status, visible(proposal.text, proposal.bytes))}<small>{_chances(proposal)}</small></span>"
         for proposal in round.proposals
     )
-    own = "".join(
+
+
+def _own(round: Round) -> str:
+    """The token that the target chose itself."""
+    return "".join(
         _marked(token.origin, visible(token.text, token.bytes)) for token in round.emitted if token.origin != "accepted"
     )
-    return (
-        f"<tr><th scope=row>{round.index + 1}</th><td>{round.started / 1000:.2f}</td><td>{round.milliseconds.total:.1f}</td>"
-        f"<td class=words>{RULE_TITLES[round.rule]}</td>{''.join(f'<td>{many}</td>' for many in numbers)}"
-        f"<td class=chips>{chips}</td><td class=words>{own}</td></tr>"
-    )
+
+
+_ROUNDS: tuple[Column[Round], ...] = (
+    Column("round", lambda round: f"{round.index + 1}"),
+    Column("start, s", lambda round: f"{round.started / 1000:.2f}"),
+    Column("ms", lambda round: f"{round.milliseconds.total:.1f}"),
+    Column("rule", lambda round: RULE_TITLES[round.rule], "words"),
+    Column("proposed", lambda round: f"{len(round.proposals)}"),
+    Column("accepted", lambda round: f"{round.accepted}"),
+    Column("rejected", lambda round: f"{round.rejected}"),
+    Column("unjudged", lambda round: f"{round.unjudged}"),
+    Column("emitted", lambda round: f"{len(round.emitted)}"),
+    Column("proposals", _proposed, "chips"),
+    Column("target's token", _own, "words"),
+)
 
 
 def _chances(proposal: Proposal) -> str:

@@ -293,7 +293,7 @@ def times(material: Material) -> ChartSpec:
     timed = np.isfinite(phases[:, 0])
     half = ALMOST_FULL * span.each
     parts = tuple(Part(f"time_{phase}", PHASE_FILLS[phase], f"{phase} {{:.1f}} ms") for phase in PHASES)
-    total = Part("time_unsplit", "top", "{:.1f} ms, not split by phase")
+    total = Part("time_unsplit", "top", "{:.1f} ms, phases not timed")
     keys = [Key(f"time_{phase}", PHASE_FILLS[phase], phase) for phase in PHASES]
     return by_round(
         material,

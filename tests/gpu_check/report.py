@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.exports.charts import draw
 from engine.exports.drawing import VARIABLES
-from engine.exports.html_page import bars, chart, facts, page, pairs, table, text
+from engine.exports.html_page import Column, bars, chart, facts, page, pairs, table, text
 from engine.lens.chart_spec import Axis, ChartSpec, Line, Panel
 from engine.values.wording import seconds, size
 
@@ -125,18 +125,18 @@ def _section(part: dict[str, Any]) -> Iterator[str]:
 
 
 def _table(entry: dict[str, Any]) -> Iterator[str]:
-    heads, rows, words = [text(head) for head in entry["heads"]], entry["rows"], entry["words"]
     yield f"<h3>{text(entry['title'])}</h3>"
     drawn = [*([_bars(entry)] if entry["bars"] else []), *(_line(entry, name) for name in entry["line"])]
     if drawn:
         yield f"<div class=charts>{''.join(drawn)}</div>"
-    yield from table(text(entry["title"]), heads, heads[:words], (f"<tr>{_cells(row, words)}</tr>" for row in rows))
+    columns = [_column(text(head), at, at < entry["words"]) for at, head in enumerate(entry["heads"])]
+    yield from table(text(entry["title"]), columns, entry["rows"])
     if entry["note"] and not drawn:
         yield f"<small>{text(entry['note'])}</small>"
 
 
-def _cells(row: list[Any], words: int) -> str:
-    return "".join(f"<td{' class=words' if at < words else ''}>{_cell(value)}</td>" for at, value in enumerate(row))
+def _column(head: str, at: int, words: bool) -> Column[list[Any]]:
+    return Column(head, lambda row: _cell(row[at]), "words" if words else "")
 
 
 def _cell(value: Any) -> str:
