@@ -240,7 +240,7 @@ def picture(kind: ChartKind, trace: Trace, tally: Tally, palette: Palette) -> Dr
         RoundSpan(0, rounds, bin_size(rounds, MOST_COLUMNS), max(1, rounds)),
         [(divider.first, divider.title) for divider in dividers_of(trace)],
         None if trace.plain is None else trace.plain.throughput,
-        never="This answer has too few rounds." if rounds else "No round was finished.",
+        never="No round was finished.",
         in_picture=True,
     )
     return draw(kind.name, spec_of(kind, material), palette, kind.heights, kind.across)

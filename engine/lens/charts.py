@@ -69,15 +69,20 @@ class Material:
 
 def spec_of(kind: ChartKind, material: Material | None) -> ChartSpec:
     """Returns the description of a chart, or of why it is empty."""
-    tally = None if material is None else material.tally
-    if words := empty_words(kind, tally, "" if material is None else material.never):
+    if material is None:
+        return ChartSpec(empty=kind.waiting)
+    if words := empty_words(kind, material.tally, material.never, material.in_picture):
         return ChartSpec(empty=words)
-    return cast(Callable[[Material | None], ChartSpec], resolve_name(kind.spec))(material)
+    return cast(Callable[[Material], ChartSpec], resolve_name(kind.spec))(material)
 
 
-def empty_words(kind: ChartKind, tally: Tally | None, never: str = "") -> str:
-    """Returns why a chart is empty, or "" if it is not. `never`: why there will be no rounds."""
-    if tally is None or tally.rounds < kind.fewest_rounds:
+def empty_words(kind: ChartKind, tally: Tally | None, never: str = "", complete: bool = False) -> str:
+    """Returns why a chart is empty, or "" if it is not.
+
+    Args:
+        never: why there will be no rounds. complete: no further rounds are waited for, so that one is enough.
+    """
+    if tally is None or tally.rounds < (1 if complete else kind.fewest_rounds):
         return never or kind.waiting
     return "Nothing was proposed." if kind.of_proposals and not any(tally.gammas.keys() - {0}) else ""
 
@@ -96,7 +101,7 @@ def proposals(material: Material) -> ChartSpec:
     drafted = counts.sum(axis=1)
     most = proposals_shown(counts[:, :2].sum(axis=1), drafted) if span.each == 1 else max(1.0, drafted.max())
     top = math.ceil(most - 1e-9)
-    step = next(step for step in (1, 2, 5, 10, 20) if 5 * step >= top or step == 20)
+    step = next((step for step in (1, 2, 5, 10, 20) if 5 * step >= top), math.ceil(top / 5))
     decimals = 0 if span.each == 1 else 1
     parts = tuple(Part(verdict, fill, f"{{:.{decimals}f}} {verdict}") for verdict, fill in VERDICTS.items())
     cells = Bars(x, counts, parts, ALMOST_FULL * span.each, BAR_WIDTH, top, cells=span.each == 1)
@@ -179,12 +184,13 @@ def throughput(material: Material) -> ChartSpec:
 
 def _speed_notes(material: Material, whole: Note) -> tuple[Note, ...]:
     unit, plain = f"tokens/s, last {SPEED_WINDOW} rounds", material.plain
+    curve = Key("accent", "line", unit) if material.in_picture else unit
     if plain is not None:
         where = "measured" if material.plain_fits else "measured under other conditions"
         line = Key("dim", "dash", f"plain {plain:.1f}, {where}")
-        return (unit, *whole, line), (line,), (Key("dim", "dash", f"plain {plain:.1f}"),)
+        return (curve, *whole, line), (line,), (Key("dim", "dash", f"plain {plain:.1f}"),)
     if material.in_picture:
-        return ((unit, *whole),)
+        return ((curve, *whole),)
     if not any(material.tally.gammas.keys() - {0}):
         return (f"{unit}; a plain run",), (unit,), ()
     return (f"{unit}; no baseline yet: measure the plain speed",), ("tokens/s; no baseline yet",), ("tokens/s",), ()

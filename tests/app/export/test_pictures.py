@@ -54,7 +54,7 @@ def test_a_picture_has_title_axis_and_provenance(trace: Trace, name: str, theme:
 def test_the_plain_speed_is_drawn_only_where_it_was_measured(trace: Trace) -> None:
     assert not any("plain" in line for line in words(pictures.chart_svg(trace, "throughput")))
     assert any(
-        "plain, measured 12.3" in line
+        "plain 12.3, measured" in line
         for line in words(pictures.chart_svg(replace(trace, plain=PlainRun(12.3, 32)), "throughput"))
     )
 

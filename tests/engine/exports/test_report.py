@@ -351,6 +351,11 @@ def test_any_description_becomes_a_picture_mark_by_mark() -> None:
     assert all(length < len(whole) for length in lengths)
 
 
+def test_an_answer_of_one_round_has_its_throughput_in_a_picture(tmp_path: Path) -> None:
+    one = chart_svg([trace_of(tmp_path / "one.jsonl", story_rounds()[:1])], "throughput")
+    assert "<circle" in one and CHARTS["throughput"].waiting not in one
+
+
 def test_ticks_are_round_numbers_inside_the_range() -> None:
     assert ticks(0, 1, 4) == [0, 0.5, 1.0]
     assert ticks(0, 47) == [0, 10, 20, 30, 40]
