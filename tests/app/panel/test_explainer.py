@@ -19,6 +19,7 @@ from app.session.plain_baseline import PLAIN_TOKENS
 from app.window.view_updates import ViewUpdates
 from app.window.window import Window
 from engine.types import RunFailed, RunFinished
+from tests.app.charts.test_charts import levels_of
 from tests.app.driving import at_rest, wait_for_answer
 from tests.app.fakes import FakeEngine, make_round, story_rounds
 from tests.traces import write_trace
@@ -93,7 +94,7 @@ def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: Qt
     assert speed is not None
     assert window.panel.figures.tiles["speed_up"].value.text() == f"{speed / 20.0:.2f}"
     chart = window.panel.charts.sections["throughput"].chart
-    assert chart.plain.isVisible() and chart.plain.value() == pytest.approx(20.0)  # type: ignore[attr-defined]
+    assert levels_of(chart) == [pytest.approx(20.0)]
     assert window.panel.charts.measure.isHidden()
 
 
