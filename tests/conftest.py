@@ -167,7 +167,7 @@ def mlx_draws_the_same() -> None:
         sys.modules["mlx.core"].random.seed(0)
 
 
-TESTS_BETWEEN_COLLECTIONS = 10
+TESTS_BETWEEN_COLLECTIONS = 30
 """Windows that were closed stay in memory until then."""
 _tests_since_collection = itertools.count(1)
 
