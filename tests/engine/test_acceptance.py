@@ -21,6 +21,7 @@ from engine.noise.source import NO_TOKEN, NoiseSource, coin, gumbel
 from engine.rounds import theory
 from engine.target.distribution import Distribution, HostDistribution, OneHot
 from engine.types import EXPECTED_RULES, INVARIANT_RULES, RATIO_RULES, Expected
+from tests.crossings import crossed
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
 from tests.engine.tabular import DRAFTERS, ORDER, distribution, law_of_text, pair
 
@@ -222,8 +223,7 @@ def test_texts_follow_the_target_across_rounds(rule: str, drafter: str) -> None:
     assert law_p_value(played) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("drafter", "rule"), crossed(DRAFTERS, RULES, together=1, times=2))
 def test_eight_tokens_follow_the_target_across_rounds(rule: str, drafter: str) -> None:
     """512 texts of three tokens."""
     assert law_p_value(sound(rule, drafter, vocab_size=8), tokens=3) > FALSE_ALARM
@@ -351,8 +351,7 @@ def test_every_judged_position_is_accepted_as_the_closed_form_says(rule: str, dr
         assert rate(accepted_at[here, position], wanted[here, position]) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize("rule", ["match", "rejection", "gumbel"])
+@pytest.mark.parametrize(("drafter", "rule"), crossed(DRAFTERS, ["match", "rejection", "gumbel"], together=1, times=2))
 def test_every_judged_position_is_accepted_as_its_judge_says(rule: str, drafter: str) -> None:
     """`acceptance` is given the proposal, so it must also be right among likely and among unlikely ones."""
     played = sound(rule, drafter, vocab_size=8)

@@ -43,6 +43,7 @@ from engine.types import (
     RunFailed,
     RunFinished,
 )
+from tests.crossings import crossed
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import CONFIG, TAPS, random_head
 from tests.engine.fakes import FakeBackend
@@ -194,31 +195,40 @@ def swept(
             assert_same_text(answer, plain[answer.options.temperature])
 
 
-PAIRS = [(*pair, None) for pair in itertools.product(KINDS, KINDS)]
 HEADS = [(*pair, beside) for pair in itertools.product(KINDS, KINDS) if "head" in pair for beside in ("none", "head")]
 BLOCKS = [("none", "block", "block"), ("head", "block", None), ("block", "draft", "head"), ("block", "none", "none")]
 
 
 @pytest.mark.parametrize(
-    ("start", "to", "beside"), [*PAIRS, *BLOCKS, *(pytest.param(*head, marks=pytest.mark.full) for head in HEADS)]
+    ("start", "to", "beside"),
+    [
+        *(pytest.param(*pair.values, None, marks=pair.marks) for pair in crossed(KINDS, KINDS, together=1, times=2)),
+        *BLOCKS,
+        *(pytest.param(*head, marks=pytest.mark.full) for head in HEADS),
+    ],
 )
 def test_the_drafter_may_change_at_every_round(plain: dict[float, Answer], start: str, to: str, beside: str | None) -> None:
     swept(plain, start, lambda answer: answer.switch_to(to), beside)
 
 
+@pytest.mark.parametrize(("kind", "change"), crossed(["draft", "head", "block"], itertools.permutations(RULES, 2), together=1))
+def test_the_rule_may_change_at_every_round(plain: dict[float, Answer], kind: str, change: tuple[Rule, Rule]) -> None:
+    rule, to = change
+    swept(plain, kind, lambda answer: answer.control.update(rule=to), rule=rule)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize(("rule", "to"), [*itertools.permutations(RULES, 2)])
-@pytest.mark.parametrize(
-    ("kind", "temperature"), [("draft", 0.7), ("head", 0.7), pytest.param("head", 0.0, marks=pytest.mark.full), ("block", 0.7)]
-)
-def test_the_rule_may_change_at_every_round(
-    plain: dict[float, Answer], kind: str, temperature: float, rule: Rule, to: Rule
-) -> None:
-    swept(plain, kind, lambda answer: answer.control.update(rule=to), rule=rule, temperature=temperature)
+def test_the_rule_may_change_at_every_round_at_temperature_0(plain: dict[float, Answer], rule: Rule, to: Rule) -> None:
+    swept(plain, "head", lambda answer: answer.control.update(rule=to), rule=rule, temperature=0.0)
 
 
-@pytest.mark.parametrize(("gamma", "to"), [(2, 4), (4, 1), (2, "auto"), ("auto", 2), ("auto", "auto")])
-@pytest.mark.parametrize("kind", ALL_KINDS)
-def test_gamma_may_change_at_every_round(plain: dict[float, Answer], kind: str, gamma: Any, to: Any) -> None:
+GAMMAS = [(2, 4), (4, 1), (2, "auto"), ("auto", 2), ("auto", "auto")]
+
+
+@pytest.mark.parametrize(("kind", "change"), crossed(ALL_KINDS, GAMMAS, together=1, times=2))
+def test_gamma_may_change_at_every_round(plain: dict[float, Answer], kind: str, change: tuple[Any, Any]) -> None:
+    gamma, to = change
     swept(plain, kind, lambda answer: answer.control.update(gamma=to), gamma=gamma)
 
 
@@ -254,8 +264,7 @@ class StopsAt(Control):
         return self.looks >= self.look
 
 
-@pytest.mark.parametrize("to", ["none", "ngram", "draft", "head"])
-@pytest.mark.parametrize("start", ["none", "draft", "head"])
+@pytest.mark.parametrize(("to", "start"), crossed(["none", "ngram", "draft", "head"], ["none", "draft", "head"], together=1))
 def test_a_stop_loses_nothing_wherever_it_arrives_also_while_a_new_drafter_catches_up(
     plain: dict[float, Answer], start: str, to: str
 ) -> None:

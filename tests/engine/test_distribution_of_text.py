@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any
 
 import mlx.core as mx
@@ -28,6 +28,7 @@ from engine.target.distribution import Distribution, Shaper
 from engine.target.recurrent_cache import RecurrentCache
 from engine.target.window_cache import WindowCache
 from engine.types import DecodingOptions, Round
+from tests.crossings import crossed
 from tests.engine.small_models import ticking_clock
 from tests.engine.statistics import CERTAIN, FALSE_ALARM, chi_square, rate, total
 from tests.engine.tabular import (
@@ -96,8 +97,7 @@ def p_value_of_answer(tokens: list[int], conditionals: np.ndarray) -> float:
 # The law
 
 
-@pytest.mark.parametrize("drafter", ["good", "one-hot"])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("drafter", "rule"), crossed(["good", "one-hot"], RULES, together=1))
 def test_the_first_four_tokens_follow_the_target(rule: str, drafter: str) -> None:
     """Many seeds and the beginnings of answers; the next test has every drafter."""
     tables = pair(drafter, 3)
@@ -105,8 +105,7 @@ def test_the_first_four_tokens_follow_the_target(rule: str, drafter: str) -> Non
     assert p_value_of_texts(texts, distribution(tables.target)) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("drafter", "rule"), crossed(DRAFTERS, RULES, together=1, times=2))
 def test_a_long_answer_follows_the_target_and_accepts_as_predicted(rule: str, drafter: str) -> None:
     tables = pair(drafter, 3)
     rounds = rounds_of(tables, options(rule, seed=1), 250 if drafter == "disjoint" else 120)
@@ -122,8 +121,7 @@ def forgetful_p_value(kind: type[TabularModel], rule: str) -> float:
         return p_value_of_answer(tokens_of(list(islice(answer, 400))), distribution(tables.target))
 
 
-@pytest.mark.parametrize("kind", [WindowModel, RecurrentModel])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("kind", "rule"), crossed([WindowModel, RecurrentModel], RULES, together=1))
 def test_models_whose_caches_forget_follow_their_law(rule: str, kind: type[TabularModel]) -> None:
     assert forgetful_p_value(kind, rule) > FALSE_ALARM
 
@@ -136,8 +134,9 @@ def test_a_state_that_is_not_restored_and_a_window_that_is_too_short_break_the_l
     assert forgetful_p_value(WindowModel, "gumbel") < CERTAIN
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("changes", [{"temperature": 0.6, "top_p": 0.8}, {"top_k": 3, "min_p": 0.1}], ids=str)
+@pytest.mark.parametrize(
+    ("rule", "changes"), crossed(RULES, [{"temperature": 0.6, "top_p": 0.8}, {"top_k": 3, "min_p": 0.1}], together=1), ids=str
+)
 def test_filters_and_temperature_leave_the_law_that_they_define(rule: str, changes: dict[str, Any]) -> None:
     tables = pair("good", 4)
     wanted = distribution(tables.target, **changes)
@@ -255,15 +254,11 @@ def test_match_gumbel_and_no_drafter_give_the_same_text(drafter: str) -> None:
     wanted = options("gumbel", seed=8, max_tokens=length, temperature=0.8, top_p=0.95, analyse=False)
     plain = tokens_of(list(decode(TabularModel(tables.target), PROMPT, None, wanted)))
     assert len(plain) == length
-    for rule in ("match", "gumbel"):
-        for gamma in range(1, 9) if drafter == "good" else (3, 8):
-            drafted = decode(
-                TabularModel(tables.target),
-                PROMPT,
-                DraftModel(TabularModel(tables.draft)),
-                wanted.replace(rule=rule, gamma=gamma),
-            )
-            assert tokens_of(list(drafted)) == plain, (rule, gamma)
+    for gamma, rule in zip(range(1, 9) if drafter == "good" else (3, 8), cycle(("match", "gumbel"))):
+        drafted = decode(
+            TabularModel(tables.target), PROMPT, DraftModel(TabularModel(tables.draft)), wanted.replace(rule=rule, gamma=gamma)
+        )
+        assert tokens_of(list(drafted)) == plain, (rule, gamma)
 
 
 @pytest.mark.parametrize("rule", RULES)

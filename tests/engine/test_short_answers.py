@@ -24,6 +24,7 @@ from engine.decode.loop import DecodeLoop
 from engine.decode.policy.costs import MachineCosts
 from engine.drafters import DraftModel
 from engine.types import RATIO_RULES, Rule
+from tests.crossings import crossed
 from tests.engine.plants import LAST, PLANTS
 from tests.engine.small_models import ticking_clock
 from tests.engine.statistics import chi_square
@@ -98,8 +99,7 @@ def any_token(rule: Rule, answers: int = LONG) -> float:
     return p_value(rule, ANY, answers, 3, KNOWN)
 
 
-@pytest.mark.parametrize("law", [sure_first, any_token])
-@pytest.mark.parametrize("rule", RATIO_RULES)
+@pytest.mark.parametrize(("law", "rule"), crossed([sure_first, any_token], RATIO_RULES, together=1))
 def test_short_answers_follow_the_target(rule: Rule, law: Callable[[Rule], float]) -> None:
     assert law(rule) > LEAST
 

@@ -19,8 +19,9 @@ from engine.drafters.draft_model import DraftModel
 from engine.drafters.feature_head import FeatureHead
 from engine.drafters.ngram import NGram
 from engine.drafters.sampler import Sampler
-from engine.types import DecodingOptions, Round
+from engine.types import DecodingOptions, Round, Rule
 from tests import synchronisations
+from tests.crossings import crossed
 from tests.engine.block_files import PACKAGED, random_block, written
 from tests.engine.drafters.test_feature_head import CONFIG, random_head
 from tests.engine.small_models import PROMPT, tiny_llama
@@ -57,11 +58,14 @@ SETTINGS = (("match", 0.8, False), ("rejection", 0.8, True), ("gumbel", 0.8, Tru
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
-@pytest.mark.parametrize("name", ["none", "ngram", "draft model", "head", "block", "block behind a head"])
-def test_a_round_of_a_fixed_gamma_waits_once(name: str) -> None:
-    for rule, temperature, analyse in SETTINGS:
-        found = rounds_and_waits(drafter(name), rule=rule, temperature=temperature, gamma=4, analyse=analyse)
-        assert {waits for _, waits in found} == {1}
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    crossed(["none", "ngram", "draft model", "head", "block", "block behind a head"], SETTINGS, together=1, times=2),
+)
+def test_a_round_of_a_fixed_gamma_waits_once(name: str, setting: tuple[Rule, float, bool]) -> None:
+    rule, temperature, analyse = setting
+    found = rounds_and_waits(drafter(name), rule=rule, temperature=temperature, gamma=4, analyse=analyse)
+    assert {waits for _, waits in found} == {1}
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")

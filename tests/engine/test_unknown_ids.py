@@ -21,6 +21,7 @@ from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.target.distribution import Distribution, Shaper
 from engine.types import INVARIANT_RULES, RULES, DecodingOptions, Round, Rule
+from tests.crossings import crossed
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import random_head
 from tests.engine.small_models import VOCAB, emitted_ids, same_up_to_near_ties, ticking_clock, tiny_llama
@@ -135,8 +136,7 @@ def settings(kind: str, rule: Rule) -> Iterator[dict[str, Any]]:
     yield from (SETTINGS[(first + step) % len(SETTINGS)] for step in (0, 2))
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("rule", "kind"), crossed(RULES, KINDS, together=1))
 def test_an_unknown_id_is_never_emitted(kind: str, rule: Rule) -> None:
     with ticking_clock():
         for given, setting in zip((0, 4), settings(kind, rule), strict=True):

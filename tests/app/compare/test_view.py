@@ -36,6 +36,7 @@ from engine.types import (
 from tests.app.driving import hasten, type_in, wait_for_answer
 from tests.app.fakes import STORY, story_rounds
 from tests.app.turns_engine import TurnsEngine
+from tests.crossings import crossed
 from tests.engine.tiny_models import weights, write_gguf
 
 Open = Callable[..., tuple[Window, CompareView, TurnsEngine]]
@@ -153,7 +154,7 @@ def moved(view: CompareView) -> list[int]:
 
 
 @pytest.mark.usefixtures("fonts")
-@pytest.mark.parametrize("size", [(1280, 800), (2560, 1440), (900, 700)])
+@pytest.mark.parametrize("size", [(1280, 800), pytest.param((2560, 1440), marks=pytest.mark.full), (900, 700)])
 def test_the_closing_words_have_their_place_from_the_start(qtbot: QtBot, open_compare: Open, size: tuple[int, int]) -> None:
     scripts = [story_rounds(), story_rounds(gamma=2), other_story(), story_rounds(gamma=2)]
     window, view, engine = open_compare(scripts, preset="rejection-gumbel")
@@ -647,8 +648,7 @@ def test_another_step_of_ghosts_paints_the_whole_text_anew(qtbot: QtBot, open_co
         qtbot.waitUntil(lambda: regions.painted.boundingRect() == text.viewport().rect())
 
 
-@pytest.mark.parametrize("appearance", ["dark", "light"])
-@pytest.mark.parametrize("preset", ["rejection-gumbel", "random-number"])
+@pytest.mark.parametrize(("appearance", "preset"), crossed(["dark", "light"], ["rejection-gumbel", "random-number"], together=1))
 def test_the_page_is_painted_in_both_themes_and_at_every_text_size(
     qtbot: QtBot, open_compare: Open, appearance: str, preset: str
 ) -> None:

@@ -103,7 +103,7 @@ def moved(after: list[QPoint], before: list[QPoint]) -> int:
     return max((a - b).manhattanLength() for a, b in zip(after, before, strict=True))
 
 
-@pytest.mark.parametrize("width", [1024, 1280, 1440, 2560])
+@pytest.mark.parametrize("width", [1024, *(pytest.param(width, marks=pytest.mark.full) for width in (1280, 1440)), 2560])
 def test_nothing_moves_when_an_answer_ends_or_its_speed_up_arrives(
     qtbot: QtBot, open_window: Callable[..., Opened], width: int
 ) -> None:

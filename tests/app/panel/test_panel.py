@@ -26,6 +26,7 @@ from engine.types import DecodingOptions
 from tests.app.driving import wait_for_answer
 from tests.app.fakes import STORY, FakeEngine, story_rounds
 from tests.app.panel.test_definitions import answered
+from tests.crossings import crossed
 
 Open = Callable[..., Window]
 
@@ -232,11 +233,11 @@ def test_the_answer_clock_and_the_zoom_have_buttons(qtbot: QtBot, open_window: O
         assert button.accessibleName()
 
 
-@pytest.mark.parametrize("page", PANEL_PAGES)
 @pytest.mark.parametrize(
-    ("width", "height", "scale"), [(940, 600, 1.0), (1280, 800, 1.4), pytest.param(2560, 1440, 1.0, marks=pytest.mark.full)]
+    ("page", "size"), crossed(PANEL_PAGES, [(940, 600, 1.0), (1280, 800, 1.4), (2560, 1440, 1.0)], together=1)
 )
-def test_every_page_paints_at_every_size(open_window: Open, page: str, width: int, height: int, scale: float) -> None:
+def test_every_page_paints_at_every_size(open_window: Open, page: str, size: tuple[int, int, float]) -> None:
+    width, height, scale = size
     window = open_window(text_scale=scale, panel_page=page)
     for appearance in ("dark", "light"):
         window.chat.keep(appearance=appearance)

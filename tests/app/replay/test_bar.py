@@ -31,6 +31,7 @@ from app.session.settings import Settings
 from app.window.window import Window
 from engine.rounds.trace import read
 from tests.app.fakes import STORY, FakeEngine, story_rounds
+from tests.crossings import crossed
 from tests.traces import write_trace
 
 Key = Qt.Key
@@ -415,8 +416,7 @@ def test_every_control_has_a_name_and_a_place_in_the_order_of_tab(window: Window
 
 
 @pytest.mark.usefixtures("fonts")
-@pytest.mark.parametrize("width", [560, 700, 2560])
-@pytest.mark.parametrize("scale", [0.8, 1.8])
+@pytest.mark.parametrize(("width", "scale"), crossed([560, 700, 2560], [0.8, 1.8], together=1))
 def test_the_bar_has_room_in_small_and_large_windows(qtbot: QtBot, window: Window, trace: Path, width: int, scale: float) -> None:
     window.chat.keep(text_scale=scale)
     window.resize(width, 900)

@@ -23,6 +23,7 @@ from engine.target import prompt_cache as caches
 from engine.target.prompt_cache import cache_length, make_prompt_cache
 from engine.types import RULES, Round
 from engine.values.errors import DraftlightError
+from tests.crossings import crossed
 from tests.engine.small_models import (
     PROMPT,
     emitted_ids,
@@ -52,7 +53,7 @@ def model_of(make):
 
 @functools.cache
 def greedy_ids(make, **options) -> list[int]:
-    """mlx-lm's own tokens, which many settings are compared with: 6,400 of them, so that a fault in one of 1,300 is seen."""
+    """mlx-lm's own tokens, which many settings are compared with: 3,200 in every run, so that a fault in one of 700 is seen."""
     return greedy_of_mlx_lm(model_of(make), PROMPT, GREEDY_TOKENS, **options)
 
 
@@ -67,16 +68,13 @@ def run(name: str = "other", prompt: list[int] = PROMPT, target=TARGET, **option
     return list(decode(target, prompt, drafter(name, target), DecodingOptions(**options)))
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize("make", [tiny_llama, tiny_qwen3])
+@pytest.mark.parametrize(("rule", "name", "make"), crossed(RULES, DRAFTERS, [tiny_llama, tiny_qwen3]))
 def test_temperature_0_gives_the_tokens_of_mlx_lm(make, name, rule):
     rounds = run(name, target=model_of(make), temperature=0, max_tokens=GREEDY_TOKENS, rule=rule)
     same_up_to_near_ties(rounds, greedy_ids(make))
 
 
-@pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize("make", [tiny_llama, tiny_qwen3])
+@pytest.mark.parametrize(("name", "make"), crossed(DRAFTERS, [tiny_llama, tiny_qwen3], together=1))
 def test_temperature_0_gives_the_tokens_of_mlx_lm_with_a_quantised_cache(make, name):
     target = model_of(make)
     quantised = [QuantizedKVCache(group_size=64, bits=8) for _ in target.layers]
@@ -85,8 +83,7 @@ def test_temperature_0_gives_the_tokens_of_mlx_lm_with_a_quantised_cache(make, n
     same_up_to_near_ties(rounds, greedy_ids(make, kv_bits=8, kv_group_size=64, quantized_kv_start=0))
 
 
-@pytest.mark.parametrize("rule", ["match", "gumbel"])
-@pytest.mark.parametrize("name", ["ngram", "itself", "other"])
+@pytest.mark.parametrize(("rule", "name"), crossed(["match", "gumbel"], ["ngram", "itself", "other"], together=1))
 def test_one_seed_gives_one_text_whatever_the_drafter_and_gamma(name, rule):
     """Every gamma from 1 to 8 has its turn on tables, in test_distribution_of_text."""
     reference = plain_ids()
@@ -111,9 +108,7 @@ def test_the_target_as_its_own_drafter_is_always_accepted(rule):
     assert sum(current.accepted for current in rounds) >= 44
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("temperature", [0, 0.5])
-@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize(("rule", "temperature", "name"), crossed(RULES, [0, 0.5], DRAFTERS))
 def test_every_round_adds_up(name, temperature, rule):
     rounds = run(name, rule=rule, temperature=temperature)
     position = len(PROMPT)
@@ -389,16 +384,16 @@ def test_penalties_are_the_same_with_and_without_a_drafter_and_in_mlx_lm(name):
     reference = greedy_of_mlx_lm(
         TARGET,
         PROMPT,
-        120,
+        60,
         logits_processors=make_logits_processors(repetition_penalty=1.7, repetition_context_size=9),
     )
-    assert reference != greedy_of_mlx_lm(TARGET, PROMPT, 120)
-    rounds = run(name, temperature=0, max_tokens=120, repetition_penalty=1.7, repetition_context=9)
+    assert reference != greedy_of_mlx_lm(TARGET, PROMPT, 60)
+    rounds = run(name, temperature=0, max_tokens=60, repetition_penalty=1.7, repetition_context=9)
     same_up_to_near_ties(rounds, reference)
 
 
 def test_penalties_and_filters_leave_the_text_independent_of_the_drafter():
-    options = {"top_p": 0.9, "min_p": 0.02, "top_k": 12, "repetition_penalty": 1.3, "temperature": 0.9, "max_tokens": 100}
+    options = {"top_p": 0.9, "min_p": 0.02, "top_k": 12, "repetition_penalty": 1.3, "temperature": 0.9}
     reference = plain_ids(**options)
     for name, gamma in (("ngram", 3), ("itself", 1), ("itself", 6), ("other", 1), ("other", 3)):
         same_up_to_near_ties(run(name, gamma=gamma, **options), reference)

@@ -104,7 +104,7 @@ class Contest:
         ({"head": 0.05, "model": 0.1}, {"head": 0.3, "model": 0.6}, "nobody"),
     ],
 )
-@pytest.mark.parametrize("copies", [0.0, 0.25])
+@pytest.mark.parametrize("copies", [pytest.param(0.0, marks=pytest.mark.full), 0.25])
 def test_it_is_as_fast_as_the_best_member_and_uses_that(
     alphas: Mapping[str, float], steps: Mapping[str, float], best: str, copies: float
 ) -> None:

@@ -21,6 +21,7 @@ from engine.target.prompt_cache import make_prompt_cache
 from engine.types import INVARIANT_RULES, RULES, Rule
 from engine.values.drafter_kinds import drafter_kind, type_stated
 from engine.values.errors import DraftlightError
+from tests.crossings import crossed
 from tests.engine.block_files import DEEPSPEC, MASK, OWN, PACKAGED, Packaged, written
 from tests.engine.block_reference import hidden_and_logits, markov, selected
 from tests.engine.small_models import (
@@ -128,8 +129,7 @@ def test_another_reading_of_a_file_would_be_seen(name: str, fault: dict, tmp_pat
     assert abs(q - expected_q(target, other, weights, text, drafted, slots, OPTIONS.temperature)).max() > 1e-3
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", ["dflash, sliding", "deepspec"])
+@pytest.mark.parametrize(("rule", "name"), crossed(RULES, ["dflash, sliding", "deepspec"], together=1))
 def test_the_text_is_exact_under_every_rule(name: str, rule: Rule, tmp_path: Path) -> None:
     """At temperature 0 mlx-lm's own; else, where the rule promises it, the plain one of the seed, whatever the length."""
     written(tmp_path, PACKAGED[name])

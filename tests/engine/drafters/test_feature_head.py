@@ -22,6 +22,7 @@ from engine.target.layer_taps import tap
 from engine.target.prompt_cache import make_prompt_cache, trim_to
 from engine.types import Round
 from engine.values.errors import DraftlightError
+from tests.crossings import crossed
 from tests.engine.drafting import sampler_of, start
 from tests.engine.families import tiny
 from tests.engine.small_models import PROMPT, VOCAB, greedy_of_mlx_lm, same_up_to_near_ties, ticking_clock, tiny_llama
@@ -104,8 +105,7 @@ def drafts_from_features(target, head: HeadModel, rule) -> None:
     assert judged > 5
 
 
-@pytest.mark.parametrize("gamma", [1, 3, 7, "auto"])
-@pytest.mark.parametrize("rule", ["match", "gumbel"])
+@pytest.mark.parametrize(("gamma", "rule"), crossed([1, 3, 7, "auto"], ["match", "gumbel"], together=1))
 def test_the_text_of_a_seed_does_not_depend_on_the_head(target, rule, gamma):
     plain = emitted(decode(target, PROMPT, None, replace(OPTIONS, rule=rule)))
     with ticking_clock():
@@ -179,7 +179,7 @@ def test_a_copy_is_mixed_in_alike_by_numpy_and_in_the_lazy_graph(target, has_col
 @pytest.mark.parametrize(("rule", "analyse"), [("gumbel", True), ("gumbel", False), ("block", True)])
 def test_a_round_says_which_of_its_proposals_were_copied_and_which_drawn(target, rule, analyse):
     text = [3, 1, 4, 1, 5, 9, 2, 6] * 6
-    options = replace(OPTIONS, rule=rule, gamma=5, max_tokens=60, analyse=analyse)
+    options = replace(OPTIONS, rule=rule, gamma=5, max_tokens=30, analyse=analyse)
 
     def said(drafter):
         return [[proposal.copied for proposal in current.proposals] for current in decode(target, text, drafter, options)]
@@ -214,7 +214,7 @@ def test_a_head_that_knows_a_text_already_drafts_as_one_that_reads_it_anew(targe
         assert [p.q for p in ours.proposals] == pytest.approx([p.q for p in theirs.proposals], abs=1e-4)
 
 
-@pytest.mark.parametrize("kept", [3, 12, 20])
+@pytest.mark.parametrize("kept", [3, 12, pytest.param(20, marks=pytest.mark.full)])
 def test_after_an_edit_a_head_goes_on_where_the_cache_of_the_target_does(target, monkeypatch, kept):
     head, options = random_head(), replace(OPTIONS, rule="rejection")
     used, cache = FeatureHead(head, target), make_prompt_cache(target)
@@ -251,7 +251,9 @@ def ids(current: Round) -> tuple[list[int], list[int]]:
     return [proposal.id for proposal in current.proposals], emitted([current])
 
 
-@pytest.mark.parametrize("prompt", [PROMPT[:3], [9, *PROMPT], PROMPT, [*PROMPT[:-1], 50, 3]])
+@pytest.mark.parametrize(
+    "prompt", [PROMPT[:3], pytest.param([9, *PROMPT], marks=pytest.mark.full), PROMPT, [*PROMPT[:-1], 50, 3]]
+)
 def test_a_head_forgets_what_another_text_does_not_share(target, prompt):
     head = random_head()
     used = FeatureHead(head, target)

@@ -15,6 +15,7 @@ from engine.drafters import DraftModel, NGram, NGramMod
 from engine.rounds.codec import round_from_json, round_to_json
 from engine.target.distribution import OneHot
 from engine.types import RULES, DrafterStatistics, Round
+from tests.crossings import crossed
 from tests.engine.drafting import commit, drafted_after, ids_of, start
 from tests.engine.small_models import PROMPT, VOCAB, emitted_ids, greedy_of_mlx_lm, same_up_to_near_ties, tiny_llama
 
@@ -312,16 +313,14 @@ def greedy_ids() -> list[int]:
     return greedy_of_mlx_lm(TARGET, PROMPT, 150)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("rule", "name"), crossed(RULES, NAMES, together=1))
 def test_temperature_0_gives_the_tokens_of_mlx_lm(name, rule):
     rounds = run(looking_up(name), temperature=0, rule=rule, max_tokens=150)
     same_up_to_near_ties(rounds, greedy_ids())
     assert any(current.proposals for current in rounds)
 
 
-@pytest.mark.parametrize("rule", ["match", "gumbel"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("rule", "name"), crossed(["match", "gumbel"], NAMES, together=1))
 def test_one_seed_gives_one_text(name, rule):
     reference = emitted_ids(run(None))
     for gamma in (1, 3, 64, "auto"):

@@ -26,6 +26,7 @@ from engine.rounds.codec import round_from_json, round_to_json
 from engine.target.distribution import Distribution, Shaper
 from engine.types import Draw, Round
 from engine.values.errors import DraftlightError
+from tests.crossings import crossed
 from tests.engine import tabular
 from tests.engine.small_models import emitted_ids
 
@@ -257,8 +258,7 @@ def test_without_the_p_of_unjudged_rows_a_round_is_open_behind_a_proposal_that_w
 # Match and gumbel on any answer
 
 
-@pytest.mark.parametrize("rule", ["match", "gumbel"])
-@pytest.mark.parametrize("recorded", RULES)
+@pytest.mark.parametrize(("rule", "recorded"), crossed(["match", "gumbel"], RULES, together=1))
 def test_match_and_gumbel_say_what_the_rules_say_of_the_same_rows(recorded, rule):
     """A rule's own proposals have the context of the record until they differ from the record's; nothing is found after
     that."""

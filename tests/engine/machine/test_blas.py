@@ -54,7 +54,14 @@ print(first)
 
 
 @linux_only
-@pytest.mark.parametrize("module", ["engine.types", "engine.acceptance", "engine.drafters", "tests.engine.small_models"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "engine.acceptance",
+        "tests.engine.small_models",
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("engine.types", "engine.drafters")),
+    ],
+)
 def test_whatever_of_the_engine_is_imported_openblas_comes_before_mlx(module: str) -> None:
     assert "openblas" in run(f"import {module}; import mlx.core" + OWNER_OF_THE_MATRIX_PRODUCT)
 

@@ -16,6 +16,7 @@ from engine.runtime.worker import Engine
 from engine.serving.answer import beginning
 from engine.types import RULES, DecodingOptions, Message, Request, Round, RoundFinished, RunFailed, RunFinished, RunStarted
 from engine.values.errors import DraftlightError
+from tests.crossings import crossed
 from tests.engine.fakes import PATIENCE, FakeBackend
 from tests.engine.small_models import PROMPT, tiny_llama
 
@@ -26,8 +27,7 @@ def ids(rounds: list[Round]) -> list[int]:
     return [token.id for round_ in rounds for token in round_.emitted]
 
 
-@pytest.mark.parametrize("rule", ["match", "gumbel"])
-@pytest.mark.parametrize("kept", [1, 7, 20])
+@pytest.mark.parametrize(("rule", "kept"), crossed(["match", "gumbel"], [1, 7, 20], together=1))
 def test_giving_an_answers_own_tokens_back_gives_the_rest_of_it(rule: Any, kept: int) -> None:
     target, draft = tiny_llama(1), tiny_llama(2)
     options = OPTIONS.replace(rule=rule)

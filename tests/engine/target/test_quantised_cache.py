@@ -23,13 +23,14 @@ from engine.target.quantised_cache import make_quantised_cache
 from engine.target.window_cache import ChunkCache, WindowCache
 from engine.types import KV_BITS, RULES, DecodingOptions, Message, Request, Round, RunFailed, RunFinished
 from engine.values.errors import DraftlightError
+from tests.crossings import crossed
 from tests.engine import tiny_models
 from tests.engine.fakes import PATIENCE
 from tests.engine.families import Scripted, config_of, tiny, varies
 from tests.engine.small_models import PROMPT, same_up_to_near_ties, tiny_llama
 
 TARGET = tiny_llama(0)
-TOKENS = 60
+TOKENS = 40
 
 
 def rounds_of(drafter: Any, bits: int | None, **options: Any) -> list[Round]:
@@ -48,9 +49,7 @@ def test_temperature_0_gives_the_tokens_of_mlx_lm_with_such_a_cache(bits: int) -
     same_up_to_near_ties(rounds_of(None, bits, temperature=0), [int(token) for token, _ in steps])
 
 
-@pytest.mark.parametrize("bits", KV_BITS)
-@pytest.mark.parametrize("rule", ["match", "gumbel"])
-@pytest.mark.parametrize("name", ["ngram", "model"])
+@pytest.mark.parametrize(("bits", "rule", "name"), crossed(KV_BITS, ["match", "gumbel"], ["ngram", "model"]))
 def test_speculation_gives_the_plain_text_of_the_same_bits(name: str, rule: str, bits: int) -> None:
     plain = ids(rounds_of(None, bits, temperature=0.7))
     for gamma in (1, 5):
@@ -125,8 +124,7 @@ FORGETFUL = ("cohere2", "llama4", "qwen3_next", "falcon_h1")
 """Architectures with windows, with chunks, with recurrent layers between attention, and with both in one layer."""
 
 
-@pytest.mark.parametrize("every", [None, 3])
-@pytest.mark.parametrize("name", FORGETFUL)
+@pytest.mark.parametrize(("every", "name"), crossed([None, 3], FORGETFUL, together=1))
 def test_windows_chunks_and_hybrids_give_the_tokens_of_mlx_lms_rows(name: str, every: int | None) -> None:
     """The text is five windows long, decoded plainly and with a drafter that is wrong at every third token."""
     model, greedy = forgetful(name)

@@ -22,6 +22,7 @@ from engine.drafters import DraftModel
 from engine.target import distribution as shaping
 from engine.target.distribution import Shaper
 from engine.types import RULES, DecodingOptions, Round
+from tests.crossings import crossed
 from tests.engine.statistics import CERTAIN, FALSE_ALARM
 from tests.engine.tabular import ORDER, Pair, TabularModel, distribution
 from tests.engine.test_distribution_of_text import PROMPT, check_acceptance, options, p_value_of_answer, tokens_of
@@ -61,8 +62,7 @@ def p_value(rounds: list[Round], temperature: float) -> float:
     return p_value_of_answer(tokens_of(rounds)[:TOKENS], distribution(tied().target, temperature))
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("temperature", "rule"), crossed(TEMPERATURES, RULES, together=1, times=2))
 def test_ties_are_split_as_the_law_says_and_every_figure_is_a_number(rule: str, temperature: float) -> None:
     rounds = rounds_of(rule, temperature)
     assert p_value(rounds, temperature) > FALSE_ALARM

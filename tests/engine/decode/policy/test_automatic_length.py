@@ -36,6 +36,7 @@ from engine.drafters.sampler import Sampler
 from engine.models.head_model import HeadModel
 from engine.target.distribution import Distribution, onto_target_ids
 from engine.types import INVARIANT_RULES, RULES, Round
+from tests.crossings import crossed
 from tests.engine.block_files import random_block
 from tests.engine.drafters.test_feature_head import CONFIG
 from tests.engine.small_models import ticking_clock, tiny_llama
@@ -146,14 +147,14 @@ TOO_SURE = {
 """The drafter overrates what it is sure of; a head does so with what it copies, here also a token that it has no column for."""
 
 
-LONG = [("match", "head"), ("rejection", "head")]
-"""Five seconds each and more; the head's answers under gumbel and block stay in every run."""
+ALWAYS = [("match", "draft model"), ("rejection", "draft model"), ("gumbel", "head"), ("block", "head"), ("rejection", "block")]
+"""Each rule and each drafter. The others take as long, and are left to full runs."""
 
 
 @pytest.mark.parametrize(
     ("rule", "drafter"),
     [
-        pytest.param(*pair, marks=[pytest.mark.full] if pair in LONG else [])
+        pytest.param(*pair, marks=() if pair in ALWAYS else pytest.mark.full)
         for pair in product(RULES, SIMILAR)
         if pair[1] != "block" or pair[0] not in INVARIANT_RULES
     ],
@@ -233,8 +234,7 @@ def test_a_dropped_draw_would_be_noticed_almost_surely() -> None:
 
 
 @pytest.mark.usefixtures("dropping")
-@pytest.mark.parametrize("drafter", ALONE)
-@pytest.mark.parametrize("rule", ["rejection", "block"])
+@pytest.mark.parametrize(("drafter", "rule"), crossed(ALONE, ["rejection", "block"], together=1))
 def test_a_dropped_draw_is_noticed(rule: str, drafter: str) -> None:
     assert p_value_of_first_tokens(rule, drafter) < CERTAIN
 
@@ -267,8 +267,7 @@ def test_a_dropped_draw_does_no_harm_where_every_token_is_the_targets_own_draw(r
     assert case.text(rule) == case.text(rule, plain=True)
 
 
-@pytest.mark.parametrize("drafter", TOO_SURE)
-@pytest.mark.parametrize("rule", ["match", "gumbel"])
+@pytest.mark.parametrize(("drafter", "rule"), crossed(TOO_SURE, ["match", "gumbel"], together=1))
 def test_proposals_that_stand_unjudged_because_they_seem_sure_are_noticed(
     rule: str, drafter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,17 +36,30 @@ from engine.tools.proof.judges import (
     same_as_decoding,
     whole_rows_coupled,
 )
-from engine.types import PLANTS, RULES, SEED_LIMIT, Emitted, Event, Plant, ProofReport, ProveRequest, TaskFailed, TaskFinished
+from engine.types import (
+    PLANTS,
+    RULES,
+    SEED_LIMIT,
+    Emitted,
+    Event,
+    Plant,
+    ProofReport,
+    ProveRequest,
+    Rule,
+    TaskFailed,
+    TaskFinished,
+)
 from engine.values import statistics
 from engine.values.errors import DraftlightError
 from engine.values.requests.prove import DESCRIPTIONS, FALSE_ALARM, NEEDS_DISTRIBUTION, Finding
+from tests.crossings import crossed
 from tests.engine.fakes import PATIENCE
 from tests.engine.families import config_of, tiny
 from tests.engine.tabular import distribution, pair
 from tests.engine.tiny_models import VOCABULARY, weights, write_gguf, write_model
 
-TINY = run.Amount(contexts=2, texts=1_000, seeds=4, decodes=30, prompts=1, tokens=12, gammas=(2, "auto"))
-LEAST = replace(TINY, texts=200, decodes=6, tokens=6)
+TINY = run.Amount(contexts=2, texts=400, seeds=4, decodes=12, prompts=1, tokens=12, gammas=(2, "auto"))
+LEAST = replace(TINY, texts=200, decodes=4, tokens=6)
 """For what a report says, whatever was found."""
 LEVEL = 1e-6
 
@@ -115,8 +128,7 @@ def test_the_false_alarm_is_shared_among_the_statistical_checks() -> None:
 # Played rounds
 
 
-@pytest.mark.parametrize("drafter", ["good", "bad", "one-hot", "disjoint"])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("drafter", "rule"), crossed(["good", "bad", "one-hot", "disjoint"], RULES, together=1, times=2))
 def test_sound_rules_pass(rule: str, drafter: str) -> None:
     for top_p in (1.0, 0.6):
         setting = CheckSetting("table", (table_rows(drafter, top_p=top_p),), auto=top_p < 1)
@@ -136,11 +148,14 @@ def test_every_planted_defect_is_noticed_and_only_under_the_rules_it_breaks(plan
     assert plant in DESCRIPTIONS
 
 
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+def test_made_up_rows_find_nothing_in_a_sound_rule(rule: Rule) -> None:
+    assert failures(list(played_rounds(made_up(), rule, 5000, 0, None, nothing))) == []
+
+
 @pytest.mark.parametrize("plant", ["residual-from-p", "stale-noise", "dropped-draw"])
 def test_made_up_rows_show_what_a_pairs_own_may_hide(plant: Plant) -> None:
     """With as many texts as --quick plays, and at its level."""
-    for rule in ("rejection", "block"):
-        assert failures(list(played_rounds(made_up(), rule, 5000, 0, None, nothing))) == []
     assert failures(list(played_rounds(made_up(), "block", 5000, 0, plant, nothing)))
 
 
@@ -294,7 +309,7 @@ def test_a_sound_pair_passes_every_check(target: LoadedModel, drafter: DraftMode
 
 
 def test_a_plant_is_noticed_on_a_pair(target: LoadedModel, drafter: DraftModel) -> None:
-    amount = replace(TINY, decodes=4, tokens=2)
+    amount = replace(TINY, texts=1_000, decodes=4, tokens=2)
     findings = list(run.prove(target, drafter, amount, 3, "residual-from-p", lambda step, fraction: None))
     assert failures(findings, level_for(findings)) != []
 

@@ -38,7 +38,7 @@ def request_for(tmp_path: Path) -> Callable[..., TrainRequest]:
     documents = tmp_path / "documents"
     documents.mkdir()
     generator = np.random.default_rng(0)
-    for number in range(40):
+    for number in range(20):
         words = generator.choice(["hello", " world", " hello", " wor", ", ", "ab", "0", "\n"], size=40)
         (documents / f"{number:02}.txt").write_text(f"{number} " + "".join(words))
 
@@ -89,7 +89,7 @@ def test_the_folder_drafts_and_its_card_tells_the_truth(target: LoadedModel, req
     for said in (
         target.sha256,
         "`00.txt`",
-        "40 records",
+        "20 records",
         "layers 0, 1,",
         "Proposes 64 of",
         "- 12 steps of at most 256 padded tokens",
@@ -291,7 +291,7 @@ def test_the_disk_is_asked_first(
 ) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**12, 10**12, 200_000_001))
-    with pytest.raises(DraftlightError, match=r"needs [\d.]+ MB in .* but only 200 MB are free"):
+    with pytest.raises(DraftlightError, match=r"needs [\d.]+ kB in .* but only 200 MB are free"):
         train(target, request_for())
     assert not list((request_for().work_folder / "features").iterdir())
     with pytest.raises(DraftlightError, match=r"Storing about 2,500,000 tokens of text with features needs"):
