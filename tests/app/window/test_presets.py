@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.session import settings as stored
 from app.session.presets import LONGEST_NAME, Preset, preset_of, with_preset, without
 from app.session.settings import Settings
-from app.window.preset_row import PresetRow
+from app.window.sampling_popover import PresetRow
 from engine.types import LoadFinished
 from tests.app.driving import Open, ask
 from tests.app.fakes import MODEL
