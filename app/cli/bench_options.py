@@ -84,7 +84,7 @@ def options() -> Entries:
             type=minutes,
             default=QUICK_MINUTES,
             metavar="N",
-            help="end after so many minutes, loading included; 0 measures everything, however long it takes "
+            help="end after this many minutes, loading included; 0 measures everything, however long it takes "
             "(default: %(default)s)",
         ),
         KV_BITS_OPTION,

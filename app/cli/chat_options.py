@@ -39,13 +39,13 @@ def options() -> Entries:
             nargs="?",
             const="",
             help="go on with the newest conversation, or with this one (see `draftlight chats list`), under its settings; "
-            "without a prompt, an answer that was stopped or cut goes on where it ended",
+            "without a prompt, continues an answer that was stopped or cut off",
         ),
         option("--no-save", dest="save", action="store_false", help="do not keep the conversation, only its trace"),
         *shared_options.models(),
         ANYWAY,
         *shared_options.hosts(),
-        option("--system", metavar="TEXT", help="system prompt (default: that of the model, where Ollama has one for it)"),
+        option("--system", metavar="TEXT", help="system prompt (default: the model's own, if Ollama has one)"),
         option(
             "--thinking",
             choices=THINKINGS,
@@ -61,7 +61,7 @@ def options() -> Entries:
             "--when-full",
             dest="overflow",
             choices=OVERFLOWS,
-            help="where a conversation is too long for the model: stop and say so, or drop its oldest turns (default: stop)",
+            help="if a conversation is too long for the model: stop and say so, or drop its oldest turns (default: stop)",
         ),
         option("--rule", choices=RULES, help=f"how proposals are judged (default: {_DEFAULTS.rule})"),
         option(

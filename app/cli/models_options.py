@@ -38,10 +38,10 @@ def options() -> Entries:
         ),
         Action(
             "add-folder",
-            "look through a folder too from now on, here and in the window",
+            "also search this folder from now on, here and in the window",
             (
                 option("folder", metavar="FOLDER", type=Path),
-                option("--remove", action="store_true", help="no longer look through it; nothing in it is deleted"),
+                option("--remove", action="store_true", help="stop searching it; nothing in it is deleted"),
             ),
         ),
         Action(

@@ -67,7 +67,7 @@ _BLOCK = (
     _number("layers", "layers"),
     _number("block_size", "tokens that a block proposes at most"),
     _number("anchors", "blocks laid on each record in a step"),
-    option("--both-ways", action="store_true", help="let the places of a block see those after them, too"),
+    option("--both-ways", action="store_true", help="bidirectional attention within a block"),
 )
 _TRAINING = (
     OneOf(
@@ -76,7 +76,7 @@ _TRAINING = (
             option("--steps", type=int, help="train for this many steps instead"),
         )
     ),
-    _number("steps_back", "steps fed with the head's own features; of a head"),
+    _number("steps_back", "heads only: training steps on the head's own features"),
     _number("learning_rate", "peak learning rate", float, None),
     _number("variation", "weight of the total variation in the loss", float, None),
     _number("copied", "weight of tokens that the n-gram drafter would get right; below 1 if it drafts too", float, "WEIGHT"),

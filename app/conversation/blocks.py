@@ -392,7 +392,7 @@ def settings_words(answer: Answer) -> list[str]:
     return words
 
 
-INVARIANT = "same with any drafter"
+INVARIANT = "any drafter would give this text"
 STOPPED_EMPTY = "Stopped before the first token. Regenerate tries again"
 """Shown in place of an answer without text; the Regenerate button is in the same line."""
 
@@ -414,7 +414,7 @@ def footer_words(answer: Answer, strong: str, dim: str, alarm: str) -> list[tupl
         if summary.proposals and answer.invariant and answer.options.seed is not None:
             words.append((f"  {INVARIANT}", dim, False))
     elif answer.edited:
-        words.append(("No figures, since nobody generated this version", dim, False))
+        words.append(("Edited by you, so no statistics", dim, False))
     elif answer.ending:
         words.append((f"  {answer.ending}", dim, False))
     if answer.state == "failed":

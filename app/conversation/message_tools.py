@@ -30,7 +30,7 @@ TITLES: dict[Wish, tuple[str, str]] = {
     "continue": ("", "Continue answer"),
     "replay": ("", "Replay"),
     "compare": ("", "Compare with other settings"),
-    "new chat": ("", "New chat up to here"),
+    "new chat": ("", "Branch into a new chat"),
     "delete": ("Delete prompt and what follows", "Delete answer and what follows"),
 }
 """Menu titles of the actions on a prompt and on an answer; empty where an action does not apply."""

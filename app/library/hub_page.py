@@ -33,7 +33,7 @@ from engine.values.errors import DraftlightError
 from engine.values.wording import size
 
 IDLE = "Draft models that are known to fit, from a list on this machine. What you type above is sent to the Hub."
-GET, NEEDS_NETWORK = "Get it (needs the network)…", "Needs the network: asks the Hugging Face Hub what can be downloaded of it."
+GET, NEEDS_NETWORK = "Download… (needs the network)", "Needs the network: asks the Hugging Face Hub what can be downloaded of it."
 POPULAR = "Show the most downloaded"
 TYPED_MS, MOVED_MS = 400, 200
 """Milliseconds from a key press to the search, and from a row change to looking the row up."""

@@ -177,12 +177,12 @@ ELSEWHERE: dict[str, tuple[Keys, ...]] = {
         Keys("Pin or unpin", ("P",)),
         Keys("From the search to what was found", ("Down",)),
     ),
-    "In the window of models": (
+    "In the Models window": (
         Keys("Use or download the model", ("Return",)),
         Keys("Delete it, or cancel its download", ("Del", "Backspace")),
         Keys("From the search to the list", ("Down",)),
     ),
-    "In the timeline": (
+    "In the rounds": (
         Keys("Previous or next round", ("Up", "Down", "PgUp", "PgDown")),
         Keys("Previous or next token of the round", ("Left", "Right")),
         Keys("First or latest round", ("Home", "End")),

@@ -15,7 +15,7 @@ from engine.files.paths import data_folder
 from engine.runtime.process.launch import Launch
 from engine.values.errors import DraftlightError
 
-NO_MACHINES = "There are no machines to split the target over. Add some in the window of models, under Machines."
+NO_MACHINES = "There are no machines to split the target over. Add some under Models…, Machines."
 
 
 def hosts_path() -> Path:

@@ -523,7 +523,7 @@ class Session:
         answer = self.turns[at].answer
         if answer.finish == "context" and at == 0:
             return "The context is full, and there is no earlier turn that could be left out."
-        return "" if answer.may_go_on else "The answer came to its end by itself, so nothing follows."
+        return "" if answer.may_go_on else "The answer is complete, so there is nothing to continue."
 
     @property
     def path(self) -> Path:

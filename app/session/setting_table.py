@@ -230,7 +230,7 @@ SETTINGS = (
         "measure_plain",
         "Measure the plain speed",
         "A few seconds after an answer, while nothing else runs and you are not typing, its prompt is read again and "
-        "32 tokens are made without a drafter, so that the speed-up is known. Nothing of it is kept.",
+        "32 tokens are generated without a drafter, so that the speed-up is known. Nothing of it is kept.",
         "Speculation",
         Switch(),
     ),

@@ -48,7 +48,7 @@ class SavingTrouble(QObject):
     def _unsent_not_kept(self, message: str) -> None:
         """Reports discreetly that drafts are not stored; they stay in the window."""
         if not self._keeper.in_trouble:
-            self.show_note(f"What you have not sent yet is not saved. {message}")
+            self.show_note(f"Your unsent text is not saved. {message}")
 
     # Closing.
 

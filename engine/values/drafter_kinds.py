@@ -59,7 +59,7 @@ DRAFTERS: dict[str, DrafterKind] = {
         DrafterKind(
             AUTO,
             "Auto",
-            "In each round whatever gains most: n-gram copies, the trained head, a draft model, or nothing.",
+            "Uses in each round whichever gains most: n-gram copies, the trained head, a draft model, or nothing.",
             "",
             sets_own_length=True,
             benched=True,

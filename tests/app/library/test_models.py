@@ -527,7 +527,7 @@ def test_known_draft_models_are_listed_without_a_network_and_looked_up_when_aske
     assert "more than is free" in rows["mlx-community/Meta-Llama-3.1-8B-Instruct-4bit"].facts
     for key in rows:
         page.list.go_to(key)
-        assert page.download.isEnabled() and page.download.text() == "Get it (needs the network)…"
+        assert page.download.isEnabled() and page.download.text() == "Download… (needs the network)"
         assert "Needs the network" in page.download.toolTip() and "licence" in page.about.text()
     assert served.asked == []
     page.list.go_to(here)

@@ -253,7 +253,7 @@ def test_a_full_disk_is_said_once_and_holds_up_nothing(
     monkeypatch.setattr(UnsentTexts, "keep", fails)
     qtbot.keyClicks(window.composer.edit, "Half")
     qtbot.waitUntil(window.banner.isVisible)
-    assert window.banner.words.text() == "What you have not sent yet is not saved. The disk is full."
+    assert window.banner.words.text() == "Your unsent text is not saved. The disk is full."
     window.banner.hide()
     qtbot.keyClicks(window.composer.edit, " a message")
     seen = tries
