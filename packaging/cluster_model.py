@@ -23,8 +23,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from engine.exports import axes
+import numpy as np
+
+from engine.exports.charts import draw
 from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
+from engine.lens.chart_spec import Axis, ChartSpec, Key, Line, Panel
 
 MACHINES = (1, 2, 4, 8)
 GAMMA = 4
@@ -75,6 +78,8 @@ LINKS = (
     Link("Thunderbolt, TCP", 5e9, 300e-6),
     Link("Thunderbolt 5, RDMA", 8e9, 20e-6, all_linked=True),
 )
+ROLES = dict(zip((link.name for link in LINKS), ("rejected", "accepted", "accent"), strict=True))
+"""Roles of the palette that give the links their colours."""
 
 
 def sum_time(link: Link, machines: int, size: float) -> float:
@@ -116,7 +121,6 @@ def table() -> str:
 
 def chart(target: Target, palette: Palette) -> Drawing:
     """Speed over the number of machines, solid without speculation and dashed with it, a colour for each link."""
-    colours = (palette.rejected, palette.accepted, palette.accent)
     found = {
         (link, speculates): [speed(target, link, count, speculates) / speed(target, link, 1, False) for count in MACHINES]
         for link in LINKS
@@ -128,12 +132,13 @@ def chart(target: Target, palette: Palette) -> Drawing:
     )
     top = 1.1 * max(max(values) for values in found.values())
     title = f"Speed relative to one machine without speculation, on 1, 2, 4 and 8 machines. {words}."
-    drawing, frame = axes.begin(f"cluster-{target.name}", palette, title, (0.8, 8.2), (0.0, top), "machines")
-    for (link, speculates), values in found.items():
-        points = [(frame.across(count), frame.up(value)) for count, value in zip(MACHINES, values, strict=True)]
-        drawing.curve(points, colours[LINKS.index(link)], 2, "5 4" if speculates else "")
-    axes.legend(drawing, [("solid", colour, link.name) for link, colour in zip(LINKS, colours, strict=True)])
-    return drawing
+    lines = tuple(
+        Line(np.array(MACHINES), np.array(values), ROLES[link.name], "dash" if speculates else "line", width=2)
+        for (link, speculates), values in found.items()
+    )
+    legend = tuple(Key(ROLES[link.name], "line", link.name) for link in LINKS)
+    spec = ChartSpec(Axis(0.8, 8.2), (Panel(Axis(0, top), lines),), title, (legend,))
+    return draw(f"cluster-{target.name}", spec, palette, across="machines")
 
 
 def measure() -> str:

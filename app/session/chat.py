@@ -740,7 +740,10 @@ class Chat(QObject):
             return Offer("Load anyway", partial(self._load_anyway, refused))
         if self.settings.split and not isinstance(failure, DrafterRefused):
             return Offer("Use this machine alone", partial(self.change, "split", False))
-        if isinstance(failure, LoadFailed | RunFailed) and isinstance(self.session.models, Nothing | Loading):
+        answer = self.session.answer
+        # The answer had begun: another model would not bring the rest of it.
+        had_model = isinstance(failure, RunFailed) and answer is not None and bool(answer.rounds)
+        if isinstance(failure, LoadFailed | RunFailed) and isinstance(self.session.models, Nothing | Loading) and not had_model:
             built_in = self.settings.target == "builtin"  # choosing it again retries the load
             return Offer("Try again" if built_in else "Use the built-in model", partial(self.change, "target", "builtin"))
         return None

@@ -187,12 +187,15 @@ class Place:
         """Opens the window on a scripted engine, and closes it once it is painted."""
         seen: list[bool] = []
 
-        def painted(window: Window) -> None:
-            seen.append(window.isVisible())
-            QTimer.singleShot(0, window, window.close)
+        def __init__(window: Window, *given: Any, **named: Any) -> None:
+            construct(window, *given, **named)
+            window.first_painted.connect(lambda: seen.append(window.isVisible()))
+            window.first_painted.connect(lambda: QTimer.singleShot(0, window, window.close))
+
+        construct = Window.__init__
 
         self.monkeypatch.setattr(app.window.launch, "Engine", lambda **_: FakeEngine())
-        self.monkeypatch.setattr(Window, "_tell_painted", painted)
+        self.monkeypatch.setattr(Window, "__init__", __init__)
         self._succeeds(words)
         assert seen == [True]
 

@@ -82,7 +82,7 @@ def test_no_speed_up_is_computed_from_another_prompt() -> None:
 
 def test_a_plain_answer_becomes_the_baseline_of_its_prompt() -> None:
     session, answer = answered([make_round(index, [], "a", started=60.0 * index) for index in range(20)], drafter="none")
-    answer.run_id = 1
+    answer.run_id, answer.state = 1, "generating"
     session.apply(finished(20, 2.0))
     assert session.baseline(answer) is None, "a plain answer is not compared with itself"
     _, drafted = answered(story_rounds())

@@ -18,10 +18,10 @@ from app.panel.definitions import NAMES
 from app.session.plain_baseline import PLAIN_TOKENS
 from app.window.view_updates import ViewUpdates
 from app.window.window import Window
-from engine.types import RunFailed, RunFinished
+from engine.types import LoadFinished, LoadStarted, RunFailed, RunFinished
 from tests.app.charts.test_charts import levels_of
 from tests.app.driving import at_rest, wait_for_answer
-from tests.app.fakes import FakeEngine, make_round, story_rounds
+from tests.app.fakes import MODEL, FakeEngine, make_round, story_rounds
 from tests.traces import write_trace
 
 PLAIN = [make_round(index, [], f" w{index}", drafter="none", started=50.0 * index, total=50.0) for index in range(16)]
@@ -363,7 +363,8 @@ def test_only_answers_of_this_machine_model_and_place_are_measured_by_themselves
     window, answer = alone.window, alone.answer
     match other:
         case "model":
-            window.session.target = "/models/other"
+            window.session.apply(LoadStarted("/models/other"))
+            window.session.apply(LoadFinished(MODEL, 1.0))
         case "files":
             answer.model_hash = "1" * 64
         case "place":

@@ -14,7 +14,7 @@ from app.session import settings as stored
 from app.session.presets import LONGEST_NAME, Preset, preset_of, with_preset, without
 from app.session.settings import Settings
 from app.window.sampling_popover import PresetRow
-from engine.types import LoadFinished
+from engine.types import LoadFinished, ModelsUnloaded
 from tests.app.driving import Open, ask
 from tests.app.fakes import MODEL
 
@@ -157,8 +157,8 @@ def test_what_the_publisher_recommends_is_one_button(qtbot: QtBot, open_window: 
     window, engine = open_window(temperature=1.0)
     button = window.options.recommended
     assert not button.isEnabled() and "recommends no sampling" in button.toolTip()
-    window.session.model = None
-    window.chat.changed.emit()
+    engine.say(ModelsUnloaded())
+    qtbot.waitUntil(lambda: button.text() == "No model loaded yet")
     assert (button.text(), button.isEnabled()) == ("No model loaded yet", False)
     assert "Known once the model is loaded." in button.toolTip()
     sampling = (("temperature", 0.6), ("top_k", 20), ("top_p", 0.95))
