@@ -1,8 +1,8 @@
 """The formats of an answer's lines while it grows, token by token, with every letter of its Markdown kept.
 
-The text is split into blocks. A block that nothing can change any more is parsed as a whole, once, and forgotten. The lines of
-the open block are parsed one by one, each when something in it may have closed, so the cost of a token does not depend on
-the text before it. Code is coloured when its fence closes. Offsets count UTF-16 units, as Qt does. No Qt here.
+The same parser reads a growing text and a finished one. A block that no later line can change is parsed once and forgotten; only
+the last, open one is parsed again, when something in it may have closed. So the cost of a token does not depend on the text
+before it. Code is coloured when its fence closes. Offsets count UTF-16 units, as Qt does. No Qt here.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from typing import Literal, NamedTuple
 
-from app.conversation.markdown_source import PLAIN, Code, Document, Flag, read
+from app.conversation.markdown_source import PLAIN, Code, Document, Flag, blocks_of, read
 from app.conversation.tex import MATH_ENDS
 
-LONG_LINE = 1000
-"""Longest open line that is parsed while it grows, in characters."""
+LONG_OPEN = 2000
+"""Longest open block that is parsed while it grows, in characters: about 5 ms."""
 LONG_BLOCK = 20_000
 """Longest block that is parsed as a whole, in characters: the worst case of that length takes a second. A longer one keeps the
-formats that its lines got one by one."""
+formats that its lines had so far."""
 LineKind = Literal["text", "heading", "code", "fence", "table"]
 
 
@@ -74,17 +74,15 @@ class LineLooks:
         self._codes: list[Code] = []
         self._open_codes: list[Code] = []
         self._lines = [""]  # those of the open block; the last one is open
-        self._behind: list[str] = []  # the rest of an open line beyond `LONG_LINE`, which every token would copy
         self._looks = [NO_LOOK]
         self._changed: dict[int, Look] = {}
-        # The open block's kind; empty before its first letter. In an "unsure" one a line may go on with the text of an item or a
-        # quote, or begin a paragraph: only the next blank line tells. A "lost" one has no end that could be told early.
-        self._kind = ""
-        self._fence = ""  # what opened the code that is open
-        self._math = ""  # what will end the mathematics that is open
-        self._content = 0  # where the text of the open item of a list begins
-        self._after_blank = False
-        self._open = False  # something came since the open block was last read as a whole
+        self._formatted = (
+            0  # lines of the open block that have their format; the open line is not counted unless it is the only one
+        )
+        self._in_fence = False  # whether the open block is code
+        self._stale = False  # whether formats may have changed
+        self._may_end = False  # whether the open block may have ended
+        self._is_whole = True  # whether nothing came after the last `finish`
 
     @property
     def codes(self) -> list[Code]:
@@ -93,229 +91,143 @@ class LineLooks:
 
     def add(self, text: str) -> None:
         """Appends text without line breaks."""
-        self._open = True
         before = self._lines[-1]
-        if len(before) > LONG_LINE:
-            self._behind.append(text)
-            return
-        line = self._lines[-1] = before + text
-        if len(line) <= LONG_LINE and (len(before.lstrip()) < 8 or not _CLOSERS.isdisjoint(text)):
-            self._set(len(self._lines) - 1, self._glance(line))
+        self._lines[-1] = before + text
+        self._is_whole = False
+        self._stale = self._stale or len(before.lstrip()) < 8 or not _CLOSERS.isdisjoint(text)
 
     def end_line(self) -> None:
         """Completes the open line and opens another one."""
-        self._open = True
-        line = self._whole_line()
-        self._set(len(self._lines) - 1, self._glance(line))
-        if self.markdown:
-            self._open_codes = []
-            self._advance(line)
-        else:
-            if line.lstrip().startswith("```"):
-                self._fence = "" if self._fence else "```"
-            self._drop(1)
+        self._is_whole, self._stale = False, True
+        # a table is not parsed at each of its rows: one that repeats itself would cost more and more
+        self._may_end = self._may_end or "|" not in self._lines[-1] or self._size <= LONG_OPEN
         self._lines.append("")
         self._looks.append(NO_LOOK)
-        self._set(len(self._lines) - 1, self._glance(""))
 
     def finish(self) -> None:
-        """Parses the open block as a whole, because the text is complete. The block stays open in case more follows after all."""
-        if self.markdown and self._open:
-            self._open = False
-            self._whole_line()
-            self._open_codes = self._settle("\n".join(self._lines))
-
-    def _whole_line(self) -> str:
-        """Joins and returns the open line."""
-        if self._behind:
-            self._lines[-1] += "".join(self._behind)
-            self._behind.clear()
-        return self._lines[-1]
+        """Parses the open block as the end of the text. The block stays open in case more follows after all."""
+        if self.markdown and not self._is_whole:
+            self._is_whole, self._stale = True, False
+            self._close_blocks()
+            self._open_codes = self._settle(0, len(self._lines))
 
     def changes(self) -> dict[int, Look]:
         """Returns the formats that have changed since the last call, by line number in the text."""
+        if self._stale and self.markdown:
+            self._close_blocks()
+            self._parse_open()
+        elif self._stale:
+            self._find_fences()
+        self._stale = False
         changed, self._changed = self._changed, {}
         return changed
+
+    @property
+    def _size(self) -> int:
+        """Length of the open block in characters."""
+        return sum(map(len, self._lines)) + len(self._lines) - 1
 
     def _set(self, index: int, look: Look) -> None:
         if look != self._looks[index]:
             self._looks[index] = look
             self._changed[self.finished + index] = look
 
-    def _glance(self, line: str) -> Look:
-        """Returns the format of a line parsed by itself."""
-        if not self.markdown:
-            return FENCE if line.lstrip().startswith("```") else CODE if self._fence else NO_LOOK
-        if self._fence:
-            return FENCE if _closes(line, self._fence) else CODE
-        if _NESTED_FENCE.match(line):
-            return FENCE
-        if not line.strip() or len(line) > LONG_LINE:
-            return NO_LOOK
-        if _ROW.match(line):
-            return Look("table")
-        bare = line.lstrip(" ")
-        (look,) = looks_of(bare)
-        by = len(line) - len(bare)
-        spans = tuple(span._replace(start=span.start + by, end=span.end + by) for span in look.spans)
-        return replace(look, spans=spans, hang=look.hang and look.hang + by)
-
-    # Blocks
-
-    def _advance(self, line: str) -> None:
-        """Updates the open block after a complete line, which may begin or end a block."""
-        blank, depth = not line.strip(), len(line) - len(line.lstrip(" "))
-        at = len(self._lines) - 1
-        if self._kind == "fence":
-            if depth < 4 and _closes(line, self._fence):
-                self._finish(at + 1)
-            return
-        if self._kind == "lost":
-            return
-        if self._math and (_NESTED_FENCE.match(line) or self._math in line.rstrip().removesuffix(self._math)):
-            self._math, self._kind = "", "lost"  # it was none, and what stood in it was taken for it
-            return
-        if self._math:
-            if not blank and not line.rstrip().endswith(self._math):
-                return
-            self._math = ""
-            if blank:
-                self._kind = "unsure"
-            elif self._kind in ("math", "paragraph"):
-                self._finish(at + 1)
-            if not blank:
-                return
-        if self._fence:  # in an item of a list, which a line further left ends
-            if blank or depth >= self._content:
-                self._fence = "" if _closes(line, self._fence) else self._fence
-                return
-            self._fence, self._kind = "", "unsure"
-        if blank:
-            if self._kind == "list" and not self._after_blank and _MARKERS.fullmatch(self._lines[-2] if at else ""):
-                self._kind = "unsure"  # an item that begins with a blank line is empty
-            self._after_blank = True
-            if self._kind in ("paragraph", "quote"):
-                self._finish(at + 1)
-        elif not self._kind or self._parts(line, depth):
-            self._begin(at, line)
-        else:
-            self._after_blank = False
-            if self._kind == "list" and (item := _ITEM.match(line)) and depth < self._content:
-                self._content = _content_of(item)
-            elif self._kind == "unsure" and _NESTED_FENCE.match(line):
-                self._kind = "lost"
-            elif (self._kind == "quote" and not line.lstrip(" ").startswith(">")) or (
-                self._kind == "list" and depth < self._content
-            ):
-                self._kind = "unsure"
-            self._look_inside(line)
-
-    def _parts(self, line: str, depth: int) -> bool:
-        """Returns whether the line cannot belong to the open block."""
-        if self._kind == "indented":
-            return depth < 4
-        if _DELIMITERS.match(line) and (self._kind == "paragraph" or "|" in self._lines[-2]):
-            return False  # it may underline a heading or be part of a table
-        if self._kind == "unsure":
-            return depth == 0 and (self._after_blank or _interrupts(line, "unsure"))
-        if self._kind == "list" and "|" in line and _ITEM.match(line):
-            return False  # by itself it might be the head of a table
-        if self._kind == "list":
-            return depth < self._content and (self._after_blank or _interrupts(line, "list"))
-        return depth < 4 and _interrupts(line, self._kind)
-
-    def _begin(self, at: int, line: str) -> None:
-        """Begins a block with the line."""
-        if self._kind:
-            self._finish(at)
-            at = len(self._lines) - 1
-        self._after_blank = False
-        bare = line.lstrip(" ")
-        if line.startswith("    "):
-            self._kind = "indented"
-        elif found := _FENCE.match(line):
-            self._kind, self._fence = ("fence", found[1]) if "|" not in line else ("lost", "")
-        elif _HEADING.match(line) and "|" in line:  # the head of a table, if that is what comes
-            self._kind = "unsure"
-        elif _HEADING.match(line) or _RULE.match(line):
-            self._finish(at + 1)
-        elif item := _ITEM.match(line):
-            self._kind = "list"
-            self._content = _content_of(item)
-            self._look_inside(line)
-        elif bare.startswith(">"):
-            self._kind = "quote"
-        else:
-            self._kind = "math" if _open_math(line) else "paragraph"
-            self._math = _open_math(line)
-
-    def _look_inside(self, line: str) -> None:
-        """Detects code or mathematics that begins within another block."""
-        self._math = "" if self._kind == "paragraph" and line.startswith("    ") else _open_math(line)
-        if self._kind == "list" and (found := _NESTED_FENCE.match(line)):
-            self._fence, self._kind = (found[1], "list") if "|" not in line else ("", "lost")
-
-    def _finish(self, count: int) -> None:
-        """Closes the open block after its first `count` lines, whose formats are final."""
-        self._codes += self._settle("\n".join(self._lines[:count]) + "\n")
-        self._drop(count)
-        self._kind, self._fence, self._math, self._after_blank = "", "", "", False
-
-    def _settle(self, source: str) -> list[Code]:
-        """Parses lines of the open block as a whole; returns the code blocks in them."""
-        if len(source) > LONG_BLOCK and self._kind != "fence":
-            return []
-        document = read(source, references=False)
-        for index, look in enumerate(looks_in(document)[: len(self._lines)]):
-            self._set(index, look)
-        return [replace(code, first=code.first + self.finished, last=code.last + self.finished) for code in codes_in(document)]
-
     def _drop(self, count: int) -> None:
         self.finished += count
         del self._lines[:count], self._looks[:count]
 
+    def _find_fences(self) -> None:
+        """Formats a text without Markdown: a fence opens code, and the next one closes it."""
+        for index, line in enumerate(self._lines):
+            is_fence = line.lstrip().startswith("```")
+            self._set(index, FENCE if is_fence else CODE if self._in_fence else NO_LOOK)
+            if index < len(self._lines) - 1:
+                self._in_fence ^= is_fence
+        self._drop(len(self._lines) - 1)
 
-# Lines that begin or end something. Where two readings are possible, these say no: a block then ends a little later.
+    def _close_blocks(self) -> None:
+        """Gives the blocks before the open one their final formats."""
+        if not self._may_end:
+            return
+        self._may_end = False
+        edges, self._in_fence = _outline(self._lines[:-1])
+        for first, last in pairwise(edges):
+            self._codes += self._settle(first, last)
+        if edges[-1]:
+            self._drop(edges[-1])
+            self._formatted, self._open_codes = 0, []
+
+    def _settle(self, first: int, last: int) -> list[Code]:
+        """Gives the lines of whole blocks their formats; returns the code blocks in them."""
+        source = "\n".join(self._lines[first:last]) + ("\n" if last < len(self._lines) else "")
+        if len(source) > LONG_BLOCK and not source.lstrip(" ").startswith(("```", "~~~")):
+            return []
+        document = read(source, references=False)
+        for index, look in zip(range(first, last), looks_in(document), strict=False):
+            self._set(index, look)
+        return self._placed(codes_in(document), first)
+
+    def _placed(self, codes: list[Code], line: int = 0) -> list[Code]:
+        """Returns code blocks by their lines in the text; `line` is the first line of their source in the open block."""
+        by = self.finished + line
+        return [replace(code, first=code.first + by, last=code.last + by) for code in codes]
+
+    def _parse_open(self) -> None:
+        """Formats the open block as if the text ended here. Lines behind `LONG_OPEN` continue the table or code above them."""
+        size, lines = self._size, self._lines
+        if self._in_fence:
+            self._set(0, FENCE)
+            self._formatted = max(1, self._formatted)
+        elif size <= LONG_OPEN or (not self._formatted and size <= LONG_BLOCK):
+            document = read("\n".join(lines), references=False)
+            looks = looks_in(document)
+            if _UNDERLINE.fullmatch(lines[-1]) and len(lines) > 1 and looks[-2].kind == "heading":
+                document = read("\n".join(lines[:-1]), references=False)  # a list may begin here just as well
+                looks = looks_in(document)
+            codes = codes_in(document)
+            for code in codes:
+                if not code.closed:  # it gets its colours when it closes
+                    looks[code.first + code.fenced : code.last] = [CODE] * (code.last - code.first - code.fenced)
+            for index, look in enumerate(looks):
+                self._set(index, Look("table") if look.kind == "text" and _ROW.match(lines[index]) else look)
+            self._open_codes = self._placed([code for code in codes if code.closed])
+            self._formatted = len(looks)
+        for index in range(max(1, self._formatted), len(lines)):
+            above = self._looks[index - 1].kind
+            goes_on = above == "code" or (above == "table" and lines[index].strip())
+            self._set(index, CODE if self._in_fence else Look(above) if goes_on else NO_LOOK)
+        self._formatted = max(1, len(lines) - 1)
+
+
 _CLOSERS = frozenset("*_`)$~]")
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
-_NESTED_FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)*(`{3,}(?=[^`]*$)|~{3,})")
-_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
-_RULE = re.compile(r" {0,3}(?:(?:\*[ ]*){3,}|(?:_[ ]*){3,}|(?:-[ ]*){3,})$")
-_ITEM = re.compile(r"( {0,3}(?:[-*+]|\d{1,9}[.)]))( +|$)")
-_FIRST_ITEM = re.compile(r" {0,3}(?:[-*+]|1[.)]) +\S")
-"""A list item that can interrupt a paragraph: it is not empty, and its number, if any, is 1."""
 _ROW = re.compile(r" {0,3}\|")
-_DELIMITERS = re.compile(r"[\s|:-]+$")
-_MARKERS = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s*)+")
+"""The first row of a table, before the row of dashes that makes it one."""
+_UNDERLINE = re.compile(r"\s*(?:-+|=+)\s*")
+"""An open line that would make the text above it a heading."""
 _PREFIX = re.compile(r"(?:\s*>)*\s*(?:(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?)*")
 
 
-def _content_of(item: re.Match[str]) -> int:
-    """Returns the column in which the text of an item begins, and from which on lines belong to the item."""
-    blanks = len(item[2])
-    return len(item[1]) + (blanks if 1 <= blanks <= 4 and item.end() < len(item.string) else 1)
+def _outline(lines: list[str]) -> tuple[list[int], bool]:
+    """Returns the numbers of the lines between which no later line can change anything, and whether the rest is code.
 
-
-def _closes(line: str, fence: str) -> bool:
-    marks = line.strip()
-    return len(marks) >= len(fence) and not marks.strip(fence[0])
-
-
-def _interrupts(line: str, kind: str) -> bool:
-    """Returns whether a line begins a new block right after a line of a block of this kind, without a blank line between."""
-    if _FENCE.match(line) or _HEADING.match(line):
-        return True
-    if kind == "unsure":
-        return False
-    item = _FIRST_ITEM if kind == "paragraph" else _ITEM
-    return bool(_RULE.match(line) or item.match(line)) or (kind != "quote" and line.lstrip(" ").startswith(">"))
-
-
-def _open_math(line: str) -> str:
-    """Returns the mark that closes the mathematics that a line opens; empty if it opens none, or closes it itself."""
-    bare = line.strip()
-    end = MATH_ENDS.get(bare[:2], "")
-    return "" if end in bare[2:] else end
+    The numbers are 0 and the first lines of top-level blocks and their list items. A block is final once another one follows it,
+    and code once its fence closes. Two things reach further: mathematics that is open makes one block of all lines up to
+    its end, and the first line of an item with a bar could, by itself, be the head of a table.
+    """
+    edges, line, in_math, closed_at = [0], 0, False, -1
+    in_fence = False
+    for token in blocks_of("\n".join([*lines, ""])):
+        if token.map is None or not (token.level == 0 or (token.level == 1 and token.type == "list_item_open")):
+            continue
+        first, last = token.map
+        for above in lines[line:first]:
+            in_math = bool(above.strip()) and (in_math or above.lstrip(" ")[:2] in MATH_ENDS)
+        line = first
+        if first > edges[-1] and not in_math and (token.level == 0 or "|" not in lines[first]):
+            edges.append(first)
+        in_fence = token.type == "fence" and first == edges[-1]
+        closed_at = last if in_fence and last - first == token.content.count("\n") + 2 else -1
+    return (edges, in_fence) if closed_at < 0 else ([*edges, closed_at], False)
 
 
 # From a document to the looks of its lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +21,10 @@ def stream(looks: LineLooks, part: str) -> None:
         looks.add(line)
 
 
-def grown(text: str, chance: random.Random) -> tuple[list[Look], list[tuple[int, list[Look]]]]:
+def grown(parts: list[str]) -> tuple[list[Look], list[tuple[int, list[Look]]]]:
     """The looks of a text's lines at its end, and those of the finished ones whenever a block was finished."""
     looks, current, finished = LineLooks(True), dict[int, Look](), list[tuple[int, list[Look]]]()
-    for part in at_random_borders(text, chance):
+    for part in parts:
         before = looks.finished
         stream(looks, part)
         current.update(looks.changes())
@@ -31,7 +32,7 @@ def grown(text: str, chance: random.Random) -> tuple[list[Look], list[tuple[int,
             finished.append((looks.finished, [current.get(number, NO_LOOK) for number in range(looks.finished)]))
     looks.finish()
     current.update(looks.changes())
-    return [current.get(number, NO_LOOK) for number in range(text.count("\n") + 1)], finished
+    return [current.get(number, NO_LOOK) for number in range("".join(parts).count("\n") + 1)], finished
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -40,7 +41,7 @@ def test_growing_gives_the_looks_of_the_whole_and_a_finished_block_never_changes
     ended_early = 0
     for _ in range(60):
         text = shown(random_markdown(chance))
-        at_the_end, finished = grown(text, chance)
+        at_the_end, finished = grown(at_random_borders(text, chance))
         assert at_the_end == looks_of(text), text
         for count, looks in finished:
             assert looks == at_the_end[:count], text
@@ -51,21 +52,57 @@ def test_growing_gives_the_looks_of_the_whole_and_a_finished_block_never_changes
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_grows_to_the_same_looks(name: str) -> None:
     text = shown(HOSTILE[name])
-    assert grown(text, random.Random(1))[0] == looks_of(text)
+    assert grown(at_random_borders(text, random.Random(1)))[0] == looks_of(text)
 
 
-def test_a_splitter_that_ends_blocks_at_every_blank_line_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin of the first test: what would be wrong with the simplest rule."""
-    advance = LineLooks._advance
+CUT = {
+    "fence": "a\n```py\nif x:\n\n    # y\n``\n```\n~~~\n```\n~~~\nb `` ` `` c\n````\n```\n````",
+    "fence in a list": "- a\n  ```py\n  x = 1\n\n  y\n  ```\n- b\n\n      code\n\n1. ~~~\n   z\nout\n2. ```\nin",
+    "table": "a | b\n--- | ---\n1 | `x \\| y`\n\n| a |\n|---|\n| **b** |\nnot\n\n# h | i\n|---|---|\n|\n",
+    "table in a quote": "> a | b\n> --|--\n> 1 | 2\n\n3",
+    "list or table": "- a\n- b | c\n--|--\n- d | e\n|---|---|\n\n1. x | y\n2. z\n--|--",
+    "heading or list": "Here:\n- a\n-\n- - b\n---\nHere\n---\nso\n===\n* * *\na\n=\n> b\n=\n1) c\n2. d\n-\n\n  e",
+    "nested lists": "1. a\n   - b\n     - c\n\n       d\n   - e\n\n2. f\n   > g\nlazy\n\n   > - h\n",
+    "marks of lists": "- i\n * j\n  + k\n   - l\n    - m",
+    "link": '[a *b*](http://c.d/e_f_g "t") https://a.b/c_(d)_. ![i](j) [x\ny](z) <http://q.r>, [u](v\nw',
+    "TeX": "$$\na\n# b\n- c\n\n$$\nx = **y**\n$$\nd $e_f$ \\(g*h*\\) $$\ni\n$$\n",
+    "TeX in a list": "- j\n\\[\n- k\n\\]\n> $$\n> l\n> $$\n- a\n$$\n- b\n$$\n",
+    "emphasis over lines": "**a\nb** *c\nd\n\ne* ~~f\ng~~ `h\ni` ***j** k\nl*\n# **m\nn**",
+    "letters beyond 16 bits": "😀 **😀\n`😀`** [😀](😀)\n- 😀\n\n| 😀 |\n|--|\n| *😀* |\r\n\tx\x00\u2028",
+}
+"""Texts in which the next letter changes what the ones before it are."""
 
-    def hasty(looks: LineLooks, line: str) -> None:
-        advance(looks, line)
-        if not line.strip() and looks._lines:
-            looks._finish(len(looks._lines))
 
-    monkeypatch.setattr(LineLooks, "_advance", hasty)
+@pytest.mark.parametrize("name", CUT)
+def test_text_cut_anywhere_grows_to_the_same_looks(name: str) -> None:
+    text = shown(CUT[name])
+    expected = looks_of(text)
+    for at in range(len(text)):
+        assert grown([text[:at], text[at:]])[0] == expected, text[:at]
+    assert grown([*text])[0] == expected
+    assert grown(text.splitlines(keepends=True))[0] == expected
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("path", ["README.md", "ARCHITECTURE.md"])
+def test_a_real_document_grows_to_the_same_looks(path: str) -> None:
+    text = shown((ROOT / path).read_text(encoding="utf-8"))
+    end, finished = grown(at_random_borders(text, random.Random(3), 120))
+    assert end == looks_of(text)
+    assert finished and all(looks == end[:count] for count, looks in finished)
+
+
+def test_a_reader_that_ends_blocks_at_every_blank_line_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin of the tests above: what would be wrong with the simplest rule."""
+
+    def hasty(lines: list[str]) -> tuple[list[int], bool]:
+        return [0, *(number for number, line in enumerate(lines) if number and not line)], False
+
+    monkeypatch.setattr(line_looks, "_outline", hasty)
     text = "```\na\n\nb\n```\n"
-    assert grown(text, random.Random(1))[0] != looks_of(text)
+    assert grown([*text])[0] != looks_of(text)
 
 
 def test_a_rich_answer_line_by_line() -> None:
@@ -116,37 +153,58 @@ def test_what_is_read_at_a_token_does_not_grow_with_the_answer(monkeypatch: pyte
         before = letters[0]
         for part in at_random_borders(RICH, chance, 4):
             stream(looks, part)
+            looks.changes()
         costs.append(letters[0] - before)
     assert max(costs[6:]) < 1.2 * max(costs[:3])
-    assert max(costs) < 40 * len(RICH), "a line is read again only when something in it may have closed"
+    assert max(costs) < 30 * len(RICH), "a block is parsed again only when something in it may have closed"
 
 
-def test_an_endless_line_is_not_copied_for_every_token_and_is_whole_in_the_end() -> None:
-    looks, longest = LineLooks(True), 0
-    for _ in range(4000):
+def test_an_endless_line_is_not_parsed_at_every_token_but_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_looks, "LONG_OPEN", 200)
+    looks, spans = LineLooks(True), 0
+    for _ in range(100):
         looks.add("**bold** ")
-        longest = max(longest, len(looks._lines[-1]))
-    assert longest <= line_looks.LONG_LINE + 9
+        spans = max(spans, len(looks.changes().get(0, NO_LOOK).spans))
+    assert spans < 3 * 30
     looks.finish()
-    looks.add("`more`")
-    looks.end_line()
-    looks.add("*next*")
-    looks.finish()
-    assert looks._lines == ["**bold** " * 4000 + "`more`", "*next*"]
-    short = LineLooks(True)
-    for _ in range(200):  # longer than is read while it grows, short enough to be read in the end
-        short.add("**bold** ")
-    short.finish()
-    assert short.changes()[0] == looks_of("**bold** " * 200)[0]
+    assert looks.changes()[0] == looks_of("**bold** " * 100)[0]
+
+
+def test_a_line_behind_a_long_open_block_continues_its_table_or_code() -> None:
+    words, rows = "words " * (line_looks.LONG_OPEN // 200), 40
+    for head, row, kind in (
+        ("| a | b |\n|---|---|\n", f"| {words} | **2** |\n", "table"),
+        ("- a\n\n  ```\n", f"  {words}\n", "code"),
+    ):
+        looks, current = LineLooks(True), dict[int, Look]()
+        for part in [head, *[row] * rows]:
+            stream(looks, part)
+            current.update(looks.changes())
+        last = head.count("\n") + rows - 1
+        assert current[last].kind == kind
+        looks.finish()
+        current.update(looks.changes())
+        assert [current.get(number, NO_LOOK) for number in range(last + 2)] == looks_of(head + row * rows)
+
+
+def test_a_list_after_a_line_of_text_does_not_begin_as_a_heading() -> None:
+    looks, kinds = LineLooks(True), set[str]()
+    for letter in "Here:\n- a\n- b\n\nThere:\n--\n":
+        stream(looks, letter)
+        kinds.update(look.kind for look in looks.changes().values() if looks.finished < 3)
+    assert kinds == {"text"}
 
 
 def test_code_is_known_by_its_lines_as_soon_as_it_is_closed() -> None:
     looks = LineLooks(True)
     stream(looks, "a\n\n```py\nx = 1\n")
+    looks.changes()
     assert looks.codes == []
-    stream(looks, "```\n\n- b\n\n  ```\n  y\n  ```")
+    stream(looks, "```\n\n- b\n\n  ```\n  y\n")
+    looks.changes()
     assert [(code.first, code.last, code.text) for code in looks.codes] == [(2, 5, "x = 1")]
-    looks.finish()
+    stream(looks, "  ```")
+    looks.changes()
     assert [(code.first, code.last, code.language, code.text) for code in looks.codes] == [
         (2, 5, "py", "x = 1"),
         (8, 11, "", "y"),
