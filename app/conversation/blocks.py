@@ -392,7 +392,7 @@ def settings_words(answer: Answer) -> list[str]:
     return words
 
 
-INVARIANT = "any drafter would give this text"
+INVARIANT = "any drafter gives this text"
 STOPPED_EMPTY = "Stopped before the first token. Regenerate tries again"
 """Shown in place of an answer without text; the Regenerate button is in the same line."""
 

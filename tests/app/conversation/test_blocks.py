@@ -63,12 +63,12 @@ def test_every_figure_stands_whole_below_the_answer_and_is_explained_where_it_st
     block.grow()
     lines = [[word.text for word in placed(block.small, block._footer_width, words)] for words in block._footer()]
     told = [text.strip() for text, _, _ in footer_words(block.answer, "", "", "")]
-    assert [word for line in lines for word in line] == told and "any drafter would give this text" in told
+    assert [word for line in lines for word in line] == told and "any drafter gives this text" in told
     assert block.footer_top + block.foot < block.height, "what follows stands below them"
     assert block.foot > block.line or len(lines) == 1
     tops = [block.line / 2, *(block.line + (place + 0.5) * block._line_step for place in range(len(lines) - 1))]
     found = [{block.figure_at(float(x), top) for x in range(int(width))} - {""} for top in tops]
-    assert found == [{"invariant" if "same" in word else "answer" for word in (line[0], line[-1])} for line in lines]
+    assert found == [{"invariant" if "drafter" in word else "answer" for word in (line[0], line[-1])} for line in lines]
 
 
 @pytest.mark.usefixtures("fonts", "qapp")
