@@ -1,5 +1,5 @@
-"""What is made from traces for other programs and people: tables, documents, drawings, a report. No MLX, no Qt, no network.
+"""Exports of traces for other programs and for people: tables, documents, drawings and a report. No MLX, no Qt, no network.
 
-`engine.exports.export` is the door: it reads traces, writes a format and reads one back. PNG and the share card do not live here
-but in `app.export`. A format is a module here and a line in `formats.FORMATS`; a column of all tables is a line in `tables`.
+`engine.exports.export` is the entry point: it reads traces, writes a format and reads one back. PNG and the share card are in
+`app.export`. Each format is a module here and an entry in `formats.FORMATS`; each column of the tables is an entry in `tables`.
 """

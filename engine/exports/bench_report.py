@@ -1,4 +1,4 @@
-"""A benchmark as one HTML file: what to use and how sure that is, the settings beside each other, and every figure."""
+"""A benchmark as one HTML file: the recommended setting and its confidence, the settings side by side, and every figure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ li { margin: 3px 0; }
 
 
 def to_html(results: Results) -> str:
-    """The report as one HTML document. What was measured so far is enough."""
+    """Returns the report as one HTML document; an unfinished benchmark will do."""
     target = results.request.target if results.setup is None else results.setup.target.name
     title = f"Drafters for {target}, measured on this machine"
     return page(title, "".join(_body(results, title)), _SHEET)
@@ -78,7 +78,7 @@ def _body(results: Results, title: str) -> Iterator[str]:
 
 
 def _choice(decision: Decision, several: bool) -> Iterator[str]:
-    """What to use at one temperature, and the contenders on one scale."""
+    """Yields the recommendation at one temperature, and its contenders on one scale."""
     words = advice(decision)
     yield "<section class=choice>"
     if several:
@@ -95,13 +95,13 @@ def _choice(decision: Decision, several: bool) -> Iterator[str]:
 
 
 def _forest(decision: Decision) -> Iterator[str]:
-    """A row for each contender: its name, its speed-up with the interval, and both on a common scale."""
+    """Yields a row for each contender: its name, its speed-up with the interval, and both drawn on a common scale."""
     seen = [value for entry in decision.contenders for value in entry.by_prompt]
     low, high = min(0.8, min(seen) / 1.08), max(1.25, max(seen) * 1.08)
     rules = len({entry.setting.rule for entry in decision.contenders} - {None}) > 1
 
     def at(value: float) -> str:
-        """Where a speed-up stands, from the left of the track; what is beyond its ends stands at them."""
+        """Returns the position of a speed-up from the left of the track; values beyond the ends are drawn at the ends."""
         share = math.log(min(max(value, low), high) / low) / math.log(high / low)
         return f"{share:.2%}"
 
@@ -125,7 +125,7 @@ def _forest(decision: Decision) -> Iterator[str]:
 
 
 def _charts(results: Results, figures: Sequence[BenchFigures]) -> Iterator[str]:
-    """The settings beside each other, on the prompts that count, and how steady the machine was."""
+    """Yields charts of the settings over all prompts, of the fastest by category, and of plain speed over time."""
     together = [entry for entry in figures if entry.category == ALL] or list(figures)
     several = len(results.request.temperatures) > 1
     rules = len({entry.setting.rule for entry in together} - {None}) > 1
@@ -174,7 +174,7 @@ def _peer(setting: BenchSetting) -> str:
 
 
 def _steadiness(results: Results) -> str:
-    """The plain runs of each prompt in the order of measuring, relative to their mean."""
+    """Returns a chart of each prompt's plain runs in the order of measuring, relative to their mean."""
     points = []
     for own in plain_rates(results.rows):
         mean = math.exp(math.fsum(math.log(rate) for _, rate in own) / len(own))

@@ -1,4 +1,4 @@
-"""Where a picture comes from, in one or two lines below it: what would be needed to make the answer again."""
+"""Provenance of a picture, written below it in one or two lines: everything needed to generate the answer again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from engine.lens.shared_wording import RULE_TITLES
 from engine.rounds.trace import Trace
 
 CHARACTER = 0.56
-"""Mean width of a character of the pictures' font as a share of its size; a little above the truth, so that lines fit."""
+"""Mean width of a character as a share of the font size; slightly overestimated, so that lines fit."""
 
 
 def provenance(trace: Trace) -> tuple[str, ...]:
-    """Target, drafter, rule, gamma, temperature, seed, date and version, as far as the trace says; changes stand in order."""
+    """Returns target, drafter, rule, gamma, temperature, seed, date and version, as far as known; changes are listed in order."""
     header = trace.header
     options, versions = trace.part("options"), trace.part("versions")
     parts = [
@@ -31,7 +31,7 @@ def provenance(trace: Trace) -> tuple[str, ...]:
 
 
 def lines(parts: Iterable[str], width: float, size: float, between: str = " · ") -> list[str]:
-    """The parts in as few lines as fit a width in pixels; a part that is too long for a line is cut."""
+    """Joins the parts into as few lines of `width` pixels as possible; cuts a part that is longer than a line."""
     room = max(8, int(width / (CHARACTER * size)))
     result: list[str] = []
     for part in parts:
@@ -50,5 +50,5 @@ def _changed(trace: Trace, name: str, first: Any, titles: Mapping[Any, str] | No
 
 
 def _date(created: Any) -> str:
-    """2026-11-22 03:16 UTC."""
+    """Returns the date as in "2026-11-22 03:16 UTC"; empty if unknown."""
     return f"{created[:16].replace('T', ' ')} UTC" if isinstance(created, str) and len(created) >= 16 else ""

@@ -1,5 +1,5 @@
-"""Draws any `ChartSpec` as SVG, and the charts of an answer. No state of a proposal is told by colour alone: filled, hatched,
-outlined."""
+"""Draws any `ChartSpec` as SVG, and the charts of an answer. Besides its colour, each state of a proposal has its own fill:
+solid, hatched or outlined."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ LEFT, RIGHT, TOP, BOTTOM = 40.0, 472.0, 36.0, 184.0
 BETWEEN = 18.0
 """Pixels between two panels."""
 LEAST_PANEL = 46.0
-"""Least height of the panels below the first, in pixels."""
+"""Minimum height of the panels below the first, in pixels."""
 MOST_COLUMNS = 96
-"""Columns that can be told apart in a picture."""
+"""Most columns that can be told apart in a picture."""
 LEAST_CELL = 6.0
-"""Pixels; lower cells could not be counted."""
+"""Minimum height of a cell in pixels; lower cells could not be counted."""
 DASHES: dict[Dash, str] = {"line": "", "dash": "6 4", "dot": "2 3", "dashdot": "8 3 2 3"}
 GAP = 11.0
 """Pixels between two parts of a legend."""
 Span = tuple[float, float]
-"""From where to where across."""
+"""Left and right end, in pixels."""
 
 
 def draw(name: str, spec: ChartSpec, palette: Palette, heights: Sequence[float] = (1,), across: str = "") -> Drawing:
     """Returns a chart as a drawing.
 
     Args:
-        heights: of the panels, relative to each other. across: name of the x axis.
+        heights: relative heights of the panels. across: name of the x axis.
     """
     drawing = Drawing(name, WIDTH, HEIGHT, palette, spec.empty or spec.words)
     if spec.empty:
@@ -103,7 +103,7 @@ def _mark(drawing: Drawing, frame: Frame, mark: Mark, spec: ChartSpec) -> None:
 
 
 def _bars(drawing: Drawing, frame: Frame, mark: Bars, spec: ChartSpec) -> None:
-    """Draws each bar as a group, so that a pointer is shown the words of the bar."""
+    """Draws each bar as a group, whose title browsers show as the bar's tooltip."""
     across, up = frame.across(1) - frame.across(0), frame.up(0) - frame.up(1)
     width = min(2 * mark.half, mark.widest / across)
     cells = mark.cells and up >= LEAST_CELL
@@ -127,7 +127,7 @@ def _bars(drawing: Drawing, frame: Frame, mark: Bars, spec: ChartSpec) -> None:
 
 
 def _numbers(drawing: Drawing, frame: Frame, panel: Panel) -> None:
-    """Writes the numbers of bars above whatever bar is the highest there."""
+    """Writes the numbers of bars above the highest bar at each x."""
     bars = [mark for mark in panel.marks if isinstance(mark, Bars)]
     for mark in bars:
         for x, words in zip(mark.x.tolist(), mark.numbers, strict=False):
@@ -140,7 +140,7 @@ def _first_round(x: float, span: RoundSpan | None) -> int:
 
 
 def _box(drawing: Drawing, x: float, y: float, width: float, height: float, fill: Fill, colour: str) -> None:
-    """Draws a box, in pixels from the top left."""
+    """Draws a box with one of the fills, in pixels from the top left."""
     match fill:
         case "hatch":
             drawing.rect(x, y, width, height, drawing.hatch(colour))
@@ -156,9 +156,9 @@ def _box(drawing: Drawing, x: float, y: float, width: float, height: float, fill
 
 
 def _labels(drawing: Drawing, frame: Frame, spec: ChartSpec) -> None:
-    """Draws the dividers with their words above, and beside these the heights of bars that are cut off.
+    """Draws the dividers with their labels above the plot, and in the same line the heights of bars that are cut off.
 
-    A height stands behind its mark or, at the end of the plot, before it; without room there is the mark alone.
+    A height is written to the right of its mark or, at the end of the plot, to its left; without space only the mark is drawn.
     """
     cut = [
         (frame.across(x), f"{height:.0f}")
@@ -181,9 +181,12 @@ def _labels(drawing: Drawing, frame: Frame, spec: ChartSpec) -> None:
 
 
 def _dividers(drawing: Drawing, frame: Frame, found: Sequence[tuple[float, str]], marks: Sequence[Span]) -> list[Span]:
-    """Draws a dashed line through all panels at each divider, with its words above, on the side that has more room.
+    """Draws a dashed line through all panels at each divider, with its label above, on the side that has more space.
 
-    `marks`: what else stands above the plot. Returns what the words take there; a mark that they meet gives way.
+    Returns the spans taken by the labels; marks that overlap them are drawn without text.
+
+    Args:
+        marks: spans of the other marks above the plot.
     """
     places = [frame.across(place) for place, _ in found]
     taken: list[Span] = []
@@ -201,7 +204,7 @@ def _dividers(drawing: Drawing, frame: Frame, found: Sequence[tuple[float, str]]
 
 
 def _meets(one: Span, others: Sequence[Span]) -> bool:
-    """Returns whether it has any room in common with one of the others."""
+    """Returns whether `one` overlaps any of the others."""
     return any(one[0] < right and left < one[1] for left, right in others)
 
 
@@ -228,12 +231,12 @@ def _sign_width(key: Key) -> float:
 
 
 def _advance(part: Key | str) -> float:
-    """Returns the width of a part of a legend, with the gap behind it."""
+    """Returns the width of a part of a legend and of the gap behind it."""
     return (_sign_width(part) + 5.9 * len(part.name) if isinstance(part, Key) else 5.9 * len(part)) + GAP
 
 
 def picture(kind: ChartKind, trace: Trace, tally: Tally, palette: Palette) -> Drawing:
-    """Returns a chart of an answer; `tally` is that of its rounds."""
+    """Returns a chart of an answer; `tally` must be that of its rounds."""
     rounds = tally.rounds
     material = Material(
         tally,
@@ -252,10 +255,10 @@ def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
 
 
 def chart_svg(traces: Sequence[Trace], chart: ChartName, theme: str = "light") -> str:
-    """One chart of the last answer as an SVG document, with its title, its axes and where it comes from.
+    """Returns a chart of the last answer as an SVG document, with title, axes and provenance.
 
     Raises:
-        DraftlightError: an unknown chart, or no answer.
+        DraftlightError: the chart is unknown, or there is no answer.
     """
     kind = CHARTS.get(chart)
     if kind is None:

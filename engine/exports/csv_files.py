@@ -1,5 +1,7 @@
-"""The tables as CSV and back. A cell that a spreadsheet would run as a formula gets an apostrophe in front, which
-spreadsheets hide and reading takes away."""
+"""Writes the tables as CSV and reads them back.
+
+A cell that a spreadsheet would run as a formula gets a leading apostrophe, which spreadsheets hide and the reader removes.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,12 @@ def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
 
 
 def csv_texts(traces: Sequence[Trace]) -> dict[str, str]:
-    """The tables by their names."""
+    """Returns the tables as CSV, by name."""
     return {name: _text(table) for name, table in tables(traces).items()}
 
 
 def read_rounds_csv(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
-    """The rounds of every answer in an exported table of rounds. Raises DraftlightError for any other or a cut file."""
+    """Returns the rounds of every answer in an exported table of rounds. Raises DraftlightError for another or a cut file."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             text = file.read()
@@ -53,12 +55,12 @@ def read_rounds_csv(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
 
 
 def guarded(text: str) -> str:
-    """The text with an apostrophe in front if a spreadsheet might run it as a formula, leading blanks or not."""
+    """Puts an apostrophe in front of a text that a spreadsheet might run as a formula, with or without leading blanks."""
     return "'" + text if text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS) else text
 
 
 def unguarded(text: str) -> str:
-    """The text that `guarded` was given."""
+    """Undoes `guarded`."""
     return text[1:] if text.startswith("'") else text
 
 

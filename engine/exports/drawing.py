@@ -1,4 +1,4 @@
-"""A small writer of SVG: shapes and words in, a picture out. It needs no display, and everything written is escaped."""
+"""A small SVG writer for shapes and text. It needs no display and escapes all text."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from html import escape
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, 'SF Mono', Menlo, 'DejaVu Sans Mono', monospace"
 CAPTION = 10.5
-"""Size of the lines below a picture."""
+"""Font size of the lines below a picture."""
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Colours of a picture: the window's own, or, in a page that is dark or light, the names of its variables.
+    """Colours of a picture: the window's own or, in an HTML page that follows the reader's dark or light theme, CSS variables.
 
-    Three sets have one meaning each, and none is used for anything else: what became of a token (`accepted` to `bonus`), where
-    the time of a round went (`time_`), and the rules (`rule_`). `tests/app/look/test_colours.py` measures how far they lie apart,
-    also as colour-blind readers see them.
+    Three sets of colours have one meaning each and no other use: the state of a token (`accepted` to `bonus`), the phases of a
+    round's time (`time_`) and the rules (`rule_`). `tests/app/look/test_colours.py` measures how different they look, also to
+    colour-blind readers.
 
     Attributes:
-        accent: what can be chosen or has been, and measured curves of neither set.
-        accepted_tint: the wash behind accepted tokens, already mixed with `background`.
-        ghost: rejected tokens in a text: quieter than `rejected`, so that the answer between them is read first.
-        time_draft, time_verify: also stand for the drafter and the target where the two are set side by side.
+        accent: things that can be selected or are selected, and measured curves outside the three sets.
+        accepted_tint: the background of accepted tokens, already mixed with `background`.
+        ghost: rejected tokens within a text: fainter than `rejected`, so that the answer stands out.
+        time_draft, time_verify: also for drafter and target in a comparison of the two.
     """
 
     background: str
@@ -54,11 +54,11 @@ class Palette:
     rule_block: str
 
     def time(self, phase: str) -> str:
-        """The colour of a part of a round's time: "draft", "verify", "judge", "other" or "unsplit"."""
+        """Returns the colour of a phase of a round: "draft", "verify", "judge", "other" or "unsplit"."""
         return str(getattr(self, f"time_{phase}"))
 
     def rule(self, rule: str) -> str:
-        """The colour of a rule, by its name."""
+        """Returns the colour of a rule by its name."""
         return str(getattr(self, f"rule_{rule}"))
 
 
@@ -114,14 +114,14 @@ VARIABLES = Palette(**{field.name: f"var(--{field.name.replace('_', '-')})" for 
 
 
 class Drawing:
-    """A picture under construction, in logical pixels, the origin at the top left.
+    """A picture under construction, in logical pixels from the top left.
 
     Attributes:
-        name: makes the ids of its patterns differ from those of other pictures in the same page.
+        name: makes the ids of its patterns unique among the pictures of a page.
     """
 
     def __init__(self, name: str, width: float, height: float, palette: Palette, words: str) -> None:
-        """`words` say what is to be seen, for those who cannot."""
+        """Creates an empty picture; `words` describe it to screen readers."""
         self.name, self.width, self.height, self.palette, self.words = name, width, height, palette, words
         self._parts: list[str] = []
         self._hatches: dict[str, str] = {}
@@ -138,9 +138,9 @@ class Drawing:
         radius: float = 0.0,
         title: str = "",
     ) -> None:
-        """A box by its top left corner and its size, of which less than 0 counts as 0.
+        """Draws a box, given its top left corner and its size; a negative size counts as 0.
 
-        `radius` rounds the corners; `title` is what a pointer held over it is told.
+        `radius` rounds the corners; `title` is its tooltip.
         """
         inside = f"<title>{_written(title)}</title>" if title else ""
         self._parts.append(
@@ -149,14 +149,14 @@ class Drawing:
         )
 
     def line(self, start: Point, end: Point, stroke: str, width: float = 1.0, dash: str = "") -> None:
-        """A straight line; `dash` is SVG's stroke-dasharray, "" for a solid line."""
+        """Draws a straight line; `dash` is SVG's stroke-dasharray, "" for a solid line."""
         self._parts.append(
             f'<line x1="{_n(start[0])}" y1="{_n(start[1])}" x2="{_n(end[0])}" y2="{_n(end[1])}" stroke="{stroke}" '
             f'stroke-width="{_n(width)}"{_attributes(dash=dash)}/>'
         )
 
     def curve(self, points: Iterable[Point], stroke: str, width: float = 1.5, dash: str = "") -> None:
-        """A line through the points, broken where one is not finite. A point alone is a dot."""
+        """Draws a line through the points, with gaps at points that are not finite. An isolated point becomes a dot."""
         for part in _unbroken(points):
             if len(part) == 1:
                 self._parts.append(f'<circle cx="{_n(part[0][0])}" cy="{_n(part[0][1])}" r="{_n(width)}" fill="{stroke}"/>')
@@ -167,7 +167,7 @@ class Drawing:
             )
 
     def band(self, above: Sequence[Point], below: Sequence[Point], fill: str, opacity: float) -> None:
-        """The area between two lines over the same places; it ends where either is not finite."""
+        """Fills the area between two lines with the same x values; leaves out points where either is not finite."""
         pairs = [(high, low) for high, low in zip(above, below, strict=True) if math.isfinite(high[1] + low[1])]
         if len(pairs) > 1:
             around = [high for high, _ in pairs] + [low for _, low in reversed(pairs)]
@@ -185,7 +185,7 @@ class Drawing:
         mono: bool = False,
         length: float = 0.0,
     ) -> None:
-        """Words on a baseline; `anchor` is start, middle or end. A `length` is kept to, whatever font there is."""
+        """Draws words on a baseline; `anchor` is start, middle or end. A `length` other than 0 fixes their width in any font."""
         family = f' font-family="{MONO}"' if mono else ""
         weight = ' font-weight="600"' if bold else ""
         fixed = f' textLength="{_n(length)}" lengthAdjust="spacingAndGlyphs"' if length else ""
@@ -195,7 +195,7 @@ class Drawing:
         )
 
     def begin_group(self, title: str) -> None:
-        """What follows belongs together and is called so when pointed at, up to `end_group`."""
+        """Opens a group with a tooltip; `end_group` closes it."""
         self._parts.append(f"<g><title>{_written(title)}</title>")
 
     def end_group(self) -> None:
@@ -203,25 +203,28 @@ class Drawing:
         self._parts.append("</g>")
 
     def place(self, other: Drawing, x: float, y: float) -> None:
-        """Puts another drawing, which must have another name, with its top left corner at a point of this one."""
+        """Draws another drawing, which must have another name, with its top left corner at (x, y)."""
         self._parts.append(f'<g transform="translate({_n(x)} {_n(y)})">{other._definitions()}{"".join(other._parts)}</g>')
 
     def hatch(self, colour: str) -> str:
-        """A fill of slanted lines."""
+        """Returns a fill of slanted lines."""
         self._hatches.setdefault(colour, f"{self.name}-hatch{len(self._hatches)}")
         return f"url(#{self._hatches[colour]})"
 
     def inline(self, prefix: str = "") -> str:
-        """The picture as a part of a page, as wide as there is room. `prefix` tells its patterns from those of its like."""
+        """Returns the picture for an HTML page, as wide as its container. `prefix` makes the ids of its patterns unique."""
         content = f"{self._definitions()}{''.join(self._parts)}".replace(f"{self.name}-hatch", f"{prefix}{self.name}-hatch")
         label = _written(self.words)
         return f'<svg viewBox="0 0 {_n(self.width)} {_n(self.height)}" role="img" aria-label="{label}">{content}</svg>'
 
     def document(self, title: str = "", up: str = "", below: Sequence[str] = (), bare: bool = False) -> str:
-        """The picture as a file of its own, on its background.
+        """Returns the picture as an SVG file with a background.
 
         Args:
-            title: above it. up: what the vertical axis counts, along it. below: lines under it. bare: without any margin.
+            title: heading above the picture.
+            up: label of the vertical axis.
+            below: lines below the picture.
+            bare: leave out all margins.
         """
         head, left = (34.0 if title else 0.0 if bare else 8.0), (26.0 if up else 0.0 if bare else 8.0)
         right = 0.0 if bare else 8.0
@@ -265,7 +268,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The field of a chart inside a drawing: from values to places.
+    """The plot area of a chart: maps values to pixels of the drawing.
 
     Attributes:
         left, top, right, bottom: its edges in the drawing. x, y: the values at its edges.
@@ -279,16 +282,16 @@ class Frame:
     y: tuple[float, float]
 
     def at(self, x: float, y: float) -> Point:
-        """The place of a point, in pixels of the drawing."""
+        """Returns the pixel at which a point is drawn."""
         return self.across(x), self.up(y)
 
     def across(self, x: float) -> float:
-        """Pixels from the left edge of the drawing at which the value `x` stands; one beyond the edges stands beyond them."""
+        """Returns the value `x` as pixels from the left edge of the drawing; values beyond the edges are not clamped."""
         low, high = self.x
         return self.left + (x - low) / ((high - low) or 1.0) * (self.right - self.left)
 
     def up(self, y: float) -> float:
-        """Pixels from the top of the drawing at which the value `y` stands, kept between the edges; NaN if it is not finite."""
+        """Returns the value `y` as pixels from the top of the drawing, clamped to the edges; NaN if it is not finite."""
         low, high = self.y
         if not math.isfinite(y):
             return math.nan
@@ -296,7 +299,7 @@ class Frame:
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from `low` to `high`, at most about so many."""
+    """Returns round numbers from `low` to `high`, about `most` of them at most."""
     span = high - low
     if not span > 0:
         return [low]
@@ -308,7 +311,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def number(value: float) -> str:
-    """A short number for an axis."""
+    """Returns a short number for an axis."""
     return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:.2g}"
 
 
@@ -316,7 +319,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def _written(words: str) -> str:
-    """Words as XML has them; what it cannot hold, control characters say, is left out."""
+    """Escapes words for XML and leaves out characters that XML cannot contain, such as control characters."""
     return escape(_NOT_IN_XML.sub("", words))
 
 
@@ -344,5 +347,5 @@ def _attributes(stroke: str = "none", opacity: float = 1.0, rx: float = 0.0, das
 
 
 def _n(value: float) -> str:
-    """At most two decimals, none where they say nothing."""
+    """Formats a number with at most two decimals, without trailing zeros."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,11 +1,11 @@
-"""Exports of a session, that is of any traces, and the way back: the door to `engine.exports`.
+"""Exports any traces and reads exports back: the entry point of `engine.exports`.
 
 - JSON (`draftlight.metrics/1`): one document with settings, `Summary`, rounds and proposals of every answer.
-- CSV and Parquet: a table of rounds, one of proposals and one of answers. Parquet needs the extra `parquet`.
+- CSV and Parquet: a table of rounds, one of proposals, one of answers and one of stretches. Parquet needs the extra `parquet`.
 - HTML: one file for people, with figures, charts, the coloured answer and all provenance; it loads nothing.
 - SVG: one chart of an answer.
 
-What JSON, CSV and Parquet say is what the traces say: `read_export` gives rounds with the same `Summary`.
+JSON, CSV and Parquet preserve the rounds: those that `read_export` returns have the same `Summary` as the traces.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def read_traces(paths: Iterable[str | os.PathLike[str]]) -> tuple[Trace, ...]:
-    """The traces at these paths. Raises DraftlightError like `engine.rounds.trace.read`."""
+    """Reads the traces at these paths. Raises DraftlightError like `engine.rounds.trace.read`."""
     return tuple(read(path) for path in paths)
 
 
@@ -56,17 +56,17 @@ def write(
     may_replace: Callable[[list[Path]], bool] = lambda existing: True,
     verdict: tuple[str, ...] = (),
 ) -> tuple[Path, ...]:
-    """Write an export; returns the files that are there now, that of `path` first.
+    """Writes an export and returns the written files, that of `path` first.
 
-    A single file has the name of `path`. Several files that belong together have the format's ending, and `path` gets it, too.
+    A single file keeps the name of `path`. If the export has several files, all of them get the format's ending.
 
     Args:
         form: one of `FORMATS` or its name.
         chart, theme, ghosts, compared, verdict: see `engine.exports.formats.Wanted`.
-        may_replace: called with the files that are there already, if there are any; where it returns False, nothing is written.
+        may_replace: called with the files that exist already, if any; nothing is written if it returns False.
 
     Raises:
-        DraftlightError: it cannot be written, and nothing has changed; or Parquet is not available.
+        DraftlightError: a file cannot be written, and none has changed; or Parquet is not available.
     """
     known = FORMATS[form] if isinstance(form, str) else form
     made = known.maker()(traces, Wanted(chart, theme, ghosts, path.suffix.lower(), compared, verdict))
@@ -83,10 +83,10 @@ def write(
 
 
 def read_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
-    """The rounds of every answer in an export, by the name of its trace.
+    """Returns the rounds of every answer in an export, by the name of its trace.
 
     Raises:
-        DraftlightError: the file is none, was cut or damaged, or its kind holds no rounds to read back.
+        DraftlightError: the file is not an export, was truncated or damaged, or its format cannot be read back.
     """
     readable = {ending: known for known in FORMATS.values() if known.read for ending in known.endings}
     found = readable.get(path.suffix.lower())

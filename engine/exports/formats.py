@@ -1,7 +1,7 @@
-"""What formats answers are exported in. A new one is a file in `engine/exports/` and a line here; nothing else has to know it.
+"""The formats in which answers are exported. A new format is a module in `engine/exports/` and an entry in `FORMATS`.
 
-The file has a function that makes an export (`Make`), and one that reads the rounds back (`Read`) if that is possible; the line
-says the rest. Window and command line read the line, so nothing here takes long to import.
+The module has a function that makes an export (`Make`) and, if rounds can be read back, one that reads them (`Read`). Window and
+command line take everything else from the entry, so this module must stay quick to import.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from engine.rounds.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How an export is wanted, for formats that leave something open.
+    """Options of an export, for formats that have them.
 
     Attributes:
-        chart: a name of `engine.lens.chart_kinds.CHARTS`. theme: "dark" or "light", of pictures, which show the latest answer.
-        compared: whether the answers stand side by side, so that a share card shows all of them.
-        verdict: what their comparison has found, a sentence each.
-        ghosts: how many of them the answer shows at first; None leaves it to the format.
-        ending: of the file's name, one of the format's.
+        chart: a name of `engine.lens.chart_kinds.CHARTS`.
+        theme: "dark" or "light", for pictures, which show the latest answer.
+        compared: whether the window compares the answers side by side; a share card then shows all of them.
+        verdict: results of that comparison, a sentence each.
+        ghosts: the ghosts that the answer shows at first; None for the format's default.
+        ending: ending of the file's name, one of the format's.
     """
 
     chart: str = "proposals"
@@ -62,25 +63,26 @@ OTHER_ENDINGS = frozenset(
         *("parquet", "pdf", "png", "rtf", "svg", "tar", "tex", "tsv", "txt", "webp", "xls", "xlsx", "xml", "yaml", "yml", "zip"),
     )
 )
-"""Endings that say what is in a file, so one that says something else is replaced. Other words after a dot belong to the name."""
+"""File endings that are replaced when another format is chosen. Any other text behind a dot counts as part of the name."""
 
 Make = Callable[[Sequence[Trace], Wanted], Mapping[str, str | bytes]]
-"""The parts of an export by name. The first one is the file itself; others lie beside it as NAME-part.ending."""
+"""A function that returns the parts of an export by name. The first is the file itself; others are saved beside it as
+NAME-part.ending."""
 Read = Callable[[Path], dict[str, tuple[RoundCounts, ...]]]
-"""The rounds of every answer in the file, by the name of its trace. Raises DraftlightError for any other file."""
+"""A function that returns the rounds of every answer in a file, by trace name. Raises DraftlightError for other files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportFormat:
-    """What is known of a format before anything is exported.
+    """Description of an export format, available without importing its module.
 
     Attributes:
-        name: by which it is selected, typed and stored.
-        content: what is in it, in a few words.
-        endings: what the names of its files may end in, each with its name for people; the first is the usual one.
+        name: its key in menus, on the command line and in stored settings.
+        content: a few words on what it contains.
+        endings: possible file endings, each with its name for people; the first is the default.
         make: "module:function", a `Make`.
-        read: "module:function", a `Read`; empty where no rounds can be read back.
-        printable: whether it is text, which can go to a terminal.
+        read: "module:function", a `Read`; empty if rounds cannot be read back.
+        printable: whether it is text that can be written to a terminal.
         in_dialog: whether the window's export dialog offers it.
     """
 
@@ -93,11 +95,11 @@ class ExportFormat:
     in_dialog: bool = True
 
     def maker(self) -> Make:
-        """The function that `make` names."""
+        """Imports and returns the function named by `make`."""
         return cast(Make, resolve_name(self.make))
 
     def reader(self) -> Read:
-        """The function that `read` names."""
+        """Imports and returns the function named by `read`."""
         return cast(Read, resolve_name(self.read))
 
 
@@ -138,4 +140,4 @@ FORMATS: dict[str, ExportFormat] = {
         ExportFormat("svg", "one chart of the latest answer", {".svg": "SVG"}, "engine.exports.charts:make", in_dialog=False),
     )
 }
-"""In the order in which they are offered; pictures that need fonts are in `app.export.kinds`."""
+"""All formats in the order of menus; pictures that need fonts are in `app.export.kinds`."""

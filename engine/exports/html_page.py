@@ -1,6 +1,6 @@
-"""What all HTML files have in common: one page that holds no script and loads nothing, and how it writes what users wrote.
+"""Common parts of all HTML exports: the page, its style sheet, tables and charts, and the escaping of users' text.
 
-Its content policy forbids both, so that even a browser can be asked.
+A page contains no script and loads nothing; its Content-Security-Policy makes the browser enforce both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def page(title: str, body: str, sheet: str = "") -> str:
-    """The whole document. `title` is plain text, `body` HTML, `sheet` is put after the common style sheet."""
+    """Returns the whole document. `title` is plain text, `body` HTML; `sheet` follows the common style sheet."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -30,13 +30,13 @@ def page(title: str, body: str, sheet: str = "") -> str:
 
 
 def text(words: str) -> str:
-    """The text as HTML shows it, in content and in quoted attributes; control characters become their pictures."""
+    """Escapes a text for content and quoted attributes; replaces control characters by their visible symbols."""
     return escape(without_controls(words))
 
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """A column of a table: its head, the content (HTML) of its cells, and their class if they hold no figures."""
+    """A column of a table: its head, a function from a row to its cell (HTML), and the CSS class of cells without figures."""
 
     head: str
     cell: Callable[[Row], str]
@@ -44,10 +44,12 @@ class Column(Generic[Row]):
 
 
 def table(label: str, columns: Sequence[Column[Row]], rows: Iterable[Row | str]) -> Iterator[str]:
-    """A table that scrolls by itself.
+    """Yields a table in a scroll area of its own.
 
     Args:
-        label: for screen readers. columns: the first one names the row. rows: a string is a heading (HTML) of those that follow.
+        label: for screen readers.
+        columns: the first one names the row.
+        rows: a string is a heading (HTML) of the rows below it.
     """
     yield f"<div class=scroll tabindex=0 role=region aria-label='{label}'><table><thead><tr>"
     yield "".join(f"<th scope=col{' class=words' if column.look else ''}>{column.head}</th>" for column in columns)
@@ -64,24 +66,24 @@ def table(label: str, columns: Sequence[Column[Row]], rows: Iterable[Row | str])
 
 
 def figure(value: float | None, decimals: int = 2) -> str:
-    """A figure, or a dash where it is not known."""
+    """Formats a figure, or returns a dash for None."""
     return "–" if value is None else f"{value:,.{decimals}f}"
 
 
 def facts(entries: Iterable[tuple[str, Any]]) -> str:
-    """A list of labels and values; those without a value are left out, and hashes look like code."""
+    """Returns a list of labels and values; leaves out empty values and shows hashes as code."""
     shown = ((label, text(worded(value))) for label, value in entries if value not in (None, ""))
     rows = (f"<dt>{label}</dt><dd>{f'<code>{value}</code>' if 'SHA' in label else value}</dd>" for label, value in shown)
     return f"<dl class=facts>{''.join(rows)}</dl>"
 
 
 def pairs(table: Mapping[str, Any]) -> str:
-    """A table as one line: names and values, those that are None left out."""
+    """Returns names and values in one line; leaves out those that are None."""
     return ", ".join(f"{str(key).replace('_', ' ')} {worded(value)}" for key, value in table.items() if value is not None)
 
 
 def worded(value: Any) -> str:
-    """A value of JSON for people."""
+    """Returns a JSON value in readable form."""
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, list):
@@ -90,12 +92,12 @@ def worded(value: Any) -> str:
 
 
 def chart(title: str, picture: str, words: str) -> str:
-    """A picture (HTML) with its title and a caption."""
+    """Returns a picture (HTML) with its title and a caption."""
     return f"<figure><h3>{title}</h3>{picture}<figcaption><small>{words}</small></figcaption></figure>"
 
 
 def bars(title: str, rows: Iterable[tuple[str, float | None, str]], words: str, most: float | None = None) -> str:
-    """A figure with a bar for each row: name, value and its format, which is "bytes" for sizes. `words` and `title` are HTML."""
+    """Returns a figure with a bar for each row (name, value, format or "bytes" for sizes). `title` and `words` are HTML."""
     known = [(name, value, form) for name, value, form in rows if value is not None]
     if not known:
         return ""
@@ -109,7 +111,7 @@ def bars(title: str, rows: Iterable[tuple[str, float | None, str]], words: str, 
 
 
 def stylesheet() -> str:
-    """The whole style sheet; colours are variables, named as the fields of a `Palette`."""
+    """Returns the common style sheet; colours are CSS variables, named after the fields of `Palette`."""
     return _SHEET.replace("LIGHT_COLOURS", _variables(LIGHT)).replace("DARK_COLOURS", _variables(DARK)).replace("FONT", FONT)
 
 

@@ -1,5 +1,8 @@
-"""The metrics of a session as one JSON document, `draftlight.metrics/1`: for every answer its settings, `Summary`, speed-up,
-rounds and proposals, and the figures of all answers together. A round's `index` counts from 0, as in its trace."""
+"""The metrics of a session as one JSON document, `draftlight.metrics/1`.
+
+It holds settings, `Summary`, speed-up, rounds and proposals of every answer, and the figures of all answers together. A round's
+`index` counts from 0, as in its trace.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from engine.values.errors import DraftlightError
 
 SCHEMA = "draftlight.metrics/1"
 PROVENANCE = ("versions", "hardware", "target", "drafter", "seed")
-"""Parts of a trace's header that say under what the answer was made."""
+"""Parts of a trace's header that identify the conditions of the answer."""
 _COUNTS = tuple(field.name for field in fields(RoundCounts))
 
 
@@ -33,7 +36,7 @@ def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
 
 
 def to_json(traces: Sequence[Trace]) -> str:
-    """The session's metrics as a JSON document."""
+    """Returns the session's metrics as a JSON document."""
     return json.dumps(
         {
             "schema": SCHEMA,
@@ -49,7 +52,7 @@ def to_json(traces: Sequence[Trace]) -> str:
 
 
 def total(traces: Sequence[Trace]) -> Summary:
-    """The figures of all answers together, as if they had been decoded one after the other."""
+    """Returns the figures of all answers together, as if they had been decoded one after the other."""
     joined: list[RoundCounts] = []
     offset = 0.0
     for trace in traces:
@@ -59,7 +62,7 @@ def total(traces: Sequence[Trace]) -> Summary:
 
 
 def read_json_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
-    """The rounds of every answer in an exported JSON document. Raises DraftlightError for any other file."""
+    """Returns the rounds of every answer in an exported JSON document. Raises DraftlightError for any other file."""
     try:
         document = json_of(content_of(path))
         if document["schema"] != SCHEMA:
@@ -88,12 +91,12 @@ def _answer(trace: Trace, name: str) -> dict[str, Any]:
 
 
 def _stretch(stretch: Stretch) -> dict[str, Any]:
-    """`first` is the index of its first round."""
+    """Returns a stretch with its `Summary`; `first` is the index of its first round."""
     return {"first": stretch.first, "rule": stretch.rule, "drafter": stretch.drafter, "summary": plain(stretch.summary)}
 
 
 def _comparisons(trace: Trace) -> list[dict[str, Any]]:
-    """What the rules were to accept at the same positions, under each rule and drafter that was in force."""
+    """Returns the expected acceptance of all rules at the same positions, for each rule and drafter that was in use."""
     return [
         {
             **plain(comparison),
@@ -105,6 +108,6 @@ def _comparisons(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _counts(entry: dict[str, Any]) -> RoundCounts:
-    """Unknown keys are ignored, so that a later version may add some."""
+    """Returns the counts of a round; ignores unknown keys, so that a later version may add some."""
     known = {name: entry[name] for name in _COUNTS if name in entry}
     return RoundCounts(**{**known, "milliseconds": Milliseconds(**entry["milliseconds"])})

@@ -1,4 +1,4 @@
-"""The tables as Parquet and back. pyarrow is imported only here and only when it is needed: it is an extra."""
+"""Writes the tables as Parquet and reads them back. pyarrow is optional, so it is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SCHEMA = "draftlight.tables/1"
 
 
 def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
-    """The tables by their names, as in `engine.exports.formats.Make`.
+    """Returns the tables by name, as in `engine.exports.formats.Make`.
 
-    Every file carries the headers of the traces, thus all provenance, in its metadata under `draftlight`.
+    The metadata of every file hold the headers of the traces, and so all provenance, under `draftlight`.
 
     Raises:
         DraftlightError: pyarrow is not installed.
@@ -43,10 +43,10 @@ def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
 
 
 def read_rounds_parquet(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
-    """The rounds of every answer in an exported file of rounds.
+    """Returns the rounds of every answer in an exported file of rounds.
 
     Raises:
-        DraftlightError: it is another or a damaged file, or pyarrow is not installed.
+        DraftlightError: the file is another one or damaged, or pyarrow is not installed.
     """
     arrow, parquet = _pyarrow()
     try:
@@ -89,7 +89,7 @@ def _arrow_table(arrow: Any, table: Table, metadata: dict[str, str]) -> Any:
 
 
 def _value(value: Any, kind: str) -> Any:
-    """The value as its column takes it; what does not belong there, as a strange hand may have written, is left out."""
+    """Converts a value to its column's type; returns None for values of another type, which other programs may have written."""
     if kind == "text":
         return value.encode("utf-8", errors="backslashreplace").decode() if isinstance(value, str) else None
     if kind == "candidates":

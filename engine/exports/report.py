@@ -1,4 +1,4 @@
-"""The report: one HTML file with everything about some answers, for people. It holds no script and loads nothing."""
+"""The report: one HTML file for people, with everything about some answers. It contains no script and loads nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from engine.types import Candidate, DecodingOptions, Emitted, Proposal, Round
 from engine.values.wording import amount
 
 WORD = re.compile(r" ?\S+( \S+)*")
-"""A token that reads the same with its blanks collapsed, unless it stands behind another blank."""
+"""A token that looks the same after HTML collapses its blanks, unless it follows another blank."""
 
 
 def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
@@ -50,7 +50,7 @@ def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
 
 
 def to_html(traces: Sequence[Trace], ghosts: Ghosts = "all") -> str:
-    """The report on these answers as one HTML document. It opens with so many `ghosts`; its reader can show more or fewer."""
+    """Returns the report on these answers as one HTML document. `ghosts` are visible at first; the reader can change that."""
     title = _title(traces)
     return page(title, "".join(_page(traces, title, ghosts)))
 
@@ -116,7 +116,11 @@ def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) ->
 
 
 def _tiles(summary: Summary, first_token: float | None = None, finish: str = "", speeds: Row | None = None) -> str:
-    """`speeds`: the plain run of one answer and its speed-up, as `compared` gives them; None where there is no such thing."""
+    """Returns the tiles with the main figures.
+
+    Args:
+        speeds: plain run and speed-up of an answer, as from `compared`; None for several answers together.
+    """
     interval = ""
     if summary.alpha_low is not None and summary.alpha_high is not None:
         interval = f"{summary.alpha_low:.2f} to {summary.alpha_high:.2f}"
@@ -190,7 +194,7 @@ _STRETCHES: tuple[Column[Stretch], ...] = (
 
 
 def _comparison(comparison: RuleComparison, options: DecodingOptions) -> Iterator[str]:
-    """A bar for each rule on one scale from 0 to 1, and the same in words."""
+    """Yields a bar for each rule on a scale from 0 to 1, and the same in words."""
     yield f"<div class=rules><p>{text(comparison_sentence(comparison))}</p><div class=bars aria-hidden=true>"
     for rule, value in comparison.expected.items():
         mark = ""
@@ -204,7 +208,7 @@ def _comparison(comparison: RuleComparison, options: DecodingOptions) -> Iterato
 
 
 def _speed_up_words(speeds: Row) -> tuple[str, str]:
-    """Unit and explanation."""
+    """Returns the unit of the speed-up and its explanation."""
     if speeds["plain_throughput"] is None:
         return "", f"{speeds['speed_up_missing']}."
     run = f"{speeds['plain_throughput']:,.1f} tokens/s over {amount(speeds['plain_tokens'], 'token')}"
@@ -222,11 +226,11 @@ def _legend(index: int, ghosts: Ghosts) -> str:
 
 
 def _marked(state: str, words: str, details: str = "", word: bool = False, parts: Sequence[tuple[str, bool]] = ()) -> str:
-    """A token as its state looks; what never became text is a deletion to whoever listens.
+    """Returns a token in the style of its state. Ghosts are `<del>` elements, so that screen readers announce them as deleted.
 
     Args:
-        word: it is a word like any other, whose blank needs no look of its own at the end of a line.
-        parts: the words again, in parts with whether each is code.
+        word: the token is an ordinary word: its blank may be collapsed at the end of a line.
+        parts: the words in parts, each with whether it is code.
     """
     tag = "del" if state in GHOSTS else "span"
     told = f' data-d="{text(details)}"' if details else ""
@@ -243,13 +247,13 @@ def _given(trace: Trace) -> str:
 
 
 def _spans(trace: Trace) -> Iterator[str]:
-    """The answer token by token. The unjudged ones of a round lie folded in one sign, which opens at a click or by Tab."""
+    """Yields the answer token by token. Unjudged tokens of a round are folded into one sign, which opens by click or Tab."""
     asked = trace.part("options").get("temperature")
     temperature = float(asked) if isinstance(asked, (int, float)) else math.nan
     due = deque(dividers_of(trace))
     text_of_answer = "".join(piece.text for piece in pieces(trace.rounds) if not piece.ghost)
     places = CodePlaces(trace.given_text + text_of_answer, len(trace.given_text))
-    before = {False: trace.given_text, True: trace.given_text}  # by whether ghosts count
+    before = {False: trace.given_text, True: trace.given_text}  # last text, without and with ghosts
     for (index, kind), group in groupby(pieces(trace.rounds), key=lambda piece: (piece.spot.round, piece.kind)):
         while due and index >= due[0].first:
             yield f'<i class=switch role=separator data-words="{text(due.popleft().label)}"></i>'
@@ -279,7 +283,7 @@ def _proposed(round: Round) -> str:
 
 
 def _own(round: Round) -> str:
-    """The token that the target chose itself."""
+    """Returns the tokens that the target chose itself."""
     return "".join(
         _marked(token.origin, visible(token.text, token.bytes)) for token in round.emitted if token.origin != "accepted"
     )
@@ -338,15 +342,15 @@ def _change(change: dict[str, Any]) -> str:
 def _hash(trace: Trace) -> str | None:
     try:
         return hashlib.sha256(trace.path.read_bytes()).hexdigest()
-    except OSError:  # moved away since it was read
+    except OSError:  # the file was moved since
         return None
 
 
 def details(round: Round, spot: Spot, temperature: float) -> str:
-    """Everything that is known of a token, in lines; NaN stands for a temperature that is not known."""
+    """Returns all that is known of a token, one fact a line; pass NaN if the temperature is unknown."""
     greedy = temperature == 0
     if spot.own and spot.at >= len(round.emitted):
-        return ""  # a trace that a foreign hand wrote: engines emit a token in every round
+        return ""  # written by another program: our engines emit a token in every round
     if spot.own:
         lines = _emitted_details(round, round.emitted[spot.at], temperature)
     else:

@@ -1,7 +1,6 @@
-"""The tables that every tabular export writes: one row per round, per proposal, per answer, and per stretch of an answer. Columns
-are named once, here.
+"""The tables of CSV and Parquet exports: a row for each round, proposal, answer and stretch of an answer.
 
-Rounds count from 1, as everywhere a person reads them; the `index` of traces and of the JSON export counts from 0.
+Rounds count from 1, as in the window; the `index` of traces and of the JSON export counts from 0.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.errors import is_number
 
 Kind = Literal["text", "whole", "number", "candidates"]
-"""What a column holds; every value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""
+"""Type of a column; any value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""
 TableName = Literal["rounds", "proposals", "answers", "stretches"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
 _COUNTED = ("drafter", "rule", "proposals", "accepted", "rejected", "unjudged", "emitted", "finish", "proposer")
@@ -62,9 +61,9 @@ ROUND_COLUMNS: dict[str, Kind] = {
     "communication_ms": "number",
 }
 FIRST_ROUND_COLUMN = "index"
-"""How tables of version 0.1.0 call the column `round`, which counts from 0 there."""
+"""Name of the column `round` in tables of version 0.1.0, where it counts from 0."""
 LATER_ROUND_COLUMNS = {"proposer", "communication_ms"}
-"""Those that older tables do not have."""
+"""Columns that older tables do not have."""
 PROPOSAL_COLUMNS: dict[str, Kind] = {
     "trace": "text",
     "round": "whole",
@@ -138,14 +137,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns and rows of one kind; a column that a row does not name is missing there."""
+    """Columns and rows of a table; a row may leave out columns."""
 
     columns: Mapping[str, Kind]
     rows: tuple[Row, ...]
 
 
 def tables(traces: Sequence[Trace]) -> dict[str, Table]:
-    """The tables by their names."""
+    """Returns the tables by name."""
     named = tuple(zip(names(traces), traces, strict=True))
     return {
         "rounds": Table(ROUND_COLUMNS, tuple(_round_row(name, round) for name, trace in named for round in trace.rounds)),
@@ -158,7 +157,7 @@ def tables(traces: Sequence[Trace]) -> dict[str, Table]:
 
 
 def names(traces: Sequence[Trace]) -> list[str]:
-    """The file names without ending; numbered where two are alike."""
+    """Returns the file names without ending; repeated names are numbered."""
     seen: Counter[str] = Counter()
     found = []
     for trace in traces:
@@ -169,7 +168,7 @@ def names(traces: Sequence[Trace]) -> list[str]:
 
 
 def about(trace: Trace, name: str) -> Row:
-    """What an answer was asked and how it went, without its figures. Parts that a foreign hand made odd are left out."""
+    """Returns question, text and course of an answer, without its figures. Leaves out malformed parts of the trace."""
     header, summary = trace.header, trace.summary or {}
     return {
         "trace": name,
@@ -192,7 +191,7 @@ def _text_of(value: object) -> str | None:
 
 
 def compared(trace: Trace, summary: Summary) -> Row:
-    """The measured plain run and the speed-up against it; where they are None, `speed_up_missing` says why."""
+    """Returns the measured plain run and the speed-up over it; if these are None, `speed_up_missing` gives the reason."""
     plain, speed = trace.plain, throughput(trace, summary)
     plainly = not summary.proposals and trace.part("drafter").get("name") == NO_DRAFTER
     reason = "this is a plain run" if plainly else "no plain run measured" if plain is None else None
@@ -205,7 +204,7 @@ def compared(trace: Trace, summary: Summary) -> Row:
 
 
 def throughput(trace: Trace, summary: Summary) -> float | None:
-    """Tokens per second of the whole answer: what its end says, or else its rounds."""
+    """Returns the tokens per second of the whole answer, from the trace's summary if it has one, else from the rounds."""
     ended = trace.summary or {}
     seconds, tokens = ended.get("seconds"), ended.get("tokens")
     if is_number(seconds) and seconds > 0 and is_number(tokens) and tokens:
@@ -214,22 +213,22 @@ def throughput(trace: Trace, summary: Summary) -> float | None:
 
 
 def last_question(trace: Trace) -> str | None:
-    """What the user asked last."""
+    """Returns the last message of the user."""
     return next((text for role, text in reversed(trace.messages) if role == "user"), None)
 
 
 def prompt_tokens(trace: Trace) -> int:
-    """Tokens that were read before the first round: the prompt, and what the answer was to begin with."""
+    """Returns the number of tokens that were read before the first round: the prompt and the given beginning of the answer."""
     return sum(len(entries(trace.part(part).get("ids"))) for part in ("prompt", "given"))
 
 
 def options_of(trace: Trace) -> DecodingOptions:
-    """The options as far as they make sense; defaults in place of what does not."""
+    """Returns the options of an answer, with defaults in place of invalid values."""
     return sound_options(trace.part("options"))
 
 
 def dividers_of(trace: Trace) -> list[Divider]:
-    """Where rule, drafter or gamma changed in an answer."""
+    """Returns the positions at which rule, drafter or gamma changed in an answer."""
     options = options_of(trace)
     changes = [(change.get("index"), change.get("gamma")) for change in trace.changes]
     known = [(at, gamma) for at, gamma in changes if isinstance(at, int) and (isinstance(gamma, int) or gamma == "auto")]
@@ -237,7 +236,7 @@ def dividers_of(trace: Trace) -> list[Divider]:
 
 
 def counts_of(row: Mapping[str, Any]) -> RoundCounts:
-    """The counts of a row of the table of rounds. Raises KeyError, TypeError or ValueError for any other row.
+    """Returns the counts in a row of the table of rounds. Raises KeyError, TypeError or ValueError for any other row.
 
     Tables of version 0.1.0 name the round `index` and count from 0, as traces do.
     """
@@ -263,7 +262,7 @@ def counts_of(row: Mapping[str, Any]) -> RoundCounts:
 
 
 def by_answer(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[RoundCounts, ...]]:
-    """The rounds of every answer in the rows of a table of rounds. Raises like `counts_of`, and where a round is missing."""
+    """Returns the rounds of every answer in the rows of a table of rounds. Raises like `counts_of`, and if a round is missing."""
     answers: dict[str, list[RoundCounts]] = {}
     for row in rows:
         rounds = answers.setdefault(str(row["trace"]), [])
@@ -311,7 +310,7 @@ def _proposal_rows(name: str, round: Round) -> Iterator[Row]:
 
 
 def proposal_values(proposal: Proposal) -> Row:
-    """A proposal's own columns."""
+    """Returns the columns that describe the proposal itself."""
     return {
         "id": proposal.id,
         "text": proposal.text,
