@@ -1,6 +1,5 @@
-"""Writing what is shown: kinds of export, the dialog that asks where, pictures, and the share card.
+"""Exports what is shown: the kinds of export, the save dialog, pictures, and the share card.
 
-Only `dialog` and `raster` need Qt, because the command line exports through `kinds` as well. Reports, tables and the drawings of
-charts do not live here but in `engine.exports`, where a new format goes too; one that needs fonts or pixels is a line in
-`kinds.PICTURES`.
+Only `dialog` and `raster` need Qt, because the command line exports through `kinds` as well. Reports, tables and drawings of
+charts are in `engine.exports`, as are new formats; one that needs fonts or pixels is an entry in `kinds.PICTURES`.
 """

@@ -1,4 +1,4 @@
-"""Tokens laid out as lines of text for a picture: widths, words that stay together, and an end that says it is one. No Qt."""
+"""Lays out tokens as lines of text for a picture: measures them, keeps words whole, marks a cut with an ellipsis. No Qt."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 Measure = Callable[[str, float], float]
-"""Width in pixels of a text in a size."""
+"""A function that returns the width of a text in pixels at a font size."""
 
 CODE = 0.9
-"""Size of code relative to the text around it."""
+"""Font size of code relative to the text around it."""
 _NARROW = "ijl'|!.,:;`"
 _WIDTHS = {
     " ": 0.278, "f": 0.29, "t": 0.29, "r": 0.345, "I": 0.29, "-": 0.345, "(": 0.345, ")": 0.345, "[": 0.3, "]": 0.3, "/": 0.3,
@@ -19,12 +19,12 @@ _WIDTHS = {
 
 
 def estimated(text: str, size: float) -> float:
-    """Width of a text in a common sans-serif font, where none can be asked; wide enough for most of them."""
+    """Estimates the width of a text in a common sans-serif font when no font can be measured; wide enough for most fonts."""
     return 1.1 * size * sum(map(_width, text))
 
 
 def code_width(text: str, size: float) -> float:
-    """Width of a text in a fixed-width font of `CODE` times the size, two cells for each wide letter."""
+    """Returns the width of a text in a fixed-width font of `CODE` times the size, with two cells for each wide character."""
     cells = sum(
         2 if unicodedata.east_asian_width(letter) in "WF" else 0 if unicodedata.combining(letter) else 1 for letter in text
     )
@@ -48,7 +48,9 @@ class TextRun:
     """Part of a line: the text of one token or of a part of it.
 
     Attributes:
-        left, width: in pixels, the blanks before the text included. indent: width of these blanks. line: counted from 0.
+        left, width: in pixels, including the blanks before the text.
+        indent: width of these blanks.
+        line: counted from 0.
         code: whether it is set in a fixed-width font.
     """
 
@@ -73,21 +75,20 @@ class _Part:
 def lay_out(
     tokens: Iterable[tuple[str, str] | tuple[str, str, bool]], width: float, most: int, size: float, measure: Measure
 ) -> tuple[list[TextRun], bool]:
-    """Lines of at most `width` pixels.
+    """Returns the text in lines of at most `width` pixels, and whether all of it fitted.
 
     Args:
-        tokens: (text, state) in reading order, of code with a True. most: lines; what is left over is replaced by "…".
-
-    Returns the runs, and whether everything found room.
+        tokens: (text, state) in reading order, or (text, state, whether it is code).
+        most: maximum number of lines; the text after them is replaced by "…".
     """
     runs: list[TextRun] = []
 
     def wide(text: str, code: bool) -> float:
-        """Width of a text in its font."""
+        """Returns the width of a text in its font."""
         return code_width(text, size) if code else measure(text, size)
 
     x, line = 0.0, 0
-    breaks, begins, before = False, True, ""  # before: blanks of tokens that are nothing else
+    breaks, begins, before = False, True, ""  # before: blanks of tokens that consist of blanks only
     for word in _words(tokens):
         breaks = breaks or (word[0].new_line and bool(runs))
         begins = begins or word[0].new_line
@@ -119,7 +120,7 @@ def lay_out(
 
 
 def _words(tokens: Iterable[tuple[str, str] | tuple[str, str, bool]]) -> Iterator[list[_Part]]:
-    """Parts that belong to one word; a word begins at a blank or a line."""
+    """Yields the parts of each word; a word begins at a blank or a line break."""
     word: list[_Part] = []
     for text, state, *more in tokens:
         code = bool(more and more[0])
@@ -141,12 +142,12 @@ def _words(tokens: Iterable[tuple[str, str] | tuple[str, str, bool]]) -> Iterato
 
 
 def _clean(text: str) -> str:
-    """Without what has no picture, or may not stand in an XML document."""
+    """Removes characters that are invisible or not allowed in XML."""
     return "".join(letter for letter in text if letter in " \u200d" or not unicodedata.category(letter).startswith(("C", "Z")))
 
 
 def _fitting(part: _Part, width: float, wide: Callable[[str, bool], float]) -> Iterator[_Part]:
-    """A part in pieces no wider than a line."""
+    """Yields a part in pieces no wider than a line."""
     rest = part
     while rest.text and wide(rest.text, rest.code) > width:
         end = max(1, int(len(rest.text) * width / wide(rest.text, rest.code)) - 1)
@@ -156,12 +157,12 @@ def _fitting(part: _Part, width: float, wide: Callable[[str, bool], float]) -> I
 
 
 def _ended(runs: list[TextRun], most: int, width: float, size: float, measure: Measure) -> list[TextRun]:
-    """The runs with "…" at the end of the last line, after as many words as leave room for it."""
+    """Returns the runs with "…" at the end of the last line, leaving out words that leave no space for it."""
     dots = measure(" …", size)
     kept = list(runs)
     while kept and kept[-1].line == most - 1 and kept[-1].left + kept[-1].width + dots > width:
         last = kept.pop()
-        if last.left == 0:  # a word as long as a line: what fits of it
+        if last.left == 0:  # a word as long as the line is cut
             text = last.text
             while text and measure(text, size) + last.indent + dots > width:
                 text = text[:-1]

@@ -1,4 +1,4 @@
-"""Asking where an export goes, and showing where it went: two clicks for the first one."""
+"""The save dialog of an export, and the message that names the written files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.values.wording import amount
 
 
 def export_answers(parent: QWidget, chat: Chat) -> None:
-    """Writes the conversation where the user says, and says where it went; folder and kind are remembered."""
+    """Writes the conversation to a file that the user chooses, and reports the path; remembers folder and kind."""
     settings, paths = chat.settings, chat.session.trace_paths
     if not paths:
         return
@@ -46,7 +46,7 @@ def export_answers(parent: QWidget, chat: Chat) -> None:
 
 
 def ask(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[ExportKind, Path] | None:
-    """Kind and name from a save dialog; None if it was left."""
+    """Returns kind and path from a save dialog; None if it was cancelled."""
     start = Path(folder) if folder and Path(folder).is_dir() else documents()
     offered = start / f"draftlight-{name}{kind.ending}"
     chosen, chosen_filter = QFileDialog.getSaveFileName(parent, "Export", str(offered), filters(), kind.filter)
@@ -54,7 +54,7 @@ def ask(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[Expo
 
 
 class ReplaceQuestion(Question):
-    """Asks whether files may be replaced that the save dialog has not named.
+    """Asks whether to replace files other than the one named in the save dialog.
 
     Attributes:
         replaces: the button that allows it.
@@ -73,10 +73,10 @@ class ReplaceQuestion(Question):
 
 
 def asking(parent: QWidget) -> Callable[[list[Path]], bool]:
-    """Returns a function that asks whether files may be replaced; nothing is written while it does."""
+    """Returns a function that asks whether files may be replaced."""
 
     def may_replace(existing: list[Path]) -> bool:
-        """The pointer may show that something takes a while; it does not while the question is there."""
+        """Asks with the normal pointer in place of the busy pointer."""
         question = ReplaceQuestion(parent, existing)
         QGuiApplication.setOverrideCursor(Qt.CursorShape.ArrowCursor)
         try:
@@ -89,13 +89,13 @@ def asking(parent: QWidget) -> Callable[[list[Path]], bool]:
 
 
 def theme_of(settings: Settings) -> Theme:
-    """The theme of a share card: that of the window."""
+    """Returns the theme for share cards: that of the window."""
     return "light" if themes.resolve(settings.appearance) is themes.LIGHT else "dark"
 
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """The pointer says that what is done takes a while."""
+    """Shows the busy pointer."""
     QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
     try:
         yield
@@ -104,16 +104,16 @@ def waiting() -> Iterator[None]:
 
 
 def documents() -> Path:
-    """Where a first export goes unless the user says otherwise."""
+    """Returns the default folder for exports: the user's documents, else the home folder."""
     place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
     return Path(place) if place and Path(place).is_dir() else Path.home()
 
 
 def show_folder(folder: Path) -> None:
-    """Opens a folder in the system's own browser."""
+    """Opens a folder in the desktop's file manager."""
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
 
 
 def folder_offer(folder: Path) -> Offer:
-    """Returns the offer to open the folder that something was written to."""
+    """Returns an offer to open this folder."""
     return Offer("Show in folder", partial(show_folder, folder), stays=True)

@@ -1,4 +1,4 @@
-"""What a session can be exported as, and writing it where the user wants it. No Qt here: the command line exports, too."""
+"""The kinds of export, and the export of a session to a file. No Qt, because the command line exports, too."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ PICTURES: dict[str, ExportFormat] = {
         ),
     )
 }
-"""Formats that need what the engine has not: fonts, and pixels."""
+"""Formats that need fonts or pixels, which the engine does without."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportKind:
-    """One way to export in the window: a format and what the name of its files ends in.
+    """A choice in the export dialog: a format and a file ending.
 
     Attributes:
-        id: how the settings call it.
-        title: how the dialog calls it.
+        id: its key in the settings.
+        title: its name in the dialog.
     """
 
     id: str
@@ -49,17 +49,17 @@ class ExportKind:
 
     @property
     def filter(self) -> str:
-        """The kind as file dialogs write it."""
+        """The name filter for file dialogs."""
         return f"{self.title} (*{self.ending})"
 
 
 def formats() -> dict[str, ExportFormat]:
-    """Every format by its name."""
+    """Returns every format by its name."""
     return FORMATS | PICTURES
 
 
 def kinds() -> tuple[ExportKind, ...]:
-    """What the dialog offers. A format with two endings is two kinds."""
+    """Returns the kinds that the dialog offers; a format with two endings is two kinds."""
     return tuple(
         ExportKind(form.name if place == 0 else f"{form.name}-{ending[1:]}", f"{words}: {form.content}", ending, form)
         for form in formats().values()
@@ -69,20 +69,21 @@ def kinds() -> tuple[ExportKind, ...]:
 
 
 def filters() -> str:
-    """All kinds as file dialogs write them."""
+    """Returns the name filters of all kinds for a file dialog."""
     return ";;".join(kind.filter for kind in kinds())
 
 
 def kind_named(name: str) -> ExportKind:
-    """The kind of this id; the first for any other."""
+    """Returns the kind with this id, or the first kind if there is none."""
     return next((kind for kind in kinds() if kind.id == name), kinds()[0])
 
 
 def kind_chosen(path: Path, chosen_filter: str, offered: ExportKind) -> tuple[ExportKind, Path]:
-    """What the user means by a name and a filter: the filter where it was changed, else the name's ending if we know it.
+    """Returns kind and path for a name and a filter from the dialog.
 
-    Some dialogs leave the ending as it was when another filter is chosen. The right one is put in its place then, as in place of
-    the ending of any other kind of file, with a number where that name is taken, since the dialog has not asked about it.
+    A changed filter takes precedence over the name's ending. Some dialogs keep the old ending when the filter changes; it is then
+    replaced, like the endings of other kinds of file. If the new name exists, a number is appended, since the dialog asked only
+    about the old one.
     """
     by_filter = next((kind for kind in kinds() if kind.filter == chosen_filter), offered)
     by_name = next((kind for kind in kinds() if kind.ending == path.suffix.lower()), None)
@@ -93,7 +94,7 @@ def kind_chosen(path: Path, chosen_filter: str, offered: ExportKind) -> tuple[Ex
 
 
 def free_name(path: Path) -> Path:
-    """The path, or the first of "NAME (2)", "NAME (3)" and so on that is not taken."""
+    """Returns the path, or the first of "NAME (2)", "NAME (3)", ... that does not exist."""
     number = 1
     found = path
     while os.path.lexists(found):
@@ -113,25 +114,26 @@ def export_session(
     may_replace: Callable[[list[Path]], bool] = lambda existing: True,
     verdict: tuple[str, ...] = (),
 ) -> tuple[Path, ...]:
-    """Writes these answers, or a share card of the latest or of all compared ones; returns what was written, `path` first.
+    """Writes these answers, or a share card of the latest or of all compared ones; returns the written files, `path` first.
 
     Args:
-        theme: of a share card. A report follows the system of whoever reads it.
-        ghosts: how many of them a report opens with, and a card shows.
-        compared: whether they stand side by side. verdict: what their comparison has found, a sentence each.
-        plain: measured plain runs by the path of the trace that each is compared with.
-        may_replace: called with the files beside `path` that are there already; where it returns False, nothing is written.
+        theme: of a share card. A report follows the theme of its reader's system.
+        ghosts: the ghosts that a report shows at first, and that a card shows.
+        compared: whether the answers are compared side by side.
+        verdict: results of the comparison, a sentence each.
+        plain: measured plain runs, by the trace path of the answer that each is compared with.
+        may_replace: called with the existing files beside `path`; nothing is written if it returns False.
 
     Raises:
-        DraftlightError: a trace cannot be read or the file not be written; then nothing has changed.
+        DraftlightError: a trace cannot be read or a file cannot be written; nothing has changed then.
     """
-    from engine.exports import export  # numpy comes with it, which the command line does without until it exports
+    from engine.exports import export  # imports numpy, which would delay the start of the command line
 
     paths = tuple(traces)
     read = [replace(trace, plain=plain.get(name)) for name, trace in zip(paths, export.read_traces(paths), strict=True)]
 
     def may_replace_others(existing: list[Path]) -> bool:
-        """The dialog has asked about `path` itself."""
+        """Leaves out `path`, about which the dialog has already asked."""
         others = [file for file in existing if file != path]
         return not others or may_replace(others)
 

@@ -1,6 +1,6 @@
-"""Pictures of charts and of answers, as SVG or PNG, with or without a window. An SVG needs no Qt; a PNG needs no display.
+"""Pictures of charts and answers as SVG or PNG. An SVG needs no Qt; a PNG needs Qt but no display.
 
-`chart_svg` and `app.export.share_card.card_svg` make the SVG; `save` writes either kind, by the name's ending.
+`chart_svg` and `app.export.share_card.card_svg` make an SVG; `save` writes it as SVG or PNG, depending on the file's ending.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ ENDINGS = (".png", ".svg")
 
 
 def chart_svg(trace: Trace, name: str, theme: str = "light") -> str:
-    """A chart of an answer: the same as in the report, with title, axes and provenance. Raises DraftlightError: no such chart."""
+    """Returns a chart as in the report, with title, axes and provenance. Raises DraftlightError if there is no such chart."""
     return export.chart_svg([trace], name, theme)
 
 
 def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
-    """A chart of the last answer as PNG, as in `engine.exports.formats.Make`."""
+    """Returns a chart of the last answer as PNG, as in `engine.exports.formats.Make`."""
     return {"chart": content(export.chart_svg(traces, wanted.chart, wanted.theme), ".png")}
 
 
 def save(svg: str, path: Path) -> Path:
-    """Writes a picture, as PNG where the name ends so and else as SVG.
+    """Writes a picture as PNG if the name ends in ".png", else as SVG.
 
     Raises:
-        DraftlightError: it cannot be written; then nothing has changed.
+        DraftlightError: it cannot be written; nothing has changed then.
     """
     write_together({path: content(svg, path.suffix)})
     return path
 
 
 def content(svg: str, ending: str) -> bytes:
-    """What is in the file of a picture."""
+    """Returns the content of a picture's file."""
     if ending.lower() == ".png":
         from app.export.raster import to_png  # only this needs Qt
 
@@ -60,10 +60,10 @@ def save_charts(
     """Writes every chart of an answer as SVG and as PNG, all or none; returns the files.
 
     Args:
-        may_replace: called with the files that are there already, if there are any; where it returns False, nothing is written.
+        may_replace: called with the files that exist already, if any; nothing is written if it returns False.
 
     Raises:
-        DraftlightError: they cannot be written; then nothing has changed.
+        DraftlightError: they cannot be written; nothing has changed then.
     """
     files: dict[Path, bytes] = {}
     for name in export.CHARTS:
@@ -78,9 +78,9 @@ def save_charts(
 
 
 def trace_of(turn: Turn, plain: PlainRun | None = None) -> Trace:
-    """An answer as its trace: the one that was written, or, where there is none or not yet all of it, what the window knows.
+    """Returns the trace of an answer. Header and end are read from its file, if there is one; the rounds are those in the window.
 
-    `plain` is the measured run that it is compared with.
+    `plain` is the measured plain run that the answer is compared with.
     """
     answer = turn.answer
     written = _written(answer)

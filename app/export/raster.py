@@ -1,4 +1,4 @@
-"""SVG to PNG. Apart from the rest, because only this needs Qt; a display it does not need."""
+"""Converts SVG to PNG. A module of its own, because only this needs Qt; no display is needed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from engine.exports.drawing import FONT, MONO
 
 
 def to_image(svg: str, factor: float = 2.0) -> QImage:
-    """The picture with so many pixels per unit of the drawing, in the fonts of this machine.
+    """Renders the picture with `factor` pixels per unit of the drawing, in the fonts of this machine.
 
     Raises:
-        ValueError: it is no SVG.
+        ValueError: it is not an SVG document.
     """
     _application()
     general, fixed = (family(is_mono) for is_mono in (False, True))
@@ -34,12 +34,12 @@ def to_image(svg: str, factor: float = 2.0) -> QImage:
 
 
 def to_png(svg: str, factor: float = 2.0) -> bytes:
-    """The picture as the content of a PNG file."""
+    """Returns the picture as the content of a PNG file."""
     return png_of(to_image(svg, factor))
 
 
 def png_of(image: QImage) -> bytes:
-    """An image as the content of a PNG file."""
+    """Returns an image as the content of a PNG file."""
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     QImageWriter(buffer, QByteArray(b"png")).write(image)
@@ -47,13 +47,13 @@ def png_of(image: QImage) -> bytes:
 
 
 def family(mono: bool) -> str:
-    """The name of this machine's own font."""
+    """Returns the name of the system's default font."""
     kind = QFontDatabase.SystemFont.FixedFont if mono else QFontDatabase.SystemFont.GeneralFont
     return QFontDatabase.systemFont(kind).family()
 
 
 def measured(text: str, size: float, bold: bool = False, mono: bool = False) -> float:
-    """Width of a text in the font that pictures are drawn in here."""
+    """Returns the width of a text in the font in which pictures are drawn on this machine."""
     _application()
     return _metrics(size, bold, mono).horizontalAdvance(text)
 
@@ -69,10 +69,10 @@ def _metrics(size: float, bold: bool, mono: bool) -> QFontMetricsF:
 
 @functools.cache
 def _application() -> QGuiApplication:
-    """The program's, or one without a window where there is none."""
+    """Returns the program's application object, or creates one without a window."""
     there = QGuiApplication.instance()
     if isinstance(there, QGuiApplication):
         return there
-    if sys.platform != "darwin":  # a Mac has no need of a display; elsewhere there may be none
+    if sys.platform != "darwin":  # on a Mac this works without a display; elsewhere there may be none
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     return QGuiApplication(["draftlight"])

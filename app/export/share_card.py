@@ -1,6 +1,6 @@
-"""The share card: an answer or a comparison as one picture, with the prompt, how it was decoded, and all it takes to repeat it.
+"""The share card: an answer or a comparison as one picture, with the prompt, the figures, and all data needed to repeat it.
 
-No Qt and no model: it is made from a trace. The same trace gives the same card, in the fonts of the same machine.
+No Qt and no model: it is made from a trace. The same trace gives the same card on machines with the same fonts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ COLUMNS, STRIP, STRETCHES = 200, 52.0, 15.0
 
 
 def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
-    """The card of the latest answer, or of all that were compared, as PNG or SVG; as in `engine.exports.formats.Make`."""
+    """Returns the card of the latest answer, or of all compared ones, as PNG or SVG; as in `engine.exports.formats.Make`."""
     measure: Measure = estimated
     if wanted.ending == ".png":
         from app.export.raster import measured  # only this needs Qt
@@ -56,7 +56,7 @@ def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
 
 
 def card_svg(trace: Trace, theme: str = "dark", measure: Measure = estimated, ghosts: Ghosts = "rejected") -> str:
-    """The card as an SVG document. `measure` knows the font it will be seen in; tokens keep their places in any other."""
+    """Returns the card as an SVG document. Tokens get the widths of `measure`; a viewer without that font stretches them."""
     return _card(trace, theme, measure, ghosts).document(bare=True)
 
 
@@ -67,10 +67,10 @@ def compared_svg(
     ghosts: Ghosts = "rejected",
     verdict: Sequence[str] = (),
 ) -> str:
-    """The cards of compared answers as one SVG document, two beside each other, each under its letter, rule and drafter.
+    """Returns the cards of compared answers as one SVG document, in two columns, each with its letter, rule and drafter.
 
     Args:
-        verdict: what the comparison has found, a sentence each, which stands above them.
+        verdict: results of the comparison, a sentence each, written above the cards.
     """
     cards = [
         _card(trace, theme, measure, ghosts, f"{letter}: {_title(trace)}")
@@ -98,7 +98,7 @@ def compared_svg(
 
 
 def _title(trace: Trace) -> str:
-    """Rule and drafter of a compared answer, as above its column."""
+    """Returns rule and drafter of a compared answer, the heading of its column."""
     drafter = str(trace.part("drafter").get("name") or NO_DRAFTER)
     rule = RULE_TITLES.get(trace.part("options").get("rule", ""), "")
     return "No drafter" if drafter == NO_DRAFTER else f"{rule}, {drafter_title(drafter)}"
@@ -140,8 +140,7 @@ def _card(trace: Trace, theme: str, measure: Measure, ghosts: Ghosts, heading: s
 
 
 def _tokens(trace: Trace, divided: Sequence[Divider], ghosts: Ghosts) -> Iterator[tuple[str, str, bool]]:
-    """Text and state of what the card shows of the answer and whether it is code, with a word where rule, drafter or gamma
-    changed."""
+    """Yields text, state and whether it is code for each token that the card shows, and a label where settings changed."""
     due = deque(divided)
     answer = "".join(piece.text for piece in pieces(trace.rounds) if not piece.ghost)
     places = CodePlaces(trace.given_text + answer, len(trace.given_text))
@@ -153,7 +152,7 @@ def _tokens(trace: Trace, divided: Sequence[Divider], ghosts: Ghosts) -> Iterato
 
 
 def _stretch_words(trace: Trace) -> list[str]:
-    """Of an answer under several rules or drafters, the figures of each: those in the boxes are of the whole answer."""
+    """Returns the figures of each rule or drafter, if the answer had several: the boxes show those of the whole answer."""
     told = all_words(stretches(trace.rounds))
     return ["The figures above are of the whole answer", *told] if told else []
 
@@ -182,7 +181,7 @@ def _prompt_bubble(drawing: Drawing, prompt: list[TextRun]) -> None:
 
 
 def _run(drawing: Drawing, run: TextRun, left: float, top: float, palette: Palette, size: float = TEXT) -> None:
-    """One token with its mark: tint, line, dots or a stroke through it."""
+    """Draws one token with the mark of its state: tint, underline, dots or strike-through."""
     x, width = left + run.left, run.width
     baseline = top + 24 + LINE * run.line
     inner, inner_width = x + run.indent, width - run.indent
@@ -206,7 +205,7 @@ def _run(drawing: Drawing, run: TextRun, left: float, top: float, palette: Palet
 
 
 def _figure_words(trace: Trace, summary: Summary) -> Iterator[tuple[str, str, str]]:
-    """Name, value and unit of each figure that is known."""
+    """Yields name, value and unit of each figure that is known."""
     speed, against = throughput(trace, summary), compared(trace, summary)
     if speed is not None:
         yield "Throughput", f"{speed:.1f}", "tokens/s"
@@ -235,7 +234,7 @@ def _figures(drawing: Drawing, figures: Iterator[tuple[str, str, str]], top: flo
 
 
 def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float, divided: Sequence[Divider]) -> None:
-    """Verdicts over the rounds, as wide as the card."""
+    """Draws the verdicts of all rounds as stacked bars, as wide as the card."""
     palette = drawing.palette
     tally = Tally.of(trace.rounds)
     span = RoundSpan(0, tally.rounds, bin_size(tally.rounds, COLUMNS), tally.rounds)
@@ -265,7 +264,7 @@ def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float, divided
 
 
 def _cell(drawing: Drawing, status: str, x: float, y: float, width: float, height: float) -> None:
-    """Filled, hatched or outlined."""
+    """Draws a part of a bar: filled, hatched or outlined."""
     palette = drawing.palette
     if status == "accepted":
         drawing.rect(x, y, width, height, palette.accepted)
@@ -277,7 +276,7 @@ def _cell(drawing: Drawing, status: str, x: float, y: float, width: float, heigh
 
 
 def _legend(drawing: Drawing, top: float, measure: Measure) -> None:
-    """What the marks mean, marked so."""
+    """Draws the name of each state with its mark."""
     x = MARGIN
     for state in LEGEND:
         width = measure(state, 15)
@@ -293,7 +292,7 @@ def _legend(drawing: Drawing, top: float, measure: Measure) -> None:
 
 
 def _machine(trace: Trace) -> Iterator[str]:
-    """What the answer was decoded on and with, as far as the trace says."""
+    """Yields hashes, filters, versions and hardware, as far as the trace has them."""
     hardware, versions = trace.part("hardware"), trace.part("versions")
     for words, part in (("target", "target"), ("drafter", "drafter")):
         digest = trace.part(part).get("sha256")
@@ -310,7 +309,7 @@ def _machine(trace: Trace) -> Iterator[str]:
 
 
 def _words(trace: Trace, summary: Summary) -> str:
-    """The card for those who cannot see it."""
+    """Returns a description of the card for screen readers."""
     text = "".join(round.text for round in trace.rounds)
     excerpt = text if len(text) <= 400 else text[:399] + "…"
     alpha = "" if summary.alpha is None else f", alpha {summary.alpha:.2f}"
