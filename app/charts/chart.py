@@ -86,9 +86,9 @@ def fit_labels(labels: Sequence[Label], x: tuple[float, float], width: float, me
 
 
 NOTCH = 120
-"""Angle between two notches of a wheel, in eighths of a degree; a trackpad sends much smaller ones, many times a second."""
+"""Angle of one wheel notch, in eighths of a degree. A trackpad sends many smaller angles per second."""
 OBJECT_NAMES = {"proposals": "acceptancePlot", "positions": "positionPlot", "times": "timePlot"}
-"""Those that are not the chart's name with "Plot"."""
+"""Object names other than the chart's name with "Plot" appended."""
 AXIS, MARGIN = 38, 12
 """Pixels at the left of a plot at text scale 1, and at its right."""
 
@@ -102,11 +102,11 @@ class Chart(QWidget):
     """A plot, or a line of text while there is nothing to draw.
 
     Signals:
-        pointed: (x or None) the mouse is over it.
-        picked: (x or None) clicked there, or Return was pressed, which gives None.
-        dragged: (rounds) the content moves to the right by a number of rounds.
-        zoomed: (steps) above 0 shows more rounds.
-        stepped: (rounds) the keyboard moves the cursor.
+        pointed: (x or None) the mouse is over this x position, or has left.
+        picked: (x or None) the plot was clicked at this x position; None if Enter or Space was pressed.
+        dragged: (rounds) the content was moved to the right by a number of rounds.
+        zoomed: (steps) above 0 to show more rounds.
+        stepped: (rounds) the keyboard moved the cursor.
         menu_wanted: (global position) the chart's context menu was requested.
     """
 
@@ -194,7 +194,7 @@ class Chart(QWidget):
         self._show_labels([*(Label(place, words, "side") for place, words in spec.dividers), *numbers])
 
     def _show_marks(self, place: int, panel: Panel, theme: Theme) -> None:
-        """Gives the marks of a panel to its items, which are made anew if those are of other kinds."""
+        """Passes the marks of a panel to its items; recreates the items if the kinds of marks have changed."""
         wanted = [ITEMS[type(mark)] for mark in panel.marks]
         items, view = self._items[place], self.views[place]
         if [type(item) for item in items] != wanted:
@@ -221,7 +221,7 @@ class Chart(QWidget):
             axis.setTicks(None if ticks is None else [list(ticks)])
 
     def _set_range(self, x: tuple[float, float], *y: tuple[float, float]) -> None:
-        """Sets the ranges of the axes, `y` of each panel, if they differ from the current ones."""
+        """Sets the x range and each panel's y range, if they differ from the current ones."""
         if self._span != (x, *y):
             self._span = (x, *y)
             self.head.setRange(xRange=x, yRange=(0, 1), padding=0)
@@ -242,7 +242,7 @@ class Chart(QWidget):
                     line.setValue(shown[place][0])
 
     def _show_labels(self, labels: Sequence[Label]) -> None:
-        """Shows the labels above the plot that fit; without any, the plot uses their space."""
+        """Shows the labels that fit above the plot; without labels, the plot uses their space."""
         if labels == self._labels:
             return
         self._labels = labels
@@ -306,7 +306,7 @@ class Chart(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         if self._labels:
-            QTimer.singleShot(0, self, self._fit_labels)  # the plot gets its new width only then
+            QTimer.singleShot(0, self, self._fit_labels)  # after the layout has set the plot's width
 
     # Mouse and keys.
 

@@ -10,7 +10,7 @@ from engine.lens.chart_spec import Dash, Fill, Key, Note
 from engine.values.wording import amount
 
 Words = tuple[str, str]
-"""The same words with and without mark-up."""
+"""A text with mark-up, and the same as plain text."""
 SIGNS: dict[Dash | Fill, str] = {
     "line": "━━",
     "dash": "╍╍",
@@ -23,7 +23,7 @@ SIGNS: dict[Dash | Fill, str] = {
     "dashed": "╍╍",
     "top": "━",
 }
-"""The looks of marks as characters."""
+"""Characters that stand for the looks of marks."""
 
 SHOWN_ROUNDS = 60
 """Number of rounds shown by default."""
@@ -31,7 +31,8 @@ STEP = 20
 """Number of rounds by which the axis of a short answer grows."""
 USUAL_WIDTH = 400
 LEAST_COLUMN, LEAST_BIN = 4, 6
-"""Pixels. Rounds narrower than `LEAST_COLUMN` are grouped into bins of at least `LEAST_BIN`, drawn as mean and spread."""
+"""Minimum widths in pixels: rounds narrower than `LEAST_COLUMN` are grouped into bins of at least `LEAST_BIN`, drawn as mean and
+spread."""
 
 
 def span_of(rounds: int, shown: int | None = SHOWN_ROUNDS, end: int | None = None, width: int = USUAL_WIDTH) -> RoundSpan:

@@ -1,4 +1,4 @@
-"""Draws the marks of a `ChartSpec` with pyqtgraph: an item of the scene for each. An item is created once and gets new marks."""
+"""Draws the marks of a `ChartSpec` with pyqtgraph. Each mark has a graphics item, which is created once and then updated."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from app.look.theme import Theme
 from engine.lens.chart_spec import Area, Bars, Dash, Fill, Level, Line, Mark, Whiskers
 
 LEAST_CELL = 4
-"""Pixels; outlines of lower cells would run together."""
+"""Minimum height of a cell in pixels; the outlines of lower cells would merge."""
 SMOOTH_COLUMNS = 120
-"""Greatest number of points of a line that is drawn antialiased, which takes several times as long."""
+"""Maximum number of points of a line that is drawn antialiased, which takes several times as long."""
 STYLES: dict[Dash, Qt.PenStyle] = {
     "line": Qt.PenStyle.SolidLine,
     "dash": Qt.PenStyle.DashLine,
@@ -54,7 +54,7 @@ class LineItem(pg.PlotDataItem):
         dotted = bool(mark.dots) or np.count_nonzero(np.isfinite(mark.y)) == 1
         looks = {"antialias": len(mark.x) <= SMOOTH_COLUMNS, "symbol": "o" if dotted else None, "symbolBrush": QColor(colour)}
         if all(self.opts[name] == look for name, look in looks.items()):
-            self.setData(mark.x, mark.y)  # takes half the time
+            self.setData(mark.x, mark.y)  # half the cost of passing the looks as well
         else:
             self.setData(mark.x, mark.y, symbolSize=2 * mark.dots or 5, symbolPen=None, **looks)
 
@@ -71,7 +71,7 @@ class LevelItem(pg.InfiniteLine):
 
 
 class PaintedItem(pg.GraphicsObject):
-    """Base class of the items that paint themselves, anywhere in their plot."""
+    """Base class of items that paint themselves; their bounding box covers any plot."""
 
     def __init__(self) -> None:
         super().__init__()

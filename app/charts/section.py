@@ -14,11 +14,11 @@ from app.look.widgets import icon_button, in_column, in_row, named, push_button,
 from engine.lens.chart_kinds import ChartKind
 
 NARROW = 400
-"""Width below which the note is placed below the title."""
+"""Width at text scale 1 below which the note is placed below the title."""
 
 
 class Note(QLabel):
-    """Shows the first of several wordings that fits; the last one is elided if none does."""
+    """Shows the longest of several wordings that fits, or elides the shortest if none does."""
 
     def __init__(self) -> None:
         super().__init__()
