@@ -250,7 +250,7 @@ class EnterPresses(QObject):
 
 
 class ShortcutSheet(PassingDialog):
-    """All keys of the window: those of the commands by menu, and those of focused widgets.
+    """A list of all keys of the window: shortcuts of commands by menu, and keys of focused widgets.
 
     It has two columns, or one on a narrow screen, and scrolls if the screen is too low.
     """

@@ -34,7 +34,7 @@ class FlowLayout(QLayout):
         return self._items.pop(index) if 0 <= index < len(self._items) else None
 
     def expandingDirections(self) -> Qt.Orientation:
-        """Returns none: the layout takes no more room than its rows."""
+        """Returns no direction: the layout takes only the height of its rows."""
         return Qt.Orientation(0)  # by default a layout would take all remaining height
 
     def hasHeightForWidth(self) -> bool:

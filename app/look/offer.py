@@ -1,4 +1,4 @@
-"""What a message offers to do: the maker of the message makes the offer, too."""
+"""An action that a message offers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A button beside a message: its label, and what pressing it does. `stays`: the message stays after that."""
+    """A button beside a message: its label and its action. With `stays`, the message remains after the button was pressed."""
 
     title: str
     act: Callable[[], object]

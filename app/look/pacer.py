@@ -1,4 +1,4 @@
-"""The one throttle of the window: for repaints, of which a slow one comes less often, and for whatever else follows changes."""
+"""Throttles repaints and other reactions to changes. The slower a repaint, the longer its interval."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ PAINTED_MS = 25
 
 
 class Pacer(QObject):
-    """Throttles frames: a slow frame lengthens the interval, so that painting uses at most `share` of one CPU core. While there
-    is news, a frame comes at least every `most` seconds. The first frame after a pause comes at once, or `least` seconds after
-    the news, so that one frame shows all that changes together. A frame that `is_in_the_way` is deferred, at most by
-    `LONGEST_PUT_OFF` seconds.
+    """Throttles frames: a slow frame lengthens the interval, so that painting uses at most `share` of one CPU core.
+
+    While changes arrive, a frame runs at least every `most` seconds. The first frame after a pause runs at once, or `least`
+    seconds after the change, so that one frame shows all changes that arrive together. A frame is deferred while `is_in_the_way`
+    returns True, by at most `LONGEST_PUT_OFF` seconds.
 
     The cost of a frame is the CPU time of the window's thread until the frame is painted; waiting does not count.
     """

@@ -40,7 +40,7 @@ AnyBox = TypeVar("AnyBox", bound=QBoxLayout)
 
 
 def announce(widget: QWidget, words: str) -> None:
-    """Has a screen reader, if one runs, say these words."""
+    """Makes a screen reader, if one runs, say these words."""
     if QAccessible.isActive():
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(widget, words))
 
