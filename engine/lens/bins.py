@@ -1,4 +1,4 @@
-"""Neighbouring rounds put together in bins of one size, so that a long answer can be drawn: the mean and the spread of each."""
+"""Groups consecutive rounds into bins of one size, so that a long answer can be drawn: the mean and the spread of each bin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EDGE = 0.1
 
 
 def bin_size(rounds: int, most: int) -> int:
-    """1, 2, 5, 10, 20, 50, ...: the fewest rounds in a bin with which so many rounds need at most so many bins."""
+    """Returns the smallest of 1, 2, 5, 10, 20, 50, ... rounds per bin with which all rounds fit into at most `most` bins."""
     power = 1
     while True:
         for factor in (1, 2, 5):
@@ -28,7 +28,7 @@ def bin_size(rounds: int, most: int) -> int:
 
 
 def means(rows: Floats, size: int) -> Floats:
-    """The mean of what is known in each bin, (rounds,) to (bins,) or (rounds, k) to (bins, k); NaN where nothing is."""
+    """Returns the mean of the known values in each bin, (rounds[, k]) to (bins[, k]); NaN if none is known."""
     if size == 1 or not len(rows):
         return rows
     starts = np.arange(0, len(rows), size)
@@ -41,11 +41,11 @@ def means(rows: Floats, size: int) -> Floats:
 
 
 def spreads(rows: Floats, size: int) -> Floats:
-    """(rounds,) to (bins, 2): between which values the middle 80 % of what is known in each bin lie; NaN where nothing is."""
+    """Returns the `SPREAD` quantiles of the known values in each bin, (rounds,) to (bins, 2); NaN if none is known."""
     bins = -(-len(rows) // size)
     padded = np.full(bins * size, np.nan)
     padded[: len(rows)] = rows
-    ordered = np.sort(padded.reshape(bins, size), axis=1)  # what is not known comes last
+    ordered = np.sort(padded.reshape(bins, size), axis=1)  # NaN is sorted last
     newest = np.isfinite(ordered).sum(axis=1) - 1
     result = np.full((bins, 2), np.nan)
     known = newest >= 0
@@ -56,10 +56,10 @@ def spreads(rows: Floats, size: int) -> Floats:
 
 
 def broken(x: Floats, values: Floats, dividers: list[float]) -> tuple[Floats, Floats]:
-    """A line that does not go on from one stretch to the next: nothing is known at a divider.
+    """Inserts NaN at each divider, so that a line is interrupted there.
 
-    x: (bins,); values: (bins,) or (bins, k); dividers: places across between two rounds, rising. A bin that holds a divider holds
-    rounds of both sides, so its value is taken out by `unmixed` before.
+    x: (bins,); values: (bins,) or (bins, k); dividers: x positions between two rounds, ascending. A bin that contains a divider
+    mixes rounds of both sides; `unmixed` must have removed its value.
     """
     if not dividers:
         return x, values
@@ -68,7 +68,7 @@ def broken(x: Floats, values: Floats, dividers: list[float]) -> tuple[Floats, Fl
 
 
 def unmixed(values: Floats, first: int, size: int, stretches: list[int]) -> Floats:
-    """The values of bins, without those that hold rounds of two stretches: a copy with NaN there.
+    """Returns a copy of the bins' values, with NaN in bins that contain rounds of two stretches.
 
     Args:
         values: (bins,) or (bins, k). first: index of the first round of the first bin.
@@ -83,10 +83,10 @@ def unmixed(values: Floats, first: int, size: int, stretches: list[int]) -> Floa
 
 
 def proposals_shown(judged: Floats, proposals: Floats) -> float:
-    """How many proposals a column has room for: every judged one, and all that were drafted in 9 of 10 columns.
+    """Returns the height of the proposals axis: all judged proposals fit, and all drafted ones in 9 of 10 columns.
 
-    A few far longer drafts would leave nothing to see of the others. What is cut off of them was never judged, and a number says
-    how long they were.
+    A few far longer drafts would make the other columns unreadable. Only unjudged proposals are cut off, and a number gives the
+    length of a draft that is cut off.
 
     judged, proposals: (columns,); at least one column.
     """
@@ -95,9 +95,9 @@ def proposals_shown(judged: Floats, proposals: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RoundSpan:
-    """The visible rounds: `first` up to before `last`, with `each` of them per column. The x axis has room for `room` rounds.
+    """The visible rounds: from `first` to `last` - 1, `each` of them per column. The x axis has room for `room` rounds.
 
-    Indices count from 0. Positions on the x axis are shown to people and count from 1.
+    Indices count from 0, positions on the x axis from 1.
     """
 
     first: int
@@ -140,8 +140,8 @@ def columns(rows: Floats, span: RoundSpan) -> tuple[Floats, Floats]:
 
 
 def curves(rows: Floats, span: RoundSpan, stretches: Sequence[Stretch]) -> tuple[Floats, Floats]:
-    """As `columns`, for a line with a window over past rounds or a prediction: it is interrupted where rule or drafter changed,
-    and no bin mixes both sides."""
+    """Returns `columns` for a line with a rolling window or a prediction. The line is interrupted where rule or drafter changed;
+    bins that would mix both sides are NaN."""
     x, values = columns(rows, span)
     firsts = [stretch.first for stretch in stretches if span.first < stretch.first < span.last]
     values = unmixed(values, span.first, span.each, firsts)

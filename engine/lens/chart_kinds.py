@@ -1,5 +1,5 @@
-"""The table of charts: the words of each, and the function of `engine.lens.charts` that makes its description. Window and
-command line read this table when they start, so nothing here takes long to import."""
+"""The table of charts: the texts of each, and the function of `engine.lens.charts` that describes it. Window and command line
+import this table when they start, so it must stay quick to import."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 SPEED_WINDOW = 8
-"""Rounds the rolling throughput looks back."""
+"""Window of the rolling throughput, in rounds."""
 EXPECTED_WINDOW = 16
-"""Rounds the expected curves look back."""
+"""Window of the expected curves, in rounds."""
 ALPHA_WINDOW = 32
-"""Rounds the rolling alpha looks back."""
+"""Window of the rolling alpha, in rounds."""
 
 
 ChartName = str
@@ -20,17 +20,20 @@ ChartName = str
 
 @dataclass(frozen=True, slots=True)
 class ChartKind:
-    """A chart in words.
+    """Texts and properties of a chart.
 
     Attributes:
-        title, across, up: heading and axis labels; `up` is the unit. definition: what is drawn, exactly.
-        formula: how it is computed. waiting: text that is shown before there is anything to draw.
-        spec: "module:function", which makes a `ChartSpec` of `engine.lens.charts.Material`.
+        title, across, up: heading and axis labels; `up` is the unit.
+        definition: exactly what is drawn.
+        formula: how it is computed.
+        waiting: text shown before there is anything to draw.
+        spec: "module:function" that makes a `ChartSpec` from an `engine.lens.charts.Material`.
         in_pictures: addition to the definition in pictures.
-        of_proposals: whether it is empty if nothing was proposed. fewest_rounds: number of rounds below which it is empty.
-        place: returns the x position of a round's accepted, rejected and unjudged count and perhaps the index of one of its
-            proposals, None if it has none; None if the x axis is rounds.
-        heights: least heights of the panels that `spec` describes, from the top, in the window, in pixels at text scale 1.
+        of_proposals: whether it is empty if nothing was proposed.
+        fewest_rounds: number of rounds below which it is empty.
+        place: None if the x axis is rounds. Otherwise returns the x position, if any, of a round with these accepted, rejected
+            and unjudged counts, or of its proposal at an index.
+        heights: minimum heights of the panels in the window, from the top, in pixels at text scale 1.
         open: whether the window shows it by default.
     """
 
@@ -51,12 +54,12 @@ class ChartKind:
 
     @property
     def per_round(self) -> bool:
-        """Whether a place across is a round."""
+        """Whether the x axis is rounds."""
         return self.place is None
 
     @property
     def key(self) -> str:
-        """Its entry among the definitions of the window, where a figure may have the same name."""
+        """Key of its definition in the window; the suffix distinguishes it from the figure of the same name."""
         return f"{self.name}_plot"
 
 

@@ -1,7 +1,7 @@
-"""A chart as a plain value, without Qt and without SVG: axes, marks, legend and words.
+"""A chart as a plain value, without Qt and without SVG: axes, marks, legend and description.
 
-`engine.lens.charts` makes such values from an answer; `app.charts.chart` (pyqtgraph) and `engine.exports.charts` (SVG) draw them.
-Neither drawer knows a particular chart. Colours are roles: names of fields of `engine.exports.drawing.Palette`.
+`engine.lens.charts` makes such values from an answer; `app.charts.chart` (pyqtgraph) and `engine.exports.charts` (SVG) draw any
+of them. Colours are roles: names of fields of `engine.exports.drawing.Palette`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from engine.lens.tally import Floats
 
 Dash = Literal["line", "dash", "dot", "dashdot"]
 Fill = Literal["fill", "light", "hatch", "outline", "dashed", "top"]
-"""How a bar is drawn; "top" is a short line at its upper end alone."""
+"""Fill of a bar; "top" draws only its upper edge."""
 BAR_WIDTH = 14.0
-"""Greatest width in pixels of a bar that stands for rounds."""
+"""Maximum width in pixels of a bar in a chart by round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The range of an axis, and its ticks as (position, label); without them the drawer chooses some."""
+    """Range of an axis, and its ticks as (position, label); if `ticks` is None, the drawing code chooses them."""
 
     low: float
     high: float
@@ -33,10 +33,12 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """A line through points, interrupted where y is NaN; a point alone is a dot.
+    """A line through points, interrupted where y is NaN; an isolated point is a dot.
 
     Attributes:
-        x, y: (points,). read: format of a value in a readout, "" for none. dots: radius of a dot at each point, in pixels.
+        x, y: (points,).
+        read: format of a value in a readout, "" for none.
+        dots: radius of a dot at each point, in pixels.
     """
 
     x: Floats
@@ -111,11 +113,14 @@ class Bars:
     """Stacked bars.
 
     Attributes:
-        x: (bars,), their centres. values: (bars, parts), the height of each part, from the bottom.
-        half: half their width, in units of x. widest: their greatest width in pixels.
-        most: where they are cut off; one that is higher is marked, with its height.
-        cells: whether each unit of a part is drawn as a cell, where there is room.
-        titles: the words of each bar for a pointer. numbers: the words above each bar, in pictures.
+        x: centres, (bars,).
+        values: height of each part, from the bottom, (bars, parts).
+        half: half the width, in units of x.
+        widest: maximum width in pixels.
+        most: height at which bars are cut off; a bar that is cut off gets a mark with its height.
+        cells: whether each unit of a part is drawn as a cell, if there is room.
+        titles: tooltip of each bar.
+        numbers: text above each bar, in pictures.
     """
 
     x: Floats
@@ -151,7 +156,7 @@ class Bars:
                 height = min(value, self.most - low)
                 if cells:
                     boxes += [(left, low + cell + gap / 2, width, 1 - gap) for cell in range(round(height))]
-                elif height > 0 or len(self.parts) == 1:  # a bar of 0 is a line
+                elif height > 0 or len(self.parts) == 1:  # a single part of height 0 is drawn as a line
                     boxes.append((left, low, width, height))
                 low += height
         return found
@@ -175,7 +180,7 @@ Note = tuple[str | Key, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Panel:
-    """A plot with an axis of its own upwards; its marks are painted in order."""
+    """A plot with its own y axis; its marks are painted in order."""
 
     up: Axis
     marks: tuple[Mark, ...]
@@ -183,14 +188,15 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChartSpec:
-    """The description of a chart.
+    """Description of a chart.
 
     Attributes:
-        across: shared by the panels, which lie one below the other.
-        words: the content for those who cannot see it. notes: the legend in several wordings, from the longest to the shortest.
-        dividers: where settings changed, as (position, words).
-        span: the rounds that are shown, for a chart by round.
-        empty: why there is nothing to draw; "" where there is something.
+        across: x axis of all panels, which are drawn one below the other.
+        words: description for screen readers.
+        notes: the legend in several wordings, from the longest to the shortest.
+        dividers: changes of settings, as (position, label).
+        span: the visible rounds, for a chart by round.
+        empty: why there is nothing to draw; "" if there is something.
     """
 
     across: Axis = Axis(0, 1)
@@ -202,7 +208,7 @@ class ChartSpec:
     empty: str = ""
 
     def readout(self, round_: int) -> str:
-        """Returns the values of a round, or of the column that contains it, as they are drawn: what lies on top comes first."""
+        """Returns the values of a round, or of the column that contains it, in words; the topmost mark comes first."""
         place = None if self.span is None else self.span.centre(round_)
         if self.span is None or place is None:
             return ""
@@ -214,24 +220,23 @@ class ChartSpec:
 
 
 def step_above(value: float) -> float:
-    """Returns the smallest of 1, 1.5, 2, 3, 4, 6, 8, 10, 15, ... at or above a value: an axis end that does not change with every
-    round."""
+    """Returns the smallest of 1, 1.5, 2, 3, 4, 6, 8, 10, 15, ... that is at least `value`: an axis limit that seldom changes."""
     power = 10.0 ** math.floor(math.log10(max(value, 1e-3)))
     return next(factor * power for factor in (1, 1.5, 2, 3, 4, 6, 8, 10) if factor * power >= value * (1 - 1e-9))
 
 
 def highest(*values: Floats) -> float:
-    """Returns the greatest of the known values, at least 0."""
+    """Returns the maximum of the known values, at least 0."""
     return max(float(np.nanmax(part, initial=0.0)) for part in values)
 
 
 def halves(top: float) -> Axis:
-    """Returns an axis from 0 with ticks at its ends and in its middle."""
+    """Returns an axis from 0 to `top` with ticks at both ends and in the middle."""
     return Axis(0, top, tuple((value, f"{value:,g}") for value in (0, top / 2, top)))
 
 
 def counted(low: float, high: float, first: int, last: int, most: int = 16) -> Axis:
-    """Returns an axis whose ticks are whole numbers from `first` to `last`, at most so many."""
+    """Returns an axis whose ticks are whole numbers from `first` to `last`, at most `most` of them."""
     step = max(1, math.ceil((last - first + 1) / most))
     return Axis(low, high, tuple((value, str(value)) for value in range(first, last + 1, step)))
 

@@ -1,4 +1,4 @@
-"""What each chart shows of an answer, as a `ChartSpec`: a function for each entry of `engine.lens.chart_kinds.CHARTS`."""
+"""Describes each chart of an answer as a `ChartSpec`, with a function for each entry of `engine.lens.chart_kinds.CHARTS`."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ from engine.types import EXPECTED_RULES, PHASES, Rule
 from engine.values.wording import amount
 
 DASHES: dict[Rule, Dash] = {"match": "dot", "gumbel": "dashdot", "rejection": "dash"}
-"""The line of each rule; what was accepted is solid."""
+"""Line style of each rule's expectation; the observed acceptance is solid."""
 VERDICTS: dict[str, Fill] = {"accepted": "fill", "rejected": "hatch", "unjudged": "outline"}
 PHASE_FILLS: dict[str, Fill] = {"draft": "fill", "verify": "hatch", "judge": "fill", "other": "outline"}
-"""No state and no phase is told by colour alone."""
+"""Fills of verdicts and phases: neighbours in a bar differ by more than their colour."""
 ALMOST_FULL = 0.38
-"""Half the width of a bar, where 1 is the room of its column."""
+"""Half the width of a bar, as a share of its column's width."""
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """The data that the charts of one answer are drawn from.
+    """Data for the charts of one answer.
 
     Attributes:
-        dividers: the rounds from which settings changed, with a description.
-        plain: measured throughput without a drafter, None if not measured; `plain_fits` is true if it was measured for this
-            prompt under these settings.
+        dividers: index of each round from which settings changed, with a label.
+        plain: measured throughput without a drafter, None if not measured.
+        plain_fits: whether it was measured for this prompt under these settings.
         never: why there will be no rounds, if there will be none.
-        in_picture: whether the charts are pictures of what there is, which also have the figures of the whole answer.
+        in_picture: whether the charts are for an export, which also shows the figures of the whole answer.
     """
 
     tally: Tally
@@ -80,7 +80,7 @@ def empty_words(kind: ChartKind, tally: Tally | None, never: str = "", complete:
     """Returns why a chart is empty, or "" if it is not.
 
     Args:
-        never: why there will be no rounds. complete: no further rounds are waited for, so that one is enough.
+        never: why there will be no rounds. complete: no further rounds will come, so one is enough.
     """
     if tally is None or tally.rounds < (1 if complete else kind.fewest_rounds):
         return never or kind.waiting
@@ -88,14 +88,14 @@ def empty_words(kind: ChartKind, tally: Tally | None, never: str = "", complete:
 
 
 def by_round(material: Material, words: str, notes: tuple[Note, ...], *panels: Panel) -> ChartSpec:
-    """Returns a chart whose x axis is rounds: that axis, and the dividers where settings changed, are the same in all of them."""
+    """Returns a chart whose x axis is rounds. All these charts share the range of that axis and the dividers."""
     span = material.span
     shown = tuple((index + 0.5, title) for index, title in material.dividers if span.first < index < span.last)
     return ChartSpec(Axis(span.first + 0.5, span.first + span.room + 0.5), panels, words, notes, shown, span)
 
 
 def proposals(material: Material) -> ChartSpec:
-    """The verdicts on the proposals of each round; below, recent acceptance and what each rule would accept."""
+    """Describes the verdicts on each round's proposals; below them, recent acceptance and the expectation for each rule."""
     tally, span = material.tally, material.span
     x, counts = columns(tally.statuses.rows, span)
     drafted = counts.sum(axis=1)
@@ -131,12 +131,12 @@ def proposals(material: Material) -> ChartSpec:
 
 
 def alpha(material: Material) -> ChartSpec:
-    """Alpha over the last rounds, with its interval."""
+    """Describes alpha over the last rounds, with its interval."""
     tally = material.tally
     x, found = curves(tally.alphas.rows, material.span, tally.stretches)
     mean = tally.summary.alpha
     whole = "" if mean is None else f"; {mean:.2f} over the whole answer"
-    # the mean of two rules is that of neither
+    # a mean over two rules would describe neither
     levels, keys = _whole(mean if material.in_picture and len(tally.stretches) == 1 else None, ".2f")
     return by_round(
         material,
@@ -154,7 +154,7 @@ def alpha(material: Material) -> ChartSpec:
 
 
 def throughput(material: Material) -> ChartSpec:
-    """Tokens per second over the last rounds, and the measured throughput of a plain run."""
+    """Describes the tokens per second over the last rounds, and the measured throughput of a plain run."""
     tally, span, plain = material.tally, material.span, material.plain
     x, speeds = columns(tally.speeds.rows, span)
     spread = column_spreads(tally.speeds.rows, span)
@@ -197,7 +197,7 @@ def _speed_notes(material: Material, whole: Note) -> tuple[Note, ...]:
 
 
 def positions(material: Material) -> ChartSpec:
-    """Acceptance rate at each position in a round: of the judged proposals, and of all drafted ones."""
+    """Describes the acceptance rate at each position in a round, as a share of judged and of all drafted proposals."""
     found = material.tally.judged_positions()
     x = np.array([place.position for place in found], dtype=float)
     looks: tuple[tuple[str, Fill], ...] = (("judged", "fill"), ("drafted", "light"))
@@ -229,7 +229,7 @@ def positions(material: Material) -> ChartSpec:
 
 
 def tau(material: Material) -> ChartSpec:
-    """Cumulative tau, and the tau expected from the cumulative alpha; both restart where rule or drafter changed."""
+    """Describes cumulative tau, and the tau expected from cumulative alpha; both restart where rule or drafter changed."""
     tally = material.tally
     x, found = curves(tally.taus.rows, material.span, tally.stretches)
     summary = tally.summary
@@ -251,8 +251,8 @@ def tau(material: Material) -> ChartSpec:
 
 
 def lengths(material: Material) -> ChartSpec:
-    """Number of rounds that accepted 0, 1, 2, ... proposals, and the number expected if each is accepted independently with
-    probability alpha."""
+    """Describes how many rounds accepted 0, 1, 2, ... proposals, and the numbers expected if each proposal is accepted
+    independently with probability alpha."""
     tally = material.tally
     found, expected = tally.length_bars()
     x, whole = np.arange(len(found), dtype=float), sum(found)
@@ -291,7 +291,7 @@ def lengths(material: Material) -> ChartSpec:
 
 
 def times(material: Material) -> ChartSpec:
-    """Time of each round: by phase if its phases were timed, otherwise only the total."""
+    """Describes the time of each round: by phase if its phases were timed, otherwise only the total."""
     tally, span = material.tally, material.span
     x, phases = columns(tally.times_by_phase, span)
     _, totals = columns(tally.milliseconds.rows, span)
@@ -317,12 +317,12 @@ def times(material: Material) -> ChartSpec:
 
 
 def _band(x: Floats, spread: Floats, role: str, read: str = "") -> Area:
-    """Returns the spread of each bin as an area; without points where columns are single rounds."""
+    """Returns the spread of each bin as an area; it has no points if columns are single rounds."""
     return Area(x[: len(spread)], spread[:, 0], spread[:, 1], role, read)
 
 
 def _whole(mean: float | None, form: str) -> tuple[tuple[Level, ...], tuple[Key, ...]]:
-    """Returns the line of a figure of the whole answer, and its entry in the legend; none without the figure."""
+    """Returns a line for a figure of the whole answer, and its entry in the legend; both empty if `mean` is None."""
     if mean is None:
         return (), ()
     return (Level(mean, "dim", "dot"),), (Key("dim", "dot", f"answer {mean:{form}}"),)

@@ -34,8 +34,8 @@ class CodePlaces:
 
 
 def _fenced(text: str) -> Iterator[tuple[int, int]]:
-    """Yields start and end of each block, fences included, without the line feed after it. A block without an end goes to the
-    end."""
+    """Yields start and end of each block, including its fences but not the final line feed. A block without an end extends to the
+    end of the text."""
     at, begun, mark = 0, -1, ""
     for line in text.split("\n"):
         found = _FENCE.match(line)

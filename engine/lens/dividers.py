@@ -40,8 +40,9 @@ def dividers(
     """Returns the dividers in order of rounds; the time depends on the number of changes, not of rounds.
 
     Args:
-        gamma: at the start. changes: (index of a round, the gamma from there on), in order. Ignored are entries that change
-            nothing, those in rounds without a drafter, and those of rounds that have not come yet.
+        gamma: at the start.
+        changes: (index of a round, gamma from there on), in order. Entries are ignored if they change nothing, belong to rounds
+            without a drafter, or to rounds that do not exist yet.
         greedy: whether the temperature is 0, where no text depends on the drafter.
     """
     gammas: dict[int, Gamma] = {}

@@ -43,8 +43,8 @@ def _is_hopeless(outlook: Outlook) -> bool:
 
 
 def pause_words(outlook: Outlook) -> str:
-    """Returns that drafting is paused, and for how long; "" if it is not. If the figures would pay, they improved since the last
-    try."""
+    """Returns how long drafting is paused; "" if it is not. If the current figures would pay, it adds the reason: the last try
+    hardly paid."""
     if outlook.next_try is None:
         return ""
     if outlook.next_try == 0:
@@ -54,7 +54,7 @@ def pause_words(outlook: Outlook) -> str:
 
 
 def pause_reason(round_: Round) -> str:
-    """Returns that drafting is paused and why, in a few words, for a round that has no proposals because of it; else ""."""
+    """Returns in a few words why drafting is paused, for a round that has no proposals because of that; else ""."""
     outlook = round_.outlook
     if outlook is None or round_.proposals or outlook.next_try is None:
         return ""

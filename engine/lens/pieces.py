@@ -51,7 +51,7 @@ NOWHERE = Spot(-1, True, 0)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text of one token, or the part of it that a stop text left over, and which token of its answer that is."""
+    """Text of one token, or what a stop text left of it, and the token's spot in its answer."""
 
     text: str
     kind: Kind

@@ -37,8 +37,8 @@ from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
 Change = Literal["", "accepts", "rejects", "proposes another"]
-"""How the other rule departs from the record at a proposal: not at all; it accepts a rejected one; it rejects an accepted one; it
-would have proposed another token."""
+"""The other rule's departure from the record at a proposal: none; it accepts a rejected one; it rejects an accepted one; it would
+have proposed another token."""
 
 JUDGED_AGAIN: tuple[ExpectedRule, ...] = ("match", "rejection", "gumbel")
 """The rules that can judge a record again, in the order in which they are offered: those that judge one position at a time."""

@@ -123,7 +123,7 @@ def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:
 
 
 def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
-    """Returns notes on figures that the round lacks, and on the limits of those it has."""
+    """Returns notes on the figures that a round lacks, and on the limits of the others."""
     notes = []
     proposal = round_.proposals[spot.at] if not spot.own else None
     analysed = (proposal.q if proposal is not None else round_.emitted[spot.at].p) is not None
