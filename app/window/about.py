@@ -1,4 +1,4 @@
-"""The About dialog: what Draftlight is, the versions in use, and where its data and its log are."""
+"""The About dialog: a short description, the versions in use, and the folders of data and log."""
 
 from __future__ import annotations
 

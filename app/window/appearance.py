@@ -1,4 +1,4 @@
-"""The look of the window: its theme and the size of its text, as the settings and the desktop want them."""
+"""Applies theme and text size to the window, as set by the user or the desktop."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from app.session.chat import Chat
 from engine.types import RANGES
 
 STEP = 0.1
-"""Part of its normal size by which a command enlarges or reduces all text."""
+"""Change of the text scale per command."""
 
 
 class Painted(Protocol):
-    """A part of the window that paints itself, or has sizes of its own."""
+    """A part of the window with colours or sizes that the style sheet does not set."""
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Applies theme and text scale."""
 
 
 class WindowLook(QObject):
-    """Applies theme and text size to the application, the window and its parts, whenever one of them changes.
+    """Applies theme and text size to the application, the window and its parts whenever either changes.
 
     Signals:
         applied: sizes may have changed.
@@ -56,7 +56,7 @@ class WindowLook(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Ignores the desktop from now on: the window is closing."""
+        """Stops following the desktop's theme: the window is closing."""
         QGuiApplication.styleHints().colorSchemeChanged.disconnect(self._system_theme_changed)
 
     def _apply(self) -> None:
@@ -78,6 +78,6 @@ class WindowLook(QObject):
 
 
 def resize_text(chat: Chat, steps: int) -> None:
-    """Enlarges all text by a number of steps, or reduces it if negative; 0 sets it back to its normal size."""
+    """Enlarges all text by a number of steps, or reduces it if the number is negative; 0 restores the normal size."""
     scale = chat.settings.text_scale + steps * STEP if steps else 1.0
     chat.keep(text_scale=round(RANGES["text_scale"].nearest(scale), 2))

@@ -1,4 +1,4 @@
-"""The column of the conversation: welcome page or transcript, and below it messages and the message field or the replay bar."""
+"""The conversation column: welcome page or transcript, and below it the banner and the message field or the replay bar."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from app.session.cursor import Cursor
 from app.window.status_strip import phase_text
 
 REPLAY_BAR = 720
-"""Width of the replay bar in pixels at text scale 1, if there is room: its slider needs more than a line of text."""
+"""Width of the replay bar in pixels at text scale 1, if there is room: its slider needs more width than a line of text."""
 ELSEWHERE = (
     "This chat is open in another window, so it can only be read here. Close it there to write here, or continue in a copy."
 )
@@ -35,10 +35,11 @@ class ChatColumn(QWidget):
 
     Attributes:
         stack: the welcome page or the transcript.
-        banner: messages. lock: the note that another window has the chat, in place of the message field.
+        banner: messages.
+        lock: replaces the message field while another window has the chat open.
 
     Signals:
-        copy_wanted: continue the chat of another window in a copy.
+        copy_wanted: the user wants to continue, in a copy, a chat that another window has open.
     """
 
     copy_wanted = Signal()
@@ -96,7 +97,7 @@ class ChatColumn(QWidget):
 
     @Slot()
     def show_progress(self) -> None:
-        """Updates the conversation, and what the running answer waits for."""
+        """Updates the conversation, and the progress that the running answer waits for."""
         self._show_wait()
         self.transcript.sync()
 
@@ -116,7 +117,7 @@ class ChatColumn(QWidget):
             self.transcript.fraction = session.loading.fraction
 
     def _show_lock(self) -> None:
-        """Shows, in place of the message field, that another window has the chat, and moves the focus accordingly."""
+        """Replaces the message field by a note while another window has the chat open, and moves the focus accordingly."""
         replaying = self._session.replaying
         locked = self._session.read_only and not replaying
         if locked != self.lock.isHidden():

@@ -220,7 +220,7 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
 
 
 def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_delete: bool) -> dict[str, str]:
-    """Returns, for every command that can be unavailable, why it is now and what to do; empty if it is available.
+    """Returns why each command that can be unavailable is unavailable now, and what to do about it; empty if it is available.
 
     Args:
         comparing: the comparison, if it is shown.

@@ -16,7 +16,7 @@ from app.look.widgets import PassingDialog, in_column, in_row, named, push_butto
 
 _ROOT = Path(__file__).resolve().parents[2]
 PLACES = (_ROOT / "dist" / "docs", _ROOT / "assets" / "manual")
-"""Where `make docs` writes the pages in a checkout, and where `make wheel` puts them in a package."""
+"""Folders with built pages: that of `make docs` in a checkout, and that of `make wheel` in a package."""
 SOURCES = _ROOT / "assets" / "docs"
 FIRST = "index.md"
 SIZE = QSize(860, 720)

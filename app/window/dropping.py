@@ -1,4 +1,4 @@
-"""What happens to files from outside: dropped on the window, attached to a message, or opened by the system."""
+"""Handles files from outside: dropped on the window, attached to a message, or opened by the system."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from engine.values.errors import DraftlightError
 from engine.values.wording import amount, listed
 
 MOST_TEXTS = 20
-"""Maximum text files attached from one folder: each has a chip, and all of them have to fit the context."""
+"""Maximum number of text files attached from one folder: each has a chip, and all of them must fit the context."""
 MOST_LOOKED_AT = 2000
-"""Maximum files inspected in a folder; a drag of more is probably a mistake."""
+"""Maximum number of files inspected in a folder; dragging more is probably a mistake."""
 WHAT_CAN_BE_DROPPED = (
     "You can drop the folder or .gguf file of a model, the folder of an adapter or a drafter, text and code files, a trace "
     f"({ENDING}), and exported chats."
@@ -39,14 +39,14 @@ WHAT_CAN_BE_DROPPED = (
 
 
 class Dropping(QObject):
-    """Passes dropped files to the first of these that recognises them: a trace is replayed, exported chats are imported, a model
-    is used, text is attached. Everything else is inspected on a background thread and then used, or explained.
+    """Passes dropped files to the first handler that accepts them: a trace is replayed, chats are imported, a model is loaded,
+    text is attached. All other files and folders are inspected on a background thread, then used or rejected with an explanation.
 
     Attributes:
         attaching: attaches files to the message.
 
     Signals:
-        opening: files that the system has opened are about to be used, in the conversation.
+        opening: files opened by the system are about to be used, in the conversation.
     """
 
     opening = Signal()
@@ -94,9 +94,9 @@ class Dropping(QObject):
 
     @Slot(list)
     def open(self, paths: Sequence[Path]) -> None:
-        """Handles files that the system asks to open, as if they were dropped on the window; importing chats is confirmed first.
+        """Handles files that the system asks to open like dropped ones, except that importing chats must be confirmed.
 
-        They are queued behind the last chat, which is still being read at the start.
+        They are queued behind the last chat, which is still being read at startup.
         """
         window = self._window
         window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
@@ -120,7 +120,7 @@ class Dropping(QObject):
     # Folders, and files that nothing else takes.
 
     def _look_into(self, paths: Sequence[Path]) -> None:
-        """Uses these files and folders in the way that fits their contents, or explains what can be dropped."""
+        """Uses these files and folders according to their contents, or explains what can be dropped."""
         self._models.background.do(
             lambda: [contents_of(path) for path in paths],
             self._use,
@@ -168,7 +168,7 @@ class Dropping(QObject):
 
 
 class Attaching(QObject):
-    """Reads files and passes them to the message field. Reports which could not be read, and which were changed."""
+    """Reads files and attaches them to the message. Reports files that could not be read, and files that were changed."""
 
     def __init__(self, composer: Composer, banner: Banner, window: QWidget) -> None:
         super().__init__(window)
@@ -241,11 +241,14 @@ class OpenedFiles(QObject):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a dropped folder.
+    """The contents of a dropped folder or file.
 
     Attributes:
-        models: paths of models, adapters and drafters. chats: files with exported chats. traces: trace files.
-        texts: files that can be attached, named by their path relative to the folder. others: number of other files.
+        models: paths of models, adapters and drafters.
+        chats: files with exported chats.
+        traces: trace files.
+        texts: files that can be attached, named by their path relative to the folder.
+        others: number of other files.
         problem: why the folder could not be read.
     """
 
@@ -291,7 +294,7 @@ def contents_of(path: Path) -> Contents:
 
 
 def _of_file(path: Path) -> Contents:
-    """Classifies a file that was dropped together with others, or that is not text."""
+    """Classifies a file that was dropped together with others, or that no other handler accepted."""
     if path.suffix.lower() == ".gguf":
         return Contents(path, models=(path,))
     if path.suffix.lower() == ".safetensors":

@@ -1,4 +1,4 @@
-"""Switches the message field between a new message and the prompts being edited, and keeps the drafts of the others."""
+"""Switches the message field between a new message and edited prompts, and keeps the drafts of those not shown."""
 
 from __future__ import annotations
 

@@ -78,7 +78,8 @@ def make_window(arguments: argparse.Namespace) -> Window:
 
 
 def engine_for(settings: Settings, after: threading.Event | None = None) -> EngineLike:
-    """The engine that settings ask for, which begins `after` the one before."""
+    """Returns the engine that the settings ask for. It starts requests only once `after` is set: the previous engine has then
+    freed its memory."""
     if settings.split:
         return ProcessEngine(split_launch(), after=after, again=AGAIN)
     if settings.separate_process:
@@ -87,8 +88,8 @@ def engine_for(settings: Settings, after: threading.Event | None = None) -> Engi
 
 
 SWITCH_SECONDS = 0.0003
-"""Python's thread switch interval in seconds. With the default of 5 ms, a round, which needs the GIL often, waited through many
-paints: with every view open, answers were 7 to 13 % slower."""
+"""Python's thread switch interval in seconds. A round often needs the GIL; with the default of 5 ms it waited for many repaints,
+and answers were 7 to 13 % slower with every view open."""
 
 
 def make_application() -> QApplication:

@@ -45,7 +45,7 @@ class MessageHost(Protocol):
     replay_controller: ReplayController
 
     def say(self, message: str, tone: str = "error", offer: Offer | None = None) -> None:
-        """Shows a message with what it offers."""
+        """Shows a message with its offer."""
 
     def announce(self, words: str) -> None:
         """Announces words to a screen reader."""
@@ -185,8 +185,8 @@ class Messages(QObject):
 
     @Slot()
     def help_strip(self) -> None:
-        """Carries out what the button beside the rules offers: regenerates the answer if changed settings wait for it, else shows
-        the rules apart."""
+        """Carries out the action of the button beside the rules: regenerates the answer if changed settings apply only to the
+        next one, else shows the rules apart."""
         if waiting_words(self._session, self._chat.settings):
             self._composer.edit.setFocus()  # the pressed button disappears
             self._answer_again(same_seed=True)

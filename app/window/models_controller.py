@@ -1,4 +1,4 @@
-"""The models in the window: opens their dialog, uses those chosen there or dropped, and says why one could not be loaded."""
+"""Connects models to the window: opens their dialog, uses chosen or dropped models, reports why one could not be loaded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MODEL_KINDS = "GGUF models (*.gguf);;All files (*)"
 
 class ModelsController(QObject):
     """Connects the models dialog to the chat. The dialog is created when it is first opened. Messages of the chat are shown in
-    front of the user: in the window and, if the dialog is open before it, there, too."""
+    the window, and also in the dialog if that is open in front of it."""
 
     def __init__(self, chat: Chat, banner: Banner, parent: QWidget) -> None:
         super().__init__(parent)
@@ -67,7 +67,7 @@ class ModelsController(QObject):
 
     @Slot(str, str, object)
     def show_message(self, message: str, tone: str = "error", offer: Offer | None = None) -> None:
-        """Shows a message with what it offers."""
+        """Shows a message with its offer."""
         dialog_in_front = self.dialog is not None and self.dialog.isVisible() and not self._parent.isActiveWindow()
         for banner in (self._banner, self.dialog.banner) if self.dialog is not None and dialog_in_front else (self._banner,):
             banner.show_message(message, tone)

@@ -122,7 +122,7 @@ class Pages(QStackedWidget):
 
     @Slot()
     def show_settings(self) -> None:
-        """Shows those ghosts in the comparison that the settings want."""
+        """Applies the settings' choice of ghosts to the comparison."""
         if self.compare is not None and self._ghosts != self._settings().compare_ghosts:
             self._ghosts = self._settings().compare_ghosts
             self.compare.set_ghosts(self._ghosts)

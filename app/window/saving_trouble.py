@@ -1,4 +1,4 @@
-"""Says what could not be saved or read, tries again, and asks before the window closes over something that would be lost."""
+"""Reports failed reads and writes of the chat store, offers retries, and asks before the window closes with unsaved data."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from app.session.chat import Chat
 from app.session.chat_keeper import ChatKeeper
 
 SETTLE_SECONDS = 2.0
-"""Seconds that closing waits for pending writes before it asks."""
+"""Time that closing waits for pending writes before it asks, in seconds."""
 
 
 class SavingTrouble(QObject):
-    """Watches what the keeper of the chats could not write. Nothing is lost while the window is open: writes are retried, and the
-    window stays open until they succeed or the user gives up."""
+    """Watches for failed writes to the chat store. Nothing is lost while the window is open: writes are retried, and the window
+    stays open until they succeed or the user gives up."""
 
     def __init__(self, chat: Chat, keeper: ChatKeeper, banner: Banner, window: QWidget) -> None:
         super().__init__(window)
@@ -30,7 +30,7 @@ class SavingTrouble(QObject):
 
     @Slot(str)
     def show_note(self, message: str) -> None:
-        """Shows a note about what is stored."""
+        """Shows a note about the chat store."""
         self._banner.show_message(message, "note")
 
     @Slot(str)
@@ -46,14 +46,14 @@ class SavingTrouble(QObject):
 
     @Slot(str)
     def _unsent_not_kept(self, message: str) -> None:
-        """Reports discreetly that drafts are not stored; they stay in the window."""
+        """Reports with a note, not an error, that drafts cannot be stored; they stay in the window."""
         if not self._keeper.in_trouble:
             self.show_note(f"Your unsent text is not saved. {message}")
 
     # Closing.
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Keeps the window open while something would be lost, and asks the user."""
+        """Keeps the window open and asks the user, if unsaved data would be lost."""
         if event.type() != QEvent.Type.Close or self._given_up:
             return False
         keeper = self._keeper
@@ -70,7 +70,7 @@ class SavingTrouble(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Lets the window close: it is closing."""
+        """Stops asking: the window is closing."""
         self._given_up = True
 
     @Slot()

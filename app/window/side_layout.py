@@ -1,4 +1,4 @@
-"""What is beside the conversation, the list of chats and the panel: shown, hidden or opened as a drawer, as the width allows."""
+"""Arranges the list of chats and the panel beside the conversation: shown, hidden or in a drawer, depending on the width."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from app.sidebar.sidebar import Sidebar
 from app.window.chat_column import ChatColumn
 
 NARROW = 900
-"""Width at text scale 1 below which the panel is hidden in favour of the conversation."""
+"""Window width at text scale 1 below which the panel is hidden to leave space for the conversation."""
 SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
-"""Widths at text scale 1 below which the list of chats opens as a drawer over the conversation, without and with the panel."""
+"""Window widths at text scale 1, without and with the panel, below which the list of chats is a drawer over the conversation."""
 
 
 class SideLayout(QWidget):
-    """The conversation between the list of chats and the panel. The panel has about a third of the width until the user moves the
-    divider.
+    """The list of chats, the conversation and the panel, side by side. The panel has about a third of the width until the user
+    moves the divider.
 
     Args:
         opener: the button that shows and hides the list.
 
     Signals:
-        opening: the list is about to be opened over the conversation, which has to be shown.
+        opening: the list is about to open over the conversation, so the conversation must be shown.
         turned: the drawer was opened or closed.
     """
 
@@ -52,7 +52,7 @@ class SideLayout(QWidget):
 
     @property
     def lists_chats(self) -> bool:
-        """Whether the list of chats is shown, or would be if chats were stored."""
+        """Whether the list of chats is set to be shown; in a narrow window, whether the drawer is open."""
         return self._chat.settings.sidebar if self._has_room_for_chats() else self.drawer.is_open
 
     @Slot()
@@ -94,7 +94,7 @@ class SideLayout(QWidget):
 
     @Slot()
     def toggle_panel(self) -> None:
-        """Toggles and saves the side panel, which is shown if the window is wide enough."""
+        """Toggles and saves whether the side panel is shown; a narrow window hides it in any case."""
         self._chat.keep(side_panel=not self._chat.settings.side_panel)
 
     @Slot()
@@ -105,7 +105,7 @@ class SideLayout(QWidget):
 
     @Slot()
     def make_room(self) -> None:
-        """Hides what has no room in a narrow window."""
+        """Shows or hides the panel and the list of chats to fit the width of the window."""
         settings = self._chat.settings
         self._panel.setVisible(settings.side_panel and self.window().width() >= NARROW * settings.text_scale)
         has_room = self._has_room_for_chats()

@@ -1,4 +1,4 @@
-"""When the views are brought up to date: at once, or while an answer grows, as often as that may cost."""
+"""Schedules updates of the views: at once, or throttled while an answer grows."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from engine.types import Event, RoundFinished
 
 TEXT_PACE = 0.02, 0.033, 0.2
 REST_PACE = 0.015, 0.08, 0.8
-"""Throttles (share of one core, minimum and maximum seconds between frames) for the text of a growing answer, and for all other
-views of it. If the engine uses every core, painting takes time from it."""
+"""Throttles (share of one core, minimum and maximum seconds between frames): `TEXT_PACE` for the text of a growing answer,
+`REST_PACE` for all other views of it. If the engine uses every core, painting slows it down."""
 TICK_MS = 250
 
 
 class ViewUpdates(QObject):
-    """Tells the views what has changed.
+    """Signals to the views what has changed.
 
     Signals:
-        refreshed: the session or the settings have changed; every view shows their state anew.
-        text_grown, rest_grown: the running answer has new rounds, and nothing else has changed: for its text, and for all other
-            views. Both are throttled; `refreshed` at the end catches up.
-        ticked: a model loads or an answer has not begun yet, and a quarter of a second has passed.
+        refreshed: the session or the settings have changed; every view updates completely.
+        text_grown, rest_grown: the running answer has new rounds and nothing else has changed; for its text and for all other
+            views. Both are throttled, and `refreshed` follows at the end.
+        ticked: emitted every quarter of a second while a model loads or an answer has not begun yet.
     """
 
     refreshed = Signal()
@@ -50,12 +50,12 @@ class ViewUpdates(QObject):
                 self._rest.touch()
                 return
             if self._session.measurement is not None:
-                return  # only the speed of the plain run is shown, once it is known
+                return  # a plain run shows nothing until its speed is known
         self.refresh()
 
     @Slot()
     def refresh(self) -> None:
-        """Has every view show the present state."""
+        """Updates every view, and cancels throttled updates."""
         answer = self._session.running
         self._text.stop()
         self._rest.stop()
@@ -67,7 +67,7 @@ class ViewUpdates(QObject):
 
     @Slot()
     def stop(self) -> None:
-        """Stops all that is throttled or repeated: the window is closing."""
+        """Stops all throttles and the timer: the window is closing."""
         self._stopped = True
         self._clock.stop()
         self._text.stop()

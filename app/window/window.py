@@ -54,7 +54,7 @@ from engine.runtime.interface import EngineLike
 from engine.types import Event, RunFailed, RunFinished
 
 Hears = Callable[..., object] | SignalInstance
-"""What a signal is connected to."""
+"""Receiver of a signal."""
 
 
 class Window(QMainWindow):
@@ -72,7 +72,7 @@ class Window(QMainWindow):
 
     Signals:
         first_painted: the window has been painted for the first time.
-        closing: the window closes; whatever repeats or waits has to stop. closed: the engine has ended, too.
+        closing: the window is closing; timers and pending work must stop. closed: the engine has ended, too.
     """
 
     first_painted = Signal()
@@ -87,7 +87,7 @@ class Window(QMainWindow):
         note: str = "",
         store: Callable[[], ChatStore] | None = None,
     ) -> None:
-        QApplication.setFont(themes.body_font(settings.text_scale))  # first: a window keeps the font that it started with
+        QApplication.setFont(themes.body_font(settings.text_scale))  # before any widget: a window keeps its initial font
         super().__init__()
         self.setObjectName("window")
         self.setWindowTitle("Draftlight")
@@ -163,7 +163,7 @@ class Window(QMainWindow):
         give_menu(self.header.menu, everything)
 
     def _connect_views(self) -> None:
-        """Connects what changes to the parts that show it."""
+        """Connects signals about changes to the views."""
         chat, column, panel, pages = self.chat, self.column, self.panel, self.pages
         styled = (self.header, column, panel, self.status, self.sidebar, self.verdicts, self.models, pages)
         look = WindowLook(chat, self, (*styled, self.options.presets, self.palette_popup, self.tour))
@@ -180,7 +180,7 @@ class Window(QMainWindow):
             self.header.show_session(self.session, self.settings)
 
         def show_busy() -> None:
-            """Tells the collector of garbage whether something runs."""
+            """Passes to the garbage collection scheduler whether something runs."""
             compares = pages.comparing is not None and pages.comparing.running
             collector.show_state(self.session.running is not None or compares, not self.session.turns)
 
@@ -209,7 +209,7 @@ class Window(QMainWindow):
         )
 
     def _connect_controls(self) -> None:
-        """Connects what the user asks for to the parts that do it."""
+        """Connects controls to the parts that carry out their requests."""
         chat, header, column, composer, transcript = self.chat, self.header, self.column, self.composer, self.transcript
         messages, pages = self.messages, self.pages
         _join(
@@ -244,7 +244,7 @@ class Window(QMainWindow):
         )
 
     def _connect_chats(self) -> None:
-        """Connects the list of chats and what is stored."""
+        """Connects the list of chats and the chat store."""
         chat, chats, sidebar = self.chat, self.chats, self.sidebar
         _join(
             (sidebar.new_wanted, self.new_chat),
@@ -322,7 +322,7 @@ class Window(QMainWindow):
 
     @Slot(list)
     def _received(self, events: list[Event]) -> None:
-        """Does what the end of an answer asks for."""
+        """Handles the end of an answer."""
         if any(isinstance(event, RunFinished) and event.finish == "context" for event in events) and len(self.session.turns) > 1:
             self.messages.offer_more_room()
         if any(isinstance(event, (RunFinished, RunFailed)) for event in events):
@@ -330,7 +330,7 @@ class Window(QMainWindow):
         self.messages.proceed()
 
     def say(self, message: str, tone: str = "error", offer: Offer | None = None) -> None:
-        """Shows a message with what it offers."""
+        """Shows a message with its offer."""
         self.models.show_message(message, tone, offer)
 
     @Slot(str)
@@ -419,7 +419,7 @@ class Window(QMainWindow):
 
     @Slot()
     def _show_uses(self) -> None:
-        """Enables the commands that can be used now; the others say why not."""
+        """Enables the commands that can be used now, and gives the others the reason why they cannot."""
         may_undo_delete = bool(self.chat.deletions)
         for name, reason in why_not(self.session, self.pages.comparing, self.panel.shown.turn, may_undo_delete).items():
             show_use(self.actions_by_id[name], reason)
@@ -549,7 +549,7 @@ class Window(QMainWindow):
 
 
 def _join(*wires: tuple[SignalInstance, *tuple[Hears, ...]]) -> None:
-    """Connects each signal to all that follows it, in this order."""
+    """Connects each signal to its receivers, in this order."""
     for signal, *hears in wires:
         for each in hears:
             signal.connect(each)
