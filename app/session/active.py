@@ -12,8 +12,8 @@ from engine.files.model_folder import base_target
 
 Kind = Literal["system_prompt", "preset", "adapter"]
 SHORTEST, EXCERPT = 16, 60
-"""Maximum characters of a name on a chip (so that all chips fit one row in a window of 1,024 pixels), and of a system prompt for
-screen readers."""
+"""Maximum characters of a name on a chip (so that all chips fit into one row of a window of 1,024 pixels), and of the excerpt of
+a system prompt for screen readers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,8 +170,9 @@ class Chat(QObject):
         self._ask(None, options, at, given=(*kept, token), chosen=text)
 
     def go_on(self, at: int | None = None) -> None:
-        """Continues an answer that ended early: the newest, or that of a turn. The result is a sibling with the same seed, so
-        that its text is what it would have been. If the tokens are lost with the trace, the text is continued."""
+        """Continues an answer that ended early: that of a turn, or the newest. The result is a sibling. With the tokens and the
+        seed of the original, its text is what that would have become. If the user wrote the answer or its trace is lost, its text
+        is continued."""
         at = self._last if at is None else at
         if not self.session.idle or not 0 <= at < len(self.session.turns) or self.session.why_not_continue(at):
             return
@@ -284,7 +285,7 @@ class Chat(QObject):
             self._ask(None, options, at)
 
     def withdraw(self) -> str:
-        """Removes the newest answer, and its prompt if it has no other answer, and shows what was shown before. Returns the
+        """Removes the newest answer, and its prompt if it has no other answer; shows again what it replaced. Returns the
         prompt."""
         turn = self.session.turns[-1]
         self._take_out(turn, turn.answer if len(turn.answers) > 1 else None)
@@ -733,8 +734,8 @@ class Chat(QObject):
                 self.say(message, "error", self._remedy(event))
 
     def _remedy(self, failure: LoadFailed | DrafterRefused | RunFailed | EngineFailed) -> Offer | None:
-        """Returns what to do about a failure: load a model despite too little memory, use this machine alone, or use a model that
-        can be loaded."""
+        """Returns a remedy for a failure: to load a model despite too little memory, to use this machine alone, or to use a model
+        that can be loaded."""
         refused = failure.refused if isinstance(failure, RunFailed) else failure
         if isinstance(refused, LoadFailed | DrafterRefused) and refused.may_force:
             return Offer("Load anyway", partial(self._load_anyway, refused))

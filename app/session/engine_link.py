@@ -35,7 +35,7 @@ BUDGET_SECONDS = 0.008
 
 
 class EngineLink(QObject, Requests):
-    """Sends the engine commands and reports what it says, batch by batch.
+    """Sends commands to the engine and emits its events in batches.
 
     The timer slows down while no request is open, so that an idle window costs almost nothing.
 
@@ -79,11 +79,11 @@ class EngineLink(QObject, Requests):
 
     @property
     def is_computing(self) -> bool:
-        """As `EngineLike.is_computing`."""
+        """As in `EngineLike.is_computing`."""
         return self._engine.is_computing
 
     def exchange(self, settings: Settings) -> None:
-        """Replaces the engine by one for these settings. Open requests end normally, or as cut off."""
+        """Replaces the engine by one for these settings. Open requests end normally or, after a time limit, as cut off."""
         if isinstance(self._engine, LazyEngine):
             self._engine.exchange(settings)
             self._left |= self._open
@@ -130,7 +130,7 @@ class EngineLink(QObject, Requests):
             self.stop(self._run)
 
     def forget(self) -> None:
-        """Stops the current run and lets none of its later events through."""
+        """Stops the current run and drops its later events."""
         self.stop_answer()
         self._run = None
 

@@ -12,10 +12,10 @@ from engine.values.events import Event, RunEvent, TaskEvent
 from engine.values.requests.commands import CheckDrafter, Command, Stop, Update
 
 IN_TIME = 5.0
-"""Seconds that a replaced engine has to end; requests still open after that are cut off."""
+"""Time that a replaced engine has to end, in seconds; requests still open after that are cut off."""
 PATIENCE = 60.0
-"""Seconds that the next engine then waits for the memory of the old one, since a load cannot be interrupted. A hung engine never
-frees it."""
+"""Time that the next engine waits for the replaced one to free its memory, in seconds. A load cannot be interrupted, and a hung
+engine never frees its memory."""
 
 
 class _Leaving:
@@ -23,8 +23,8 @@ class _Leaving:
 
     Attributes:
         engine: the replaced engine.
-        is_heard: set once no further events are waited for. is_drained: true once all events up to then were taken.
-        is_gone: set once the memory of this engine and of those before it (`after`) is free, or no longer waited for.
+        is_heard: set when it stops waiting for events. is_drained: true once all events up to then were taken.
+        is_gone: set when this engine and the one before it (`after`) have freed their memory, or time is up.
     """
 
     def __init__(self, engine: EngineLike, after: threading.Event | None) -> None:
@@ -51,7 +51,7 @@ class _Leaving:
 
 
 class LazyEngine(EngineLike):
-    """Stands in for an engine and hands everything on to it, once there is one.
+    """A proxy that forwards everything to an engine once one is started.
 
     Args:
         make: creates the engine for given settings. It accepts requests at once, but starts them only when the given event, if
@@ -88,7 +88,7 @@ class LazyEngine(EngineLike):
         return not all(leaving.is_drained for leaving in self._leaving)
 
     def send(self, command: Command) -> None:
-        """Sends a command, and starts the engine for it unless it is about a target or an answer, which need a started one."""
+        """Sends a command and starts the engine if needed; before that, drops commands that only concern a started engine."""
         if self._engine is not None or not isinstance(command, CheckDrafter | Update | Stop):
             self.engine.send(command)
 
@@ -101,19 +101,19 @@ class LazyEngine(EngineLike):
         return ended and not any(leaving.thread.is_alive() for leaving in self._leaving)
 
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
-        """As `EngineLike.events`; empty before the engine is started."""
+        """As in `EngineLike.events`; empty before the engine is started."""
         for leaving in (one for one in self._leaving if not one.is_drained):
             is_last = leaving.is_heard.is_set()
-            if said := leaving.engine.events(limit, budget):  # what it says of models concerns nobody any longer
+            if said := leaving.engine.events(limit, budget):  # its events about models no longer apply
                 return [event for event in said if isinstance(event, RunEvent | TaskEvent)]
             leaving.is_drained = is_last
         return [] if self._engine is None else self._engine.events(limit, budget)
 
     def wait(self, timeout: float) -> bool:
-        """As `EngineLike.wait`; False at once before the engine is started."""
+        """As in `EngineLike.wait`; False at once before the engine is started."""
         return self._engine is not None and self._engine.wait(timeout)
 
     @property
     def is_computing(self) -> bool:
-        """As `EngineLike.is_computing`; False before the engine is started."""
+        """As in `EngineLike.is_computing`; False before the engine is started."""
         return self._engine is not None and self._engine.is_computing

@@ -1,4 +1,4 @@
-"""Measures the plain speed to compare an answer with: when the user asks for it, and while the window is idle."""
+"""Measures the plain speed as a baseline for an answer: when the user asks for it, and while the window is idle."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from engine.values.errors import DraftlightError
 from engine.values.events import number_of
 
 PAUSE_MS = 3000
-"""Milliseconds without any activity, typing included, before a measurement starts by itself."""
+"""Milliseconds without any activity, including typing, before an automatic measurement starts."""
 
 
 class PlainMeasurer(QObject):
-    """Starts a plain run for the shown answer if it lacks one, after `PAUSE_MS` without activity, or when asked to.
+    """Starts a plain run for the shown answer if it lacks one, after `PAUSE_MS` without activity or on request.
 
-    Typing cancels a run that the user did not ask for, which is repeated later; any other engine request cancels every run. Call
-    `touch` after any change, and `hold_off` when the user types.
+    Typing cancels an automatic run, which is repeated later; any other engine request cancels every run. Call `touch` after any
+    change, and `hold_off` when the user types.
 
     Attributes:
         shown: returns the answer whose figures are shown.
@@ -56,7 +56,7 @@ class PlainMeasurer(QObject):
 
     @Slot()
     def hold_off(self) -> None:
-        """Cancels a measurement that the user did not ask for, and restarts the pause."""
+        """Cancels an automatic measurement, and restarts the pause."""
         if self._session.measurement is not None and self._session.measurement.unasked:
             self.cancel()
             self.changed.emit()
@@ -92,10 +92,10 @@ class PlainMeasurer(QObject):
     # The plain run
 
     def measure(self, answer: Answer, unasked: bool = False) -> None:
-        """Answers a prompt briefly without a drafter, outside the conversation.
+        """Measures the baseline of an answer: answers its prompt briefly without a drafter, outside the conversation.
 
         Args:
-            unasked: the user did not ask for it, so failures are not reported.
+            unasked: the measurement is automatic, so failures are not reported.
         """
         session = self._session
         if answer.request is None or session.running is not None or session.measurement is not None:
@@ -112,7 +112,7 @@ class PlainMeasurer(QObject):
             self.said.emit(reason, tone, None)
 
     def cancel(self) -> None:
-        """Ends the plain run, whose events are dropped."""
+        """Ends the plain run and drops its events."""
         if self._session.measurement is not None:
             self._link.forget()
             self._session.measurement = None
@@ -133,7 +133,7 @@ class PlainMeasurer(QObject):
             words, tone = f"The plain speed could not be measured. {end.message}", "error"
         else:
             measured = answer.request is not None and self._session.baselines.add(answer.request, end) is not None
-            if measured or end.finish == "cancelled":  # a cancelled run is repeated when there is time
+            if measured or end.finish == "cancelled":  # a cancelled run is repeated later
                 return
             words = f"The plain run ended before {FEWEST_TOKENS} tokens, which is too short to measure its speed."
         if answer.run_id is not None:

@@ -162,7 +162,7 @@ class Answer:
 
     @property
     def folded(self) -> int:
-        """Number of leading pieces that are folded away. While the answer runs, they include pieces that may yet begin a
+        """Number of leading pieces that are folded away. While an answer runs, this includes pieces that may become a
         thought."""
         state = self.text.thought.state
         if self.shows_thought or state == "none" or (state == "undecided" and not self.running):
@@ -171,7 +171,7 @@ class Answer:
 
     @property
     def thought_words(self) -> str:
-        """How long the model thought, or has been thinking; empty if it does not think."""
+        """Heading of the folded thought, with its duration; empty if the model does not think."""
         if not self.has_thought:
             return ""
         spent = "" if self.thought_seconds is None else seconds(self.thought_seconds)
@@ -203,7 +203,7 @@ def _told(turn: Turn) -> list[Message]:
 
 
 def missing_answer() -> Answer:
-    """Returns a placeholder where there is no answer."""
+    """Returns a placeholder for a missing answer."""
     return Answer(options=DecodingOptions(), drafter=NO_DRAFTER, submitted=0.0, state="failed")
 
 
@@ -541,7 +541,7 @@ class Session:
         self._follow_choices()
 
     def take_in(self, answer: Answer, read: Answer) -> None:
-        """Fills in an answer of which only the text was known with everything read from its trace."""
+        """Completes an answer whose text alone was loaded with everything read from its trace."""
         for name in ("options", "drafter", "logits", "text", "tally", "rounds", "changes", "rules", "prefill", "result"):
             setattr(answer, name, getattr(read, name))
         for name in ("seconds_to_first_token", "thought_seconds", "cache_length", "model_hash", "other_machine"):

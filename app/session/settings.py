@@ -31,7 +31,7 @@ PANEL_PAGES: tuple[PanelPage, ...] = ("rounds", "charts", "table", "rules")
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 """Settings that a publisher may recommend."""
 OWN = (*PRESET_SETTINGS, "preset")
-"""Settings that a chat may have of its own and that end with it: a system prompt, and a preset with what it sets."""
+"""Own settings of a chat, which end with it: a system prompt, and a preset with the settings that it applies."""
 LISTS = ("recent_models", "presets", "model_presets")
 """List settings whose entries are merged when several windows have added some."""
 OPEN_CHARTS = tuple(name for name, kind in CHARTS.items() if kind.open)

@@ -41,11 +41,11 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """A target loads, and none is loaded.
+    """A target is loading, and none is loaded.
 
     Attributes:
-        target: name that the target which loads, or is loaded already, was requested by.
-        name: name of what loads now: the target or a drafter.
+        target: requested name of the target that is loading or loaded.
+        name: name of the model that is loading now: the target or a drafter.
         step, fraction: as in `LoadProgress`.
     """
 
@@ -65,7 +65,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """A target is loaded, and another target or a drafter loads."""
+    """A target is loaded, and another target or a drafter is loading."""
 
     ready: Ready
     loading: Loading
@@ -76,7 +76,7 @@ Models = Nothing | Lost | Loading | Ready | Changing
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """The window has asked the engine to load these models. The engine may take long to say so."""
+    """The window has asked the engine to load these models. `LoadStarted` may follow much later."""
 
     target: str
     drafter: str
@@ -84,7 +84,7 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class EngineReplaced:
-    """The engine was replaced by one without models, and the old one is not listened to any longer."""
+    """The engine was replaced by one without models; events of the old one about models are ignored."""
 
 
 _AFTER: Mapping[type[Event | Requested | EngineReplaced], tuple[type[Models], ...]] = {
@@ -100,7 +100,7 @@ _AFTER: Mapping[type[Event | Requested | EngineReplaced], tuple[type[Models], ..
     ModelsUnloaded: (Nothing, Nothing, Nothing, Lost,     Nothing),  # a model may end the process while it loads
     EngineReplaced: (Nothing, Nothing, Nothing, Nothing,  Nothing),
 }  # fmt: skip
-"""The state of the models after each event. Events that are not listed leave it as it is."""
+"""State of the models after each event; other events do not change it."""
 
 
 def after(models: Models, event: Event | Requested | EngineReplaced) -> Models:
@@ -124,7 +124,7 @@ def after(models: Models, event: Event | Requested | EngineReplaced) -> Models:
 
 
 def _loading(event: object, target: str, ready: Ready | None) -> Loading:
-    """Returns what loads after an event. `target` is the one whose end is reported next."""
+    """Returns what is loading after an event. `target` is the one that the next `LoadFinished` or `LoadFailed` is about."""
     match event:
         case Requested(wanted, drafter):
             stays = ready is not None and ready.target == wanted and drafter != NO_DRAFTER
@@ -151,7 +151,7 @@ _ANSWER_AFTER: Mapping[type[Event], tuple[State, State, State]] = {
     RunFinished:     ("finished",   "finished",   "finished"),
     RunFailed:       ("failed",     "failed",     "failed"),
 }  # fmt: skip
-"""The state of a running answer after each event of its run. One that has ended stays as it is."""
+"""State of a running answer after each event of its run; the state of an ended answer is final."""
 
 
 def answer_after(state: State, event: Event) -> State:
