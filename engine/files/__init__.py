@@ -1,6 +1,6 @@
-"""Files and folders: the built-in model, checksums, the headers of model files and what they say of a model, the models on this
-machine, memory, paths, and the log. No MLX.
+"""Files and folders: the built-in model, checksums, headers of model files, the models on this machine, memory, paths and log. No
+MLX.
 
-Does not live here: models and their weights, which are `engine.models`. Whoever writes a whole file does so through `whole_file`;
-a trace, which grows line by line, is `engine.rounds.trace`.
+Not here: models and their weights (`engine.models`), and traces, which grow line by line (`engine.rounds.trace`). Whole files are
+written with `whole_file`.
 """

@@ -1,4 +1,4 @@
-"""Archives that may be damaged: what reading one raises. No MLX."""
+"""The exceptions that reading a damaged archive raises. No MLX."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ import zipfile
 import zlib
 
 UNREADABLE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error, lzma.LZMAError)
-"""What `zipfile` raises for damaged archives and for ways to compress that it does not know."""
+"""Exceptions that `zipfile` raises for damaged archives and for unknown compression methods."""

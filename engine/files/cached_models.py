@@ -1,7 +1,6 @@
-"""Models in the cache of the Hugging Face Hub's own programs: found, and deleted as those do it, by revision, through
-huggingface_hub.
+"""Finds and deletes models in the Hugging Face cache. Deletes by revision with huggingface_hub, as its own programs do.
 
-Files that other revisions of the repository use as well stay.
+Files that other revisions of the repository share are kept.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CachedRevision:
-    """What is deleted with a model in the cache: a whole state of its repository, with every file that was fetched of it.
+    """A revision in the cache, with every file of it that was downloaded. Deleting a model deletes its whole revision.
 
     Attributes:
-        repository: "owner/model". place: its snapshot folder. files: their names. freed: bytes.
+        repository: "owner/model". place: its snapshot folder. files: names. freed: bytes that deleting it frees.
     """
 
     repository: str
@@ -33,13 +32,12 @@ class CachedRevision:
 
 
 def snapshots(repository: Path) -> list[Path]:
-    """The folders with what the Hub's own programs fetched of a repository: of its branch `main`, if they noted which that is and
-    it is there, else of any state, the newest first.
+    """Returns the snapshot of a repository's branch `main`; if `refs/main` names none that exists, all snapshots, newest first.
 
-    A cache that was copied may have a line break behind the note, and what was fetched by its commit alone has none.
+    In a copied cache, `refs/main` may end with a line break. A download by commit alone does not write it.
 
     Args:
-        repository: its folder in the cache.
+        repository: folder of the repository in the cache.
     """
     place = repository / "snapshots"
     try:
@@ -55,22 +53,22 @@ def snapshots(repository: Path) -> list[Path]:
 
 
 def repository_folder(name: str) -> Path:
-    """Where the Hub's own programs keep what they fetched of "owner/model"."""
+    """Returns the folder of "owner/model" in the Hugging Face cache."""
     return hub_cache() / f"models--{name.replace('/', '--')}"
 
 
 def cached_revision(path: Path) -> CachedRevision:
-    """The revision to which a snapshot, or a file in it, belongs. Raises DraftlightError if the cache has none such."""
+    """Returns the revision of a snapshot, or of a file in one. Raises DraftlightError if it is not in the cache."""
     for revision, _ in _strategies(path):
         return revision
     raise DraftlightError(f"{path} is not in the cache of the Hugging Face Hub any more.")
 
 
 def delete_cached(path: Path) -> None:
-    """Deletes the revision to which a snapshot, or a file in it, belongs.
+    """Deletes the revision of a snapshot, or of a file in one.
 
     Raises:
-        DraftlightError: the cache has none such, or it cannot be deleted.
+        DraftlightError: it is not in the cache, or cannot be deleted.
     """
     revision = cached_revision(path)
     for _, strategy in _strategies(path):

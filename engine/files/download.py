@@ -1,9 +1,9 @@
-"""Downloading a model from the Hub: in parts that can be interrupted at any time, and a model only once all of it is right.
+"""Downloads models from the Hub. A download can be interrupted at any time and resumed later.
 
-huggingface_hub says what there is, where, and with which digests; its own download begins every file anew after an interruption
-(2.4), so the bytes are fetched here, by ranges. What arrives lies in a folder of its own under `.downloads`, where nothing is
-taken for a model. A file is done when its digest is the Hub's, and moves to its place when all files are; config.json, without
-which a folder is no model, moves last. Nothing is remembered but these files: whoever is killed goes on where the bytes end.
+huggingface_hub provides file lists, addresses and digests. Its own download (2.4) restarts each file after an interruption, so
+this module requests byte ranges itself. Each download has a folder under `.downloads`, where nothing looks for models. A file is
+done once its digest matches the Hub's; when all are done, they are moved to the model's folder. config.json, without which a
+folder is no model, moves last. These files are the only state: after a crash, a download resumes at the last byte on disk.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from engine.values.wording import duration, size
 RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
 WAITS = (1.0, 2.0, 4.0, 8.0, 15.0)
-"""Seconds before each new attempt after the connection broke; with the last one it is given up until the user tries again."""
+"""Back-off in seconds before each retry after the connection broke. After the last retry the download fails; the user can resume
+it."""
 _CHUNK = 1 << 20
 _TIMEOUT = 10.0
 _RATE_SECONDS = 5.0
@@ -43,16 +44,16 @@ _LAST = (CONFIG, ADAPTER_CONFIG)
 
 
 class Stopped(DraftlightError):
-    """The download was paused or cancelled. What had arrived is kept, or gone."""
+    """The download was paused, and what had arrived is kept; or it was cancelled, and that is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """How far a download is.
+    """The progress of a download.
 
     Attributes:
-        done, total: bytes. speed: bytes a second over the last seconds; 0 while nothing is known.
-        doing: "downloading", "checking" what lay there, or "waiting" for the network.
+        done, total: bytes. speed: bytes per second over the last five seconds; 0 while unknown.
+        doing: "downloading", "checking" files already on disk, or "waiting" for the network.
     """
 
     done: int
@@ -62,7 +63,7 @@ class DownloadProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """As long as the rest takes at this speed; None while that is not known."""
+        """The seconds that the rest takes at this speed; None while the speed is unknown."""
         return (self.total - self.done) / self.speed if self.speed > 0 else None
 
     @property
@@ -83,19 +84,19 @@ class DownloadProgress:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A download that was paused, interrupted or killed. `name`: as it is asked for. `done`: bytes that lie here."""
+    """A download that was paused, interrupted or killed. `name`: that of its offer. `done`: bytes that have arrived."""
 
     name: str
     done: int
 
 
 def downloads_folder() -> Path:
-    """What is on its way lies here, one folder for each download. Nothing looks for models in it."""
+    """Returns the folder of unfinished downloads, one subfolder for each. Nothing looks for models in it."""
     return models_folder() / ".downloads"
 
 
 def unfinished() -> list[Unfinished]:
-    """Downloads that can go on, by name."""
+    """Returns the downloads that can be resumed, sorted by name."""
     found = []
     with contextlib.suppress(OSError):
         for folder in sorted(downloads_folder().iterdir()):
@@ -105,14 +106,14 @@ def unfinished() -> list[Unfinished]:
 
 
 def discard(name: str) -> None:
-    """Deletes what has arrived of a download that is not under way."""
+    """Deletes the files of an unfinished download. Raises DraftlightError if it is running."""
     folder = _folder(name)
     with contextlib.suppress(FileNotFoundError), _alone(folder, name):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _arrived(folder: Path) -> int:
-    """Bytes of a download that lie here."""
+    """Returns the bytes of a download that have arrived."""
     return sum(part.stat().st_size for part in folder.glob("*") if part.suffix in (".part", ".done"))
 
 
@@ -121,14 +122,14 @@ def _folder(name: str) -> Path:
 
 
 class Download:
-    """One model on its way. `run` is for a thread that may wait; `pause` and `cancel` for any other."""
+    """The download of one model. `run` blocks, so it needs a thread of its own; `pause` and `cancel` are for other threads."""
 
     def __init__(
         self, offer: Offer, report: Callable[[DownloadProgress], None] | None = None, waits: tuple[float, ...] = WAITS
     ) -> None:
         """Args:
-        report: called on the thread of `run`, a few times a second; what it raises ends `run` as `pause` does, and is raised
-            there.
+        report: called on the thread of `run`, a few times a second. An exception in it ends `run` as `pause` does, and `run`
+            raises it.
         """
         self.offer = offer
         self._report = report or (lambda progress: None)
@@ -142,12 +143,12 @@ class Download:
 
     @property
     def place(self) -> Path:
-        """Where the model will lie: a folder, or a GGUF file."""
+        """The path of the model once it is complete: a folder, or a GGUF file."""
         place = own_place(self.offer.repository)
         return place / Path(self.offer.file).name if self.offer.file else place
 
     def pause(self) -> None:
-        """Ends `run` soon; what has arrived is kept, and a later download goes on from there."""
+        """Ends `run` soon and keeps what has arrived, so that a later download resumes there."""
         self._stop.set()
 
     def cancel(self) -> None:
@@ -156,12 +157,12 @@ class Download:
         self._stop.set()
 
     def run(self) -> Path:
-        """Fetches what is missing; returns `place`.
+        """Downloads the missing bytes and returns `place`.
 
         Raises:
             Stopped: `pause` or `cancel` was called.
-            Offline: the network is gone, and stayed so over every attempt. What has arrived is kept.
-            DraftlightError: the disk is full, a file arrived damaged, the model is gated: with what to do.
+            Offline: the network was gone in every attempt. What has arrived is kept.
+            DraftlightError: the disk is full, a file arrived damaged or the model is gated; the message says what to do.
         """
         folder = _folder(self.offer.name)
         try:
@@ -186,7 +187,7 @@ class Download:
                     shutil.rmtree(folder)
 
     def _check_names(self) -> None:
-        """Names come from the network, and become files here."""
+        """Raises DraftlightError for unsafe file names: they come from the network and become files here."""
         for file in self.offer.files:
             if file.name in ("", ".", "..") or file.name.startswith(".") or "\\" in file.name or "\0" in file.name:
                 raise DraftlightError(f"{self.offer.repository} contains a file with an unsafe name, {file.path!r}.")
@@ -205,7 +206,7 @@ class Download:
         return self.place
 
     def _at_hand(self, folder: Path, file: HubFile) -> int:
-        """Bytes of a file that have arrived, those among them that an earlier download seems to have put in place."""
+        """Returns the bytes of a file on disk, whether in this download's folder or, judging by size, in the model's folder."""
         for path in (_done_path(folder, file), _part_path(folder, file)):
             with contextlib.suppress(OSError):
                 return path.stat().st_size
@@ -217,7 +218,7 @@ class Download:
         return False
 
     def _is_in_place(self, folder: Path, file: HubFile) -> bool:
-        """Whether an earlier download has left the very same file where it belongs."""
+        """Returns whether the model's folder has this very file, by its digest, from an earlier download."""
         if _part_path(folder, file).exists() or not self._seems_in_place(file):
             return False
         digest = _hasher(file)
@@ -231,7 +232,7 @@ class Download:
     # The network
 
     def _fetch(self, folder: Path, file: HubFile) -> None:
-        """Completes the part of a file that is there, and has it count as done once it is right."""
+        """Resumes the download of a file, and marks it as done once its digest is right."""
         path = _part_path(folder, file)
         with path.open("ab+", buffering=0) as part:
             part.seek(0)
@@ -265,7 +266,7 @@ class Download:
         os.replace(path, _done_path(folder, file))
 
     def _stream(self, file: HubFile, part: BinaryIO, have: int, digest: Any) -> tuple[int, Any]:
-        """Appends what one connection brings; returns bytes and digest of the part then."""
+        """Appends the bytes of one connection; returns size and digest of the partial file after that."""
         from huggingface_hub import constants, get_session, hf_hub_url, hf_raise_for_status
 
         address = hf_hub_url(self.offer.repository, file.path, revision=self.offer.commit, endpoint=constants.ENDPOINT)
@@ -277,14 +278,14 @@ class Download:
                 hf_raise_for_status(response)
             except Exception as error:
                 raise explained(error, self.offer.repository) from error
-            if have and response.status_code != 206:  # it begins at the beginning, whatever was asked for
+            if have and response.status_code != 206:  # the server ignored the range and sends the whole file
                 self._done -= have
                 part.truncate(0)
                 have, digest = 0, _hasher(file)
             for chunk in response.iter_bytes():
                 self._go_on()
                 if have + len(chunk) > file.size:
-                    return have + len(chunk), digest  # not the file that was announced
+                    return have + len(chunk), digest  # longer than the Hub stated: not this file
                 part.write(chunk)
                 digest.update(chunk)
                 have += len(chunk)
@@ -292,7 +293,7 @@ class Download:
         return have, digest
 
     def _read_into(self, digest: Any, source: BinaryIO) -> int:
-        """Hashes what lies there, from where the file stands; returns how much it was."""
+        """Hashes a file from its current position to its end; returns the number of bytes."""
         many = 0
         while chunk := source.read(_CHUNK):
             self._go_on()
@@ -301,7 +302,7 @@ class Download:
             self._tell("checking")
         return many
 
-    # Time, room and stopping
+    # Progress, disk space and stopping
 
     def _go_on(self) -> None:
         if self._stop.is_set():
@@ -324,7 +325,7 @@ class Download:
             raise OSError(errno.ENOSPC, "less than the reserve is left")
 
     def _tell(self, doing: str) -> bool:
-        """Reports, unless that was done just now."""
+        """Reports progress at most every 0.2 s. Returns whether it did."""
         now = time.monotonic()
         if now - self._told < 0.2:
             return False
@@ -368,7 +369,7 @@ class Download:
             raise explained(error, self.offer.repository) from error
 
     def _move(self, folder: Path, files: list[HubFile]) -> None:
-        """Puts every file in its place; what makes a folder a model goes last, and is away while weights change."""
+        """Moves every file to the model's folder. The configuration is removed before weights change, and moves last."""
         place = own_place(self.offer.repository)
         place.mkdir(parents=True, exist_ok=True)
         if not self.offer.file:
@@ -377,7 +378,7 @@ class Download:
                 for name in _LAST:
                     if name in names and (place / name).is_file():
                         last = next(file for file in files if file.name == name)
-                        if not _done_path(folder, last).exists():  # the same as before: it leaves and comes back
+                        if not _done_path(folder, last).exists():  # unchanged: moved away now, and back at the end
                             os.replace(place / name, _done_path(folder, last))
                         else:
                             (place / name).unlink()
@@ -390,7 +391,7 @@ class Download:
 
 
 def _part_path(folder: Path, file: HubFile) -> Path:
-    """Named after the digest: a part of an older state of the file is not taken for one of this."""
+    """Returns the path of a partial file. Its name has the digest, so that no older version of the file is resumed."""
     return folder / f"{file.name}.{(file.digest or 'unknown')[:16]}.part"
 
 
@@ -399,12 +400,12 @@ def _done_path(folder: Path, file: HubFile) -> Path:
 
 
 def _hasher(file: HubFile) -> Any:
-    """What the Hub states of a file: its SHA-256, or for one that is in git itself the SHA-1 of git's header and the file."""
+    """Returns the hash that the Hub uses for a file: SHA-256, or for a file in git itself SHA-1 of git's header and the file."""
     if len(file.digest) == 40:
         return hashlib.sha1(b"blob %d\0" % file.size, usedforsecurity=False)
     return hashlib.sha256()
 
 
 def _alone(folder: Path, name: str) -> contextlib.AbstractContextManager[None]:
-    """Keeps two processes from downloading the same at once."""
+    """Locks a download, so that no other process runs it at the same time."""
     return alone(folder / ".lock", f"{name} is being downloaded already, by another Draftlight.")

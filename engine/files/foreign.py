@@ -1,5 +1,5 @@
-"""What may come from anywhere: only files are opened, JSON is what every reader of it can take, and of its values what is not of
-the kind that is asked for counts as missing. No MLX."""
+"""Reads untrusted files: opens only regular files, restricts JSON to values that every reader supports, and treats values of an
+unexpected type as missing. No MLX."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any, BinaryIO
 from engine.values.errors import is_number, is_whole
 
 _DEEPEST = 100
-"""Levels of nesting. Python's own limit is reached at about a thousand, in whatever code comes next."""
+"""Maximum levels of nesting. Python's recursion limit, about a thousand, could otherwise be reached in any later code."""
 _ESCAPES = re.compile(r"(\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w)|\\u[dD][89a-fA-F]\w\w")
-"""What looks like half a surrogate pair in JSON; in the group what is none."""
+"""Matches half a surrogate pair in JSON. Group 1 is set if it is none: an escaped backslash or a whole pair."""
 _LONGEST_WHOLE = 20
-"""Characters of a whole number that 64 bits may hold."""
+"""Maximum characters of an integer that fits into 64 bits, sign included."""
 
 
 def open_file(path: Path) -> BinaryIO:
-    """The file, open for reading. A pipe or a device, which may have no end, is refused. Raises OSError."""
+    """Opens a file for reading. Raises OSError, also for a pipe or a device, which may have no end."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
     try:
         kind = os.fstat(descriptor).st_mode
@@ -36,23 +36,23 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def content_of(path: Path) -> bytes:
-    """All of the file. Raises OSError as `open_file`."""
+    """Returns the content of a file. Raises OSError as `open_file` does."""
     with open_file(path) as file:
         return file.read()
 
 
 def json_of(text: str | bytes) -> Any:
-    """The value of a JSON text. A whole number that 64 bits do not hold is a float, NaN and infinities are
-    None, and half a surrogate pair, which no text can hold that is written or sent, is U+FFFD.
+    """Parses JSON. An integer beyond 64 bits becomes a float, NaN and infinities become None, and half a surrogate pair, which
+    cannot be encoded as UTF-8, becomes U+FFFD.
 
     Raises:
-        ValueError: it is no JSON, no UTF-8, or nested too deeply.
+        ValueError: the text is not JSON, not UTF-8, or nested too deeply.
     """
     try:
         if isinstance(text, bytes):
             if other := stands_for_another(text):
                 raise ValueError(f"it {other}")
-            text = text.decode("utf-8-sig")  # Windows programs write the mark
+            text = text.decode("utf-8-sig")  # Windows programs write a byte order mark
         if "\\ud" in text or "\\uD" in text:
             text = _ESCAPES.sub(lambda found: found[1] or "\\ufffd", text)
         value = json.loads(text, parse_constant=lambda name: None, parse_int=_whole)
@@ -63,7 +63,8 @@ def json_of(text: str | bytes) -> Any:
 
 
 def stands_for_another(beginning: bytes) -> str:
-    """What a file is instead of its content, and what to do, as the rest of a sentence about it; empty if it is none of these."""
+    """Recognises a stand-in for a file, such as a Git LFS pointer. Returns the rest of a sentence that says what it is and what
+    to do; empty for any other file."""
     if beginning.startswith(b"version https://git-lfs.github.com/spec/"):
         return "is only Git LFS's pointer to the file. Install Git LFS and run “git lfs pull” there, or download the file again."
     if beginning.startswith(b"\x00\x05\x16\x07\x00\x02\x00\x00"):  # AppleDouble, RFC 1740
@@ -72,7 +73,7 @@ def stands_for_another(beginning: bytes) -> str:
 
 
 def object_in(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty where there is no sound one."""
+    """Returns the JSON object in a file; an empty one if it cannot be read."""
     try:
         return table(json_of(content_of(path)))
     except (OSError, ValueError):
@@ -80,7 +81,7 @@ def object_in(path: Path) -> dict[str, Any]:
 
 
 def sound_part(read: Callable[[Mapping[str, Any]], object], given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The entries of an object that `read` takes, judged one by one; it raises ValueError or TypeError for what it does not."""
+    """Returns the entries of an object that `read` accepts, by bisection. `read` raises ValueError or TypeError for others."""
     try:
         read(given)
     except (ValueError, TypeError):
@@ -92,7 +93,7 @@ def sound_part(read: Callable[[Mapping[str, Any]], object], given: Mapping[str, 
 
 
 def require_shallow(value: Any) -> None:
-    """Raises ValueError where lists and objects are nested too deeply for whoever goes through them."""
+    """Raises ValueError if lists and objects are nested more than 100 levels deep, too deep for recursive code."""
     level = [value]
     for _ in range(_DEEPEST):
         level = [
@@ -113,30 +114,30 @@ def _whole(digits: str) -> int | float:
 
 
 def table(value: object) -> dict[str, Any]:
-    """An object; empty for anything else."""
+    """Returns the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def entries(value: object) -> list[Any]:
-    """A list; empty for anything else."""
+    """Returns the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def text(value: object) -> str:
-    """A text; empty for anything else."""
+    """Returns the value if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def number(value: object) -> float | None:
-    """A number that a float holds."""
+    """Returns the value if it is a number that a float can hold, else None."""
     return value if is_number(value) else None
 
 
 def whole(value: object) -> int | None:
-    """A whole number that JSON readers which know only doubles keep exact."""
+    """Returns the value if it is an integer that a double represents exactly (some JSON readers have only doubles), else None."""
     return value if is_whole(value) and abs(value) < 2**53 else None
 
 
 def seconds(value: object, otherwise: float = 0.0) -> float:
-    """A time in seconds since 1970."""
+    """Returns the value if it is a time in seconds since 1970, else the default."""
     return float(value) if is_number(value) and 0 <= value < 1e11 else otherwise

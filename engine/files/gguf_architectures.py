@@ -1,10 +1,10 @@
-"""The architectures of GGUF files as mlx-lm's models: what their entries and tensors are called, and what they mean there.
+"""Maps the architectures of GGUF files to mlx-lm's models: metadata to configurations, and names of tensors.
 
-Names: `gguf-py/gguf/constants.py` of https://github.com/ggml-org/llama.cpp. What its conversion changes beside names is undone
-when the weights are read (`engine.models.gguf_model`): rows of queries and keys that it puts in the order of interleaved rotary
-embeddings, and norms to which it adds the 1 that Gemma's own code adds.
+Names: `gguf-py/gguf/constants.py` of https://github.com/ggml-org/llama.cpp. llama.cpp's conversion also changes some weights: it
+permutes the rows of queries and keys for interleaved rotary embeddings, and adds to Gemma's norms the 1 that Gemma's own code
+adds. `engine.models.gguf_model` undoes that when it reads the weights.
 
-A further architecture is a function that makes mlx-lm's configuration and an entry in `ARCHITECTURES`.
+To support another architecture, write a function that returns mlx-lm's configuration, and add an entry to `ARCHITECTURES`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _PARTS = re.compile(r"(?:blk\.(\d+)\.)?([a-z0-9_]+)\.([a-z]+)")
 
 
 class Facts:
-    """What a file says of its model, read with suspicion.
+    """The checked metadata of a GGUF file's model.
 
     Args:
-        name: the file's, for messages.
-        values: the numbers of a small tensor of the file.
+        name: name of the file, for messages.
+        values: returns the numbers of a small tensor of the file.
     """
 
     def __init__(self, header: GgufHeader, name: str, values: Callable[[str], list[float]]) -> None:
@@ -41,11 +41,11 @@ class Facts:
         self.architecture = header.metadata.get("general.architecture")
 
     def get(self, key: str) -> Any:
-        """The entry of this architecture, None where it is missing."""
+        """Returns the metadata entry of this architecture, None if it is missing."""
         return self._metadata.get(f"{self.architecture}.{key}")
 
     def number(self, key: str, default: float | None = None) -> Any:
-        """A positive number, the default where the entry is missing. Raises DraftlightError for anything else."""
+        """Returns a positive number, or the default if the entry is missing. Raises DraftlightError for anything else."""
         value = self.get(key)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
@@ -55,7 +55,7 @@ class Facts:
         return value
 
     def whole(self, key: str, default: int | None = None) -> int:
-        """As `number`, for one that has to be whole. Where layers state it one by one, they have to agree."""
+        """Returns a positive integer; otherwise like `number`. If the entry is a list, one value per layer, all must be equal."""
         stated = self.get(key)
         if isinstance(stated, list) and stated and all(value == stated[0] for value in stated):
             stated = stated[0]
@@ -69,7 +69,7 @@ class Facts:
         return value
 
     def each(self, key: str, kind: type, default: Any = None) -> list[Any]:
-        """What is stated for each layer, or for all of them at once. Raises DraftlightError for anything else."""
+        """Returns one value per layer, from a list or from one value for all. Raises DraftlightError for anything else."""
         layers = self.whole("block_count")
         if layers > len(self.tensors):
             raise self.damaged(f"it has {len(self.tensors)} tensors and is said to have {layers} {noun(layers, 'layer')}")
@@ -81,11 +81,11 @@ class Facts:
         return found
 
     def refuse(self, feature: str) -> DraftlightError:
-        """The refusal of a model with something that is not supported."""
+        """Returns the error for a model with an unsupported feature."""
         return DraftlightError(f"{self._name} has {feature}, which is not supported. Use the model's mlx-lm folder instead.")
 
     def damaged(self, what: str) -> DraftlightError:
-        """The refusal of a file that contradicts itself."""
+        """Returns the error for a file that contradicts itself."""
         return DraftlightError(f"{self._name} is damaged or only part of a model: {what}. Choose a file with the whole model.")
 
 
@@ -93,7 +93,7 @@ Config = dict[str, Any]
 
 
 def _decoder(facts: Facts, scalings: tuple[str, ...] = ("linear", "yarn"), partly_rotated: bool = False) -> Config:
-    """What all decoders state. mlx-lm's classes take what they know of it."""
+    """Returns the configuration that all decoders share. mlx-lm's classes ignore entries that they do not know."""
     hidden, heads, blocks = facts.whole("embedding_length"), facts.whole("attention.head_count"), facts.whole("block_count")
     key_value_heads = facts.whole("attention.head_count_kv", heads)
     head_dim = facts.whole("attention.key_length", max(1, hidden // heads))
@@ -166,15 +166,15 @@ def _like_others(
     numbers: Mapping[str, str] = MappingProxyType({}),
     **fixed: Any,
 ) -> Callable[[Facts], Config]:
-    """Makes the configuration of an architecture that states what all decoders do, and little besides.
+    """Returns a function that makes the configuration of an architecture with few entries beyond those of all decoders.
 
     Args:
-        numbers: entries of the file by mlx-lm's names for them.
-        fixed: what is so in all of its models.
+        numbers: keys of further numbers in the file, by mlx-lm's names.
+        fixed: entries that are the same in all of its models.
     """
 
     def config(facts: Facts) -> Config:
-        """The configuration of one file."""
+        """Returns the configuration of one file."""
         stated = {name: facts.number(key) for name, key in numbers.items()}
         return _decoder(facts, scalings) | (_experts(facts) if experts else {}) | stated | fixed | {"model_type": model_type}
 
@@ -211,8 +211,8 @@ def _gemma2(facts: Facts) -> Config:
 
 
 def _query_scalar(config: Config, blocks: int) -> float:
-    """What Gemma divides queries by, squared. Files do not say; as llama.cpp knows, only the largest model, which has that many
-    blocks, takes the width of a head by the model's width."""
+    """Returns the square of Gemma's divisor of queries, which files do not state. As in llama.cpp, it is the width of a head,
+    except in the largest model, the one with `blocks` blocks, where it is the model's width divided by the number of heads."""
     if config["num_hidden_layers"] == blocks:
         return float(config["hidden_size"] / config["num_attention_heads"])
     return float(config["head_dim"])
@@ -250,7 +250,7 @@ def _gemma4(facts: Facts) -> Config:
     per_layer = facts.tensors.get("per_layer_token_embd.weight")
     full = [layer for layer in range(blocks) if not slides[layer]]
     rotated = 1.0
-    if ROPE_FACTORS in facts.tensors:  # 1 for pairs that are rotated, something enormous for the others
+    if ROPE_FACTORS in facts.tensors:  # 1 for rotated pairs, huge for the others
         rotated = 2 * sum(factor == 1 for factor in facts.values(ROPE_FACTORS)) / wide
     config = {
         "model_type": "gemma4_text",
@@ -297,7 +297,7 @@ def _phi3(facts: Facts) -> Config:
         config["rope_scaling"] = {"type": "longrope", "long_factor": facts.values(LONG_FACTORS)}
         config["rope_scaling"]["short_factor"] = facts.values(SHORT_FACTORS) if SHORT_FACTORS in facts.tensors else 1.0
     elif config["rope_scaling"] is not None:
-        config["rope_scaling"]["long_factor"] = 1.0  # mlx-lm asks for it whatever the type
+        config["rope_scaling"]["long_factor"] = 1.0  # mlx-lm requires it for every type
     original = facts.whole("rope.scaling.original_context_length", context)
     return config | {"model_type": "phi3", "original_max_position_embeddings": original}
 
@@ -402,15 +402,16 @@ _GEMMA4 = {
 
 @dataclass(frozen=True)
 class Architecture:
-    """How an architecture's files become one of mlx-lm's models.
+    """The conversion of an architecture's files to one of mlx-lm's models.
 
     Attributes:
-        config: makes mlx-lm's configuration, `model_type` included. DraftlightError for what is not supported.
-        names: mlx-lm's name for each of llama.cpp's, of a layer without "model.layers.N". One with its part, as
-            "attn_sinks.weight", stands for the whole name; two joined by "+" share a tensor, the first in its first half of rows.
-        interleaved: whether rows of queries and keys were put in the order of interleaved rotary embeddings.
-        norm_offset: what was added to every norm.
-        half: the 16-bit type it computes in: "bfloat16" where activations leave the range of float16.
+        config: makes mlx-lm's configuration, with `model_type`. Raises DraftlightError for unsupported features.
+        names: mlx-lm's names by llama.cpp's; names in a layer lack "model.layers.N". A key with a suffix, such as
+            "attn_sinks.weight", maps to the whole name. Two names joined by "+" share a tensor: the first has the first half of
+            the rows.
+        interleaved: whether the rows of queries and keys are in the order of interleaved rotary embeddings.
+        norm_offset: number that was added to every norm.
+        half: 16-bit type of the computation; "bfloat16" if activations exceed the range of float16.
     """
 
     config: Callable[[Facts], Config]
@@ -420,7 +421,7 @@ class Architecture:
     half: str = "float16"
 
     def renamed(self, name: str) -> tuple[str, ...]:
-        """mlx-lm's names for a tensor, two where it holds two; empty for one that the architecture does not have."""
+        """Returns mlx-lm's names for a tensor: two if it holds two, none if the architecture does not have it."""
         match = _PARTS.fullmatch(name)
         if match is None:
             return ()
@@ -474,11 +475,11 @@ ARCHITECTURES: dict[str, Architecture] = {
         half="bfloat16",
     ),
 }
-"""By the name in `general.architecture`."""
+"""The supported architectures, by their name in `general.architecture`."""
 
 
 def architecture_of(facts: Facts, name: str) -> Architecture:
-    """The file's architecture. DraftlightError, with those that are supported, for one that is not."""
+    """Returns the architecture of a file. Raises DraftlightError, with the supported ones, if it is not supported."""
     found = ARCHITECTURES.get(facts.architecture) if isinstance(facts.architecture, str) else None
     if found is None:
         raise DraftlightError(

@@ -1,7 +1,7 @@
-"""What a GGUF file says about itself, read without trusting it.
+"""Reads the headers of GGUF files without trusting them.
 
-Every count, length and place is compared with the size of the file before anything is read or reserved, so that a truncated,
-foreign or hostile file is refused with a sentence. Layout: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+Every count, length and offset is checked against the size of the file before anything is read or allocated, so a truncated,
+foreign or hostile file is refused with a message. Layout: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.values.wording import noun
 Part = TypeVar("Part")
 _MAGIC = b"GGUF"
 _OLDER = (b"lmgg", b"fmgg", b"tjgg", b"algg")
-"""First bytes of the formats that llama.cpp had before GGUF."""
+"""Magic bytes of llama.cpp's formats before GGUF."""
 _VERSIONS = (2, 3)
 _STRING, _ARRAY, _BOOL = 8, 9, 7
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -47,14 +47,14 @@ _ENCODERS = frozenset(
         *("gemma-embedding", "llama-embed", "t5encoder"),
     }
 )
-"""Architectures that only make embeddings."""
+"""Architectures of embedding models."""
 _POOLED = (1, 2, 3, 4)
-"""Values of `pooling_type` in files of models that give one vector, or one rank, for a whole text; 0 is none."""
+"""Values of `pooling_type` of models that return one vector or one score for a whole text; 0 means no pooling."""
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One tensor: `shape` as MLX and numpy write it (rows first), `kind` a key of BLOCKS, `start` its first byte in the file."""
+    """A tensor: `shape` in the order of MLX and numpy (rows first), `kind` a key of BLOCKS, `start` the offset in the file."""
 
     name: str
     shape: tuple[int, ...]
@@ -63,14 +63,14 @@ class TensorInfo:
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
+        """The bytes of the tensor in the file."""
         weights, taken = BLOCKS[self.kind]
         return math.prod(self.shape) // weights * taken
 
 
 @dataclass(frozen=True)
 class GgufHeader:
-    """Metadata by key, as plain Python values, and the tensors by name."""
+    """The header of a GGUF file: metadata by key, as plain Python values, and tensors by name."""
 
     metadata: dict[str, Any]
     tensors: dict[str, TensorInfo]
@@ -81,18 +81,18 @@ class _Damaged(Exception):
 
 
 def read_header(path: Path) -> GgufHeader:
-    """Read and check the header of the GGUF file at `path`, that every tensor lies inside the file included.
+    """Reads and checks the header of a GGUF file, including that every tensor lies inside the file.
 
     Raises:
-        DraftlightError: the file cannot be read, is no GGUF file, is cut off or damaged, or holds a tensor type other than
-            those in BLOCKS.
+        DraftlightError: the file cannot be read, is no GGUF file, is truncated or damaged, or has a tensor type that is not in
+            BLOCKS.
     """
     return _read(path, _Reader.header)
 
 
 def no_model(metadata: Mapping[str, Any], tensor_count: int | None = None) -> str:
-    """What a file with these entries is instead of a language model, and what to do, as the rest of a sentence about it; empty if
-    it may be one.
+    """Recognises metadata of files that are no language model. Returns the rest of a sentence that says what the file is and what
+    to do; empty if it may be a language model.
 
     Entries: `gguf-py/gguf/constants.py` of https://github.com/ggml-org/llama.cpp.
     """
@@ -122,7 +122,7 @@ def no_model(metadata: Mapping[str, Any], tensor_count: int | None = None) -> st
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether the file begins as GGUF files do, whatever it is called."""
+    """Returns whether a file begins with GGUF's magic bytes; its name does not matter."""
     try:
         with open_file(path) as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -131,10 +131,10 @@ def is_gguf(path: Path) -> bool:
 
 
 def read_beginning(path: Path) -> dict[str, Any]:
-    """The metadata before the first long list, which is the vocabulary: what the model is, without reading megabytes.
+    """Returns the metadata before the first long list, the vocabulary. It describes the model, and is read without megabytes.
 
     Raises:
-        DraftlightError: as `read_header`.
+        DraftlightError: as in `read_header`.
     """
     return _read(path, _Reader.beginning)
 
@@ -150,14 +150,14 @@ def _read(path: Path, part: Callable[[_Reader], Part]) -> Part:
 
 
 class _Reader:
-    """Reads one value after another and never past the end of the file."""
+    """Reads values one after another, never past the end of the file."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
         self._size = size
 
     def header(self) -> GgufHeader:
-        """The whole header, read from the beginning of the file. Raises _Damaged with the rest of a sentence about the file."""
+        """Reads the whole header, from the beginning of the file. Raises _Damaged with the rest of a sentence about the file."""
         tensor_count, entry_count = self._counts()
         metadata: dict[str, Any] = {}
         for _ in range(entry_count):
@@ -174,7 +174,7 @@ class _Reader:
         return GgufHeader(metadata, self._placed(metadata, tensors))
 
     def beginning(self) -> dict[str, Any]:
-        """The entries before the first list of more than `_LONG` values. Raises _Damaged as `header`."""
+        """Reads the entries before the first list of more than `_LONG` values. Raises _Damaged as `header` does."""
         metadata: dict[str, Any] = {}
         for _ in range(self._counts()[1]):
             key, kind = self._string(), self._scalar("I")
@@ -188,7 +188,7 @@ class _Reader:
         return metadata
 
     def _counts(self) -> tuple[int, int]:
-        """How many tensors and entries the file claims to have."""
+        """Reads the magic bytes and the version, and returns the stated numbers of tensors and of metadata entries."""
         magic = self._bytes(4, "is not a GGUF file")
         if magic != _MAGIC:
             if other := stands_for_another(magic + self._file.read(60)):
@@ -206,7 +206,7 @@ class _Reader:
         return self._count(), self._count()
 
     def _placed(self, metadata: dict[str, Any], tensors: dict[str, TensorInfo]) -> dict[str, TensorInfo]:
-        """The tensors with `start` counted from the beginning of the file, not of the data; every one has to lie inside."""
+        """Returns the tensors with `start` relative to the file instead of its data. Raises _Damaged if one ends outside."""
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
             raise _Damaged(f"is damaged: its alignment is {alignment!r}. Download it again.")

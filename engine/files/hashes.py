@@ -1,6 +1,6 @@
-"""SHA-256 of model files, computed once for each state of a file.
+"""SHA-256 digests of model files, cached on disk.
 
-Hashing a large model takes seconds, so results are recorded in the data folder by path, size and time of change.
+Hashing a large model takes seconds, so digests are recorded in the data folder by path, size and modification time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from engine.files.whole_file import NotWritten, write_whole
 
 
 def file_sha256(path: Path, trust_record: bool = True) -> str:
-    """Hex digest of the file's content. OSError if it cannot be read.
+    """Returns the hex digest of a file's content. Raises OSError if it cannot be read.
 
     Args:
-        trust_record: take a recorded digest if size and time of change are those of the record; False reads the file.
+        trust_record: use the recorded digest if size and modification time match; False always reads the file.
     """
     status = path.stat()
     key = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
@@ -36,7 +36,8 @@ def file_sha256(path: Path, trust_record: bool = True) -> str:
 
 
 def files_sha256(paths: Sequence[Path]) -> str:
-    """One digest for several files: that of the lines `<digest>  <file name>`, ordered by name. One file is its own digest."""
+    """Returns one digest for several files: that of the lines `<digest>  <file name>`, sorted by name. A single file has its own
+    digest."""
     if len(paths) == 1:
         return file_sha256(paths[0])
     lines = (f"{file_sha256(path)}  {path.name}\n" for path in sorted(paths, key=lambda path: path.name))

@@ -1,7 +1,7 @@
-"""The Hugging Face Hub as a place to search: what there is, what of it can be used here, which files make it up.
+"""Searches the Hugging Face Hub: finds models, checks whether they can be used here, and lists their files.
 
-Nothing is downloaded here but descriptions; `engine.files.download` fetches. No MLX. Everything here waits for the network, so
-the window asks on a thread of its own.
+Only descriptions are downloaded here; `engine.files.download` downloads models. No MLX. Functions that ask the Hub block, so the
+window calls them on a thread of their own.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FILES = (
     "*.tiktoken",
     "tiktoken.model",
 )
-"""What mlx-lm reads of a repository. Code and pickled weights are not among them."""
+"""Patterns of the files that mlx-lm reads from a repository. Code and pickled weights are not among them."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
-"""How a model of the Hub is called; a path may look the same."""
+"""Matches the name of a model on the Hub, "owner/model". A relative path may look the same."""
 MOST_FOUND = 50
 _TIMEOUT = 10.0
 _PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
@@ -43,11 +43,11 @@ _WANTED = ("downloads", "gated", "safetensors", "gguf", "tags", "config")
 
 
 class Offline(DraftlightError):
-    """The Hub cannot be reached now. What is on this machine works as before, and what was begun can go on later."""
+    """The Hub cannot be reached now. Models on this machine still work, and downloads can be resumed later."""
 
 
 class Gated(DraftlightError):
-    """The publisher asks for something first: `page` is where. Then a token is needed."""
+    """The publisher's conditions must be accepted first, at the address `page`. Downloading then needs a token."""
 
     def __init__(self, message: str, page: str) -> None:
         super().__init__(message)
@@ -56,12 +56,13 @@ class Gated(DraftlightError):
 
 @dataclass(frozen=True, slots=True)
 class HubModel:
-    """A repository that a search found. Empty texts and None stand for what the Hub does not tell.
+    """A repository that a search found. Empty texts and None mean that the Hub does not state the value.
 
     Attributes:
         name: "owner/model". form: "GGUF" or "safetensors".
-        parameters: how many. downloads: in the last 30 days. gated: whether its publisher asks for something first.
-        problem: why it cannot be used here.
+        parameters: number of weights. context: tokens. downloads: in the last 30 days.
+        gated: whether its publisher's conditions must be accepted first.
+        problem: reason why it cannot be used here; empty if none is known.
     """
 
     name: str
@@ -80,7 +81,7 @@ class HubFile:
 
     Attributes:
         path: in the repository. size: bytes.
-        digest: of its content: SHA-256, or for a small file, which is in git itself, git's SHA-1; their lengths tell which.
+        digest: SHA-256 of the content, 64 digits; for a small file, which is in git itself, git's SHA-1, 40 digits.
     """
 
     path: str
@@ -89,19 +90,19 @@ class HubFile:
 
     @property
     def name(self) -> str:
-        """Its name without folders; that of the file it becomes here."""
+        """The name without folders, which the downloaded file gets, too."""
         return self.path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One model that can be downloaded: a whole repository for mlx-lm, or one GGUF file of it.
+    """A model that can be downloaded: a whole repository for mlx-lm, or one of its GGUF files.
 
     Attributes:
-        file: the GGUF file's path; empty for the repository.
-        commit: the state of the repository in which the files were looked up.
-        quantisation: as far as it is told. need: bytes of memory, roughly; None where nothing tells.
-        problem: why it cannot be used.
+        file: path of the GGUF file; empty for the whole repository.
+        commit: commit of the repository that has these files.
+        quantisation: empty if unknown. need: bytes of memory, roughly; None if unknown.
+        problem: reason why it cannot be used; empty if none is known.
     """
 
     repository: str
@@ -114,20 +115,20 @@ class Offer:
 
     @property
     def name(self) -> str:
-        """By which it is asked for: "owner/model" or "owner/model:FILE.gguf"."""
+        """The name to request it by: "owner/model" or "owner/model:FILE.gguf"."""
         return f"{self.repository}:{self.file}" if self.file else self.repository
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The bytes of all files."""
         return sum(file.size for file in self.files)
 
 
 def search(words: str, limit: int = MOST_FOUND) -> list[HubModel]:
-    """Repositories whose names contain the words, the most downloaded first; without words, of those that write text.
+    """Returns repositories with names that contain the words, most downloaded first; without words, all that generate text.
 
     Raises:
-        DraftlightError: the Hub does not answer (Offline), or refuses.
+        DraftlightError: the Hub cannot be reached (Offline), or refuses.
     """
     from huggingface_hub import ModelInfo, constants, get_session, hf_raise_for_status
 
@@ -142,10 +143,10 @@ def search(words: str, limit: int = MOST_FOUND) -> list[HubModel]:
 
 
 def offers(name: str) -> list[Offer]:
-    """What can be downloaded of a repository: itself if mlx-lm can read it, and each of its GGUF files, smallest first.
+    """Returns the models that can be downloaded from a repository: itself if mlx-lm can read it, then its GGUF files by size.
 
     Raises:
-        DraftlightError: there is none of this name, or the Hub does not answer (Offline).
+        DraftlightError: no repository has this name, or the Hub cannot be reached (Offline).
     """
     from huggingface_hub import HfApi
 
@@ -153,7 +154,7 @@ def offers(name: str) -> list[Offer]:
         raise DraftlightError(f"{name} is not the name of a model on the Hugging Face Hub, which is OWNER/MODEL.")
     try:
         return _offers(name, HfApi().model_info(name, files_metadata=True, timeout=_TIMEOUT))
-    except Exception as error:  # as in `search`, and whatever Python raises for an answer of another shape
+    except Exception as error:  # as in `search`, and errors of Python for an answer of another shape
         raise explained(error, name) from error
 
 
@@ -176,10 +177,10 @@ def _offers(name: str, info: Any) -> list[Offer]:
 
 
 def offer(name: str) -> Offer:
-    """The one model of this name, "owner/model" or "owner/model:FILE.gguf".
+    """Returns the model with this name, "owner/model" or "owner/model:FILE.gguf".
 
     Raises:
-        DraftlightError: there is none, several could be meant, or it cannot be used: which, and why.
+        DraftlightError: it does not exist, is ambiguous, or cannot be used; the message lists the choices or the reason.
     """
     repository, _, file = name.partition(":")
     found = offers(repository)
@@ -200,14 +201,14 @@ def offer(name: str) -> Offer:
 
 
 def page_of(name: str) -> str:
-    """The address of a repository, to be read by people."""
+    """Returns the address of a repository's web page."""
     from huggingface_hub import constants
 
     return f"{constants.ENDPOINT}/{name.partition(':')[0]}"
 
 
 def authorisation() -> dict[str, str]:
-    """The header that huggingface_hub's token stands in; empty without one."""
+    """Returns the HTTP header with huggingface_hub's token; empty without a token."""
     from huggingface_hub import get_token
 
     token = get_token()
@@ -215,15 +216,15 @@ def authorisation() -> dict[str, str]:
 
 
 def signed_in() -> bool:
-    """Whether huggingface_hub has a token, in its file or in the environment."""
+    """Returns whether huggingface_hub has a token, in its file or in the environment."""
     return bool(authorisation())
 
 
 def sign_in(token: str) -> None:
-    """Keeps a token in huggingface_hub's own file, where every program that uses the Hub finds it, once the Hub has accepted it.
+    """Stores a token in huggingface_hub's own file once the Hub has accepted it. Other programs for the Hub use that file, too.
 
     Raises:
-        DraftlightError: it is refused, or the Hub does not answer (Offline).
+        DraftlightError: the token is refused, or the Hub cannot be reached (Offline).
     """
     from huggingface_hub import login
 
@@ -237,10 +238,10 @@ def sign_in(token: str) -> None:
 
 
 def explained(error: Exception, name: str) -> DraftlightError:
-    """What an exception of huggingface_hub or its network means for the user.
+    """Converts an exception of huggingface_hub or of its network library to an error with a message for the user.
 
     Args:
-        name: of the model that was asked for; empty where none was.
+        name: name of the requested model; empty if the request was not about one.
     """
     from huggingface_hub import errors
 
@@ -277,7 +278,8 @@ def explained(error: Exception, name: str) -> DraftlightError:
 
 
 def is_of_the_network(error: BaseException) -> bool:
-    """Whether there was no connection, or it broke. Libraries below huggingface_hub change, their names of errors do not."""
+    """Returns whether an error means that the connection failed or broke. Compares the names of exception classes, because they
+    stay the same when huggingface_hub changes its HTTP library."""
     if isinstance(error, (ConnectionError, TimeoutError)):
         return True
     return any(kind.__name__ in ("TransportError", "ProtocolError") for kind in type(error).__mro__)
@@ -329,7 +331,7 @@ def _quantisation(info: Any) -> str:
 
 
 def _parameters(info: Any) -> int | None:
-    """How many weights there are; several of a quantised model lie in one 32-bit number."""
+    """Returns the number of weights. A quantised model has several in one 32-bit number."""
     if info.safetensors is None:
         return None
     packed = 32 // (_bits(info) or 32)
@@ -337,7 +339,7 @@ def _parameters(info: Any) -> int | None:
 
 
 def _need(info: Any) -> int | None:
-    """Bytes of memory that safetensors take once they are loaded, without the cache."""
+    """Returns the bytes of memory that loaded safetensors take, without the KV cache; None if unknown."""
     parameters = _parameters(info)
     if parameters is None:
         return None
@@ -347,11 +349,10 @@ def _need(info: Any) -> int | None:
 
 
 def require_drafter(name: str) -> None:
-    """Raises DraftlightError where the name alone tells that it is no drafter's: neither one that is known, nor a path to what is
-    on this machine, nor how the Hub calls models."""
+    """Raises DraftlightError unless the name can be a drafter's: a known drafter, an existing path, or a name as on the Hub."""
     if name in DRAFTERS or HUB_ID.fullmatch(name):
         return
-    with contextlib.suppress(OSError, RuntimeError, ValueError):  # too long, of nobody's home, with a null in it
+    with contextlib.suppress(OSError, RuntimeError, ValueError):  # too long, home of an unknown user, contains a null
         if name and Path(name).expanduser().exists():
             return
     near = difflib.get_close_matches(name.lower(), DRAFTERS, 1)
@@ -363,8 +364,8 @@ def require_drafter(name: str) -> None:
 
 
 def is_here(name: str) -> bool:
-    """Whether a target or a drafter of this name is on this machine, as far as its folder or file tells. What comes with
-    Draftlight counts as here, though the built-in target is downloaded when it is first used."""
+    """Returns whether a target or drafter with this name is on this machine. Checks only that its file or description exists.
+    Draftlight's own ones always count, although the built-in target is downloaded when it is first used."""
     if name == "builtin" or name in DRAFTERS or Path(name).expanduser().exists():
         return True
     if not HUB_ID.fullmatch(name):
@@ -373,12 +374,12 @@ def is_here(name: str) -> bool:
 
 
 def folder_of(name: str) -> Path | None:
-    """Returns the folder of a model of the Hub that is on this machine with all of its weights; None if there is none.
+    """Returns the folder of a Hub model that is on this machine with all of its weights, else None.
 
-    What Draftlight has downloaded goes before the cache of the Hub's own programs. The Hub is not asked for anything newer.
+    Draftlight's own downloads take precedence over the Hugging Face cache. The Hub is not asked for a newer version.
     """
     if not HUB_ID.fullmatch(name):
         return None
-    if is_described(own_place(name)):  # which a download is only once it is complete
+    if is_described(own_place(name)):  # true only once a download is complete
         return own_place(name)
     return next(filter(is_whole, snapshots(repository_folder(name))), None)

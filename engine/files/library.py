@@ -1,8 +1,8 @@
-"""What models lie on this machine, told from the beginnings of their files. No MLX, no network, nothing is loaded.
+"""Lists the models on this machine from the headers of their files. No MLX, no network, no model is loaded.
 
-Looked through are Draftlight's own folder, the caches of the Hugging Face Hub, LM Studio and Ollama, and folders that are named.
-Of a GGUF file the entries before its vocabulary are read, of a folder its config.json and the headers of its weights, and both
-only once: what was found is kept in the data folder until the file or folder changes.
+Searches Draftlight's own folder, the Hugging Face cache, the folders of LM Studio and Ollama, and folders that the user added.
+Reads the metadata of a GGUF file up to its vocabulary; in a model folder, config.json and the headers of the weights. Results are
+cached in the data folder until the file or folder changes.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from engine.values.errors import DraftlightError
 
 _VERSION = 4
 _LEVELS = 4
-"""Folders below a folder that is looked through."""
+"""Maximum depth of subfolders that are searched."""
 _PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
-"""How llama.cpp names the parts of a file that it splits."""
+"""Ending of the names that llama.cpp gives to the parts of a split file."""
 _RECURRENT = ("ssm", "mamba", "shortconv", "wkv", "linear_attn", "linear_num_key_heads", "conv_L_cache", "rwkv")
 _FILE_TYPES = {
     0: ("F32", 32.0),
@@ -72,14 +72,14 @@ _FILE_TYPES = {
     32: ("BF16", 16.0),
     38: ("MXFP4", 4.6),
 }
-"""Names of `general.file_type` (llama.cpp, `llama_ftype`), and bits of a weight in files of the type, roughly."""
+"""Name and approximate bits per weight of each `general.file_type` (llama.cpp, `llama_ftype`)."""
 _NAMED_TYPES = sorted(_FILE_TYPES.values(), key=lambda pair: -len(pair[0]))
 OWN = "Draftlight"
-"""Where a model was found that lies in Draftlight's own folder: it may be deleted."""
+"""Source of models in Draftlight's own folder, which may be deleted."""
 COMES_ALONG = "comes with Draftlight"
-"""Where the built-in target was found that a package brought along: it belongs to the package."""
+"""Source of the built-in target if Draftlight's package includes it. It must not be deleted."""
 HUB = "Hugging Face"
-"""Where a model was found that lies in the cache of the Hub's own programs."""
+"""Source of models in the Hugging Face cache."""
 _ON_A_GPU = {
     "Q4_K_S": 6.2,
     "Q4_K_M": 7.5,
@@ -91,22 +91,22 @@ _ON_A_GPU = {
     "MXFP4": 5.2,
     "F32": 32.0,
 }
-"""Bits of a weight once such a file is loaded on a GPU, roughly; 16 for what is expanded."""
+"""Approximate bits per weight of such a file once it is loaded on a GPU. Other types are expanded to 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryModel:
-    """One model, as far as its headers tell. Empty texts and None stand for what they do not.
+    """A model, described by its headers. Empty texts and None mean that they do not state the value.
 
     Attributes:
-        name: as people know it. target: what `--target` takes.
-        source: where it was found, in a word or two.
-        size: bytes on disk. need: bytes of memory with a conversation of some length, roughly for a GGUF file.
-        architecture, quantisation: in the words of its kind of file. context: tokens.
-        remembers: what its layers keep: "keys", "window", "chunks" or "recurrent".
-        problem: why it cannot be used, as far as its headers tell.
-        form: "GGUF", "safetensors", or "drafter" for one of the next kind.
-        only_drafts: whether it was made to draft, by Draftlight, and cannot be a target.
+        name: display name. target: value for `--target`.
+        source: name of the place where it was found.
+        size: bytes on disk. need: bytes of memory, with a cache of `memory.CACHE_TOKENS` tokens; approximate for a GGUF file.
+        architecture, quantisation: as the file format names them. context: tokens.
+        remembers: kind of attention or state of its layers: "keys" (full attention), "window", "chunks" or "recurrent".
+        problem: reason why it cannot be used; empty if none is known.
+        form: "GGUF", "safetensors", or "drafter" if `only_drafts`.
+        only_drafts: whether it is a drafter made by Draftlight, which cannot be a target.
     """
 
     name: str
@@ -124,10 +124,10 @@ class LibraryModel:
 
 
 def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
-    """Every model that is found, by source and name. Folders that are missing or cannot be read are passed over.
+    """Returns all models found, sorted by source and name. Skips folders that are missing or cannot be read.
 
     Args:
-        folders: looked through besides.
+        folders: further folders to search.
     """
     known = _remembered()
     found: dict[str, dict[str, Any]] = {}
@@ -143,13 +143,13 @@ def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
             found[path.as_posix()] = {"stamp": stamp, "model": asdict(model)}
             models.append(model)
     if found != known:
-        with contextlib.suppress(NotWritten, OSError):  # it is only faster with it
+        with contextlib.suppress(NotWritten, OSError):  # the record only saves time
             write_whole(_record(), json.dumps({"version": _VERSION, "device": device_kind(), "models": found}), lasting=False)
     return sorted(models, key=lambda model: (model.source, model.name.lower()))
 
 
 def builtin_model() -> LibraryModel:
-    """The built-in target, which has a name of its own instead of a path, whether it was downloaded yet or not."""
+    """Returns the built-in target, downloaded or not. Its `target` is a name instead of a path."""
     path = builtin.builtin_path()
     try:
         return replace(_read(path, [path], builtin.NAME, COMES_ALONG if path == builtin.BUNDLED else OWN), target="builtin")
@@ -164,7 +164,7 @@ def _record() -> Path:
 def _remembered() -> dict[str, dict[str, Any]]:
     try:
         stored = json_of(content_of(_record()))
-        is_of_now = (stored["version"], stored["device"]) == (_VERSION, device_kind())  # what a model needs depends on the device
+        is_of_now = (stored["version"], stored["device"]) == (_VERSION, device_kind())  # memory needs depend on the device
         models: dict[str, dict[str, Any]] = stored["models"] if is_of_now else {}
         for entry in models.values():
             LibraryModel(**entry["model"]), entry["stamp"]
@@ -174,14 +174,14 @@ def _remembered() -> dict[str, dict[str, Any]]:
 
 
 def _stamp(path: Path) -> tuple[list[list[int]], list[Path]]:
-    """What changes when the model does, and the files with its weights."""
+    """Returns sizes and modification times that change with the model, and the files with its weights."""
     files = [ollama.weights_of(path)] if path.is_file() else sorted(path.glob(WEIGHTS))
     described = list(dict.fromkeys((path, *files))) if path.is_file() else [path / CONFIG, *files]
     return [[state.st_size, state.st_mtime_ns] for state in (file.stat() for file in described)], files
 
 
 def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
-    """GGUF files and model folders with name and source, each once."""
+    """Yields each GGUF file and model folder once, with its name and source."""
     seen: set[Path] = set()
     own = builtin.builtin_path().parent
     sources = [
@@ -199,12 +199,12 @@ def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
 
 
 def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
-    """GGUF files and model folders in the folder, down to so many levels. Parts of files that were split count by their first."""
+    """Yields the GGUF files and model folders in a folder and `levels` below it; of a split file, only the first part."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         return
-    entries = [entry for entry in entries if not entry.name.startswith("._")]  # macOS's notes on the files of these names
+    entries = [entry for entry in entries if not entry.name.startswith("._")]  # AppleDouble files of macOS
     names = {entry.name for entry in entries}
     if CONFIG in names and any(name.endswith(".safetensors") for name in names):
         yield folder
@@ -219,7 +219,7 @@ def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
 
 
 def models_in(folder: Path, levels: int = 2) -> list[Path]:
-    """Models, drafters and adapters in a folder and `levels` below it; of a repository in the Hub's cache, the state in use.
+    """Returns models, drafters and adapters in a folder and `levels` below it; in the Hugging Face cache, the revisions in use.
 
     Raises:
         OSError: the folder cannot be read.
@@ -233,7 +233,7 @@ def models_in(folder: Path, levels: int = 2) -> list[Path]:
 
 
 def _in_use(repository: Path) -> Iterator[Path]:
-    """Yields the models of a repository in the Hub's cache, in the state that its main branch had."""
+    """Yields the models of a repository in the Hugging Face cache, in the revision of its branch `main`, else the newest."""
     for snapshot in snapshots(repository)[:1]:
         if is_adapter(snapshot):
             yield snapshot
@@ -250,7 +250,7 @@ def _of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
 
 
 def _of_a_folder(folder: Path, source: str) -> Iterator[tuple[Path, str, str]]:
-    """Those of a folder that holds one for each publisher, as LM Studio's and Draftlight's own do."""
+    """Yields the models of a folder with a subfolder for each publisher, such as LM Studio's and Draftlight's own."""
     for path in _below(folder):
         yield path, path.relative_to(folder).as_posix().removesuffix(".gguf"), source
 
@@ -278,7 +278,7 @@ def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
     architecture = entries.get("general.architecture")
 
     def whole(key: str) -> int | None:
-        """The positive number of an entry of the architecture; of several, the largest."""
+        """Returns a positive integer from an entry of the architecture, the largest if the entry is a list, else None."""
         value = entries.get(f"{architecture}.{key}")
         value = max(value, default=None) if isinstance(value, list) and all(isinstance(one, int) for one in value) else value
         return value if isinstance(value, int) and value > 0 else None
@@ -294,7 +294,7 @@ def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
         "max_position_embeddings": whole("context_length"),
     }
     if (part := _PART.search(path.name)) is not None:
-        # llama.cpp notes it behind the vocabulary.
+        # llama.cpp writes these entries after the vocabulary, where they are not read.
         entries = {"split.no": int(part[1]) - 1, "split.count": int(part[2])} | entries
     problem = "" if architecture in ARCHITECTURES else f"The architecture {architecture} is not supported."
     if reason := no_model(entries):
@@ -334,18 +334,18 @@ def _read_folder(folder: Path, plain: LibraryModel) -> LibraryModel:
 
 
 def bits_of_type(name: str) -> tuple[str, float]:
-    """The quantisation that the name of a GGUF file states, and bits of a weight, roughly; of none stated "" and 16."""
+    """Returns the quantisation in the name of a GGUF file and its approximate bits per weight; "" and 16 if it names none."""
     stated = name.upper().replace("-", ".").replace("_", ".")
     return next(((kind, bits) for kind, bits in _NAMED_TYPES if kind.replace("_", ".") in stated), ("", 16.0))
 
 
 def expanded_need(size: int, kind: str, bits: float) -> int:
-    """Bytes of memory for the weights of a GGUF file of so many bytes, roughly."""
+    """Returns the approximate bytes of memory that the weights of a GGUF file with `size` bytes take."""
     return round(size / bits * (32.0 if device_kind() == "cpu" else _ON_A_GPU.get(kind, 16.0)))
 
 
 def problem_of_architecture(architecture: str) -> str:
-    """Why a folder of this model type cannot be used; empty if it can, or if it says nothing."""
+    """Returns why a folder of this model type cannot be used; empty if it can, or if the type is not stated."""
     known = _known_to_mlx_lm()
     if not architecture or not known or architecture in known or architecture in ONLY_DRAFT:
         return ""
@@ -354,7 +354,7 @@ def problem_of_architecture(architecture: str) -> str:
 
 @lru_cache(maxsize=1)
 def _known_to_mlx_lm() -> frozenset[str]:
-    """Model types by mlx-lm's files, which are named after them, and its table of other names. Imports nothing of it."""
+    """Returns the model types of mlx-lm, from the names of its files and its table of aliases, without importing it."""
     found = importlib.util.find_spec("mlx_lm")
     folder = Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
     if folder is None:
@@ -368,12 +368,12 @@ def _known_to_mlx_lm() -> frozenset[str]:
 
 
 def own_place(repository: str) -> Path:
-    """Where what was downloaded of a repository of the Hub lies, "owner/model" in Draftlight's own folder."""
+    """Returns the folder of models downloaded from a Hub repository: "owner/model" in Draftlight's own folder."""
     return models_folder() / repository
 
 
 def check_deletable(path: Path) -> None:
-    """Raises DraftlightError unless there is something that `delete` may delete."""
+    """Raises DraftlightError unless the path exists and is in Draftlight's own folder."""
     folder = models_folder().resolve()
     resolved = path.resolve()
     if resolved == folder or folder not in resolved.parents:
@@ -383,12 +383,12 @@ def check_deletable(path: Path) -> None:
 
 
 def delete(path: Path) -> None:
-    """Deletes a model in Draftlight's own folder, and the publisher's folder above it once that is empty.
+    """Deletes a model in Draftlight's own folder, and the publisher's folder if it is then empty.
 
-    It first leaves its place in one step, so that whoever is killed on the way leaves nothing that looks like a model.
+    Moves the model away first, in one step: a process that is killed while deleting leaves nothing that looks like a model.
 
     Raises:
-        DraftlightError: it lies elsewhere, or cannot be deleted.
+        DraftlightError: the path is outside that folder, or cannot be deleted.
     """
     check_deletable(path)
     folder, resolved = models_folder().resolve(), path.resolve()
@@ -406,7 +406,7 @@ def delete(path: Path) -> None:
 
 
 def _remembers(entries: Mapping[str, Any]) -> str:
-    """What the layers keep, by the names of the settings that only such models have."""
+    """Returns the value of `LibraryModel.remembers`, from the names of settings that only such models have."""
     if any(sign in key for key in entries for sign in _RECURRENT):
         return "recurrent"
     if entries.get("attention_chunk_size"):
@@ -416,10 +416,10 @@ def _remembers(entries: Mapping[str, Any]) -> str:
 
 
 def added_folders() -> tuple[str, ...]:
-    """Folders that are looked through besides the usual ones, for good: absolute paths, the last added last.
+    """Returns the folders that the user added to the search: absolute paths, in the order in which they were added.
 
-    They have a file of their own, read anew each time, so that what the command line adds stays when a window that is open
-    meanwhile saves its settings. None if it is missing or damaged.
+    They have a file of their own, which is read at each call: a window that saves its settings cannot overwrite folders that
+    the command line has added meanwhile. Empty if the file is missing or damaged.
     """
     try:
         return tuple(name for name in entries(json_of(content_of(_place()))) if isinstance(name, str))
@@ -428,7 +428,7 @@ def added_folders() -> tuple[str, ...]:
 
 
 def change_folders(folder: str, remove: bool = False) -> None:
-    """Adds a folder, or leaves it out from now on. Raises `engine.files.whole_file.NotWritten`."""
+    """Adds a folder to the search, or removes it. Raises `engine.files.whole_file.NotWritten`."""
     others = [name for name in added_folders() if name != folder]
     write_whole(_place(), json.dumps(others if remove else [*others, folder], ensure_ascii=False) + "\n", private=True)
 

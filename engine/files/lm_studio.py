@@ -1,4 +1,4 @@
-"""Where LM Studio keeps its models: in a folder of its home, or in one that its user has chosen. No MLX."""
+"""Finds the folders of LM Studio's models: in its home folder, or chosen by its user. No MLX."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import platformdirs
 from engine.files.foreign import content_of, object_in, text
 
 _POINTER = ".lmstudio-home-pointer"
-"""A file in the user's home that names LM Studio's, where it is another."""
+"""Name of a file in the user's home folder that contains the path of LM Studio's home folder, if it is not the usual one."""
 
 
 def folders() -> list[Path]:
-    """Folders in which it may keep models, whether they are there or not; those that were chosen first."""
+    """Returns the folders in which LM Studio may keep models, existing or not; folders chosen by its user come first."""
     home = Path.home()
     homes = [home / ".lmstudio", home / ".cache" / "lm-studio"]
     try:
@@ -28,8 +28,8 @@ def folders() -> list[Path]:
 
 
 def _place(name: str, home: Path) -> Path:
-    """A path as people write it; one that is relative counts from the user's home."""
+    """Returns the path for a name that a user wrote. Relative paths start at the user's home folder."""
     try:
         return home / Path(name).expanduser()
-    except (RuntimeError, ValueError):  # of a user that there is not
+    except (RuntimeError, ValueError):  # home of an unknown user
         return home / name

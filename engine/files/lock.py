@@ -1,4 +1,4 @@
-"""One at a time: a lock on a file. The system lets go of it however a process ends."""
+"""A lock between processes, on a file. The system releases it however a process ends."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _PAUSE = 0.02
 
 @contextlib.contextmanager
 def alone(path: Path, refusal: str, wait: float = 0.0, *, private: bool = False) -> Iterator[None]:
-    """Nobody else is inside meanwhile, with this file, which is made if it is missing.
+    """Holds an exclusive lock on a file, which is created if it is missing.
 
     Args:
-        refusal: the message where somebody else is inside for more than `wait` seconds.
-        private: whether only the user may read a file that is made; else the user's mask says, as where a group shares models.
+        refusal: message of the error if another holder keeps the lock for more than `wait` seconds.
+        private: whether only the user may read a new file; else the umask decides, for models that a group shares.
 
     Raises:
-        DraftlightError: somebody else is.
-        OSError: no file can be made.
+        DraftlightError: another holder keeps the lock.
+        OSError: the file cannot be created.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600 if private else 0o666)
     try:

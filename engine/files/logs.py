@@ -1,4 +1,4 @@
-"""What goes wrong inside, for those who mend it: a log file in the data folder, and one sentence for the user."""
+"""Error reporting: a log file in the data folder for developers, and one sentence for the user."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from engine.values.errors import DraftlightError
 _BYTES = 1_000_000
 LESS_MEMORY = "Close other programs, or choose a smaller model."
 _OF_MEMORY = ("[malloc", "[metal::malloc]", "Insufficient Memory")
-"""What MLX's own errors say where memory runs out: when it is asked for, or on the GPU when a pass begins."""
+"""Parts of MLX's messages when memory runs out: in an allocation, or on the GPU at the start of a forward pass."""
 _log = logging.getLogger(__name__)
 
 
 def log_path() -> Path:
-    """The log file; it exists once `log_to_file` was called and something was logged."""
+    """Returns the path of the log file. It exists once `log_to_file` was called and something was logged."""
     return data_folder() / "draftlight.log"
 
 
 class _LogFile(logging.handlers.RotatingFileHandler):
-    """Keeps quiet where the file cannot be written: the user was told in a sentence and must not get a traceback instead."""
+    """A log file that ignores failures to write. The user already sees a message, and must not get a traceback instead."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Drops a record that could not be written, where `logging` would print a traceback."""
+        """Drops a record that could not be written; `logging` would print a traceback."""
         return
 
 
 def log_to_file() -> None:
-    """Send warnings and errors of every module to the log file, and none of them to the terminal. Once is enough."""
+    """Sends warnings and errors of all modules to the log file instead of the terminal. A second call does nothing."""
     root = logging.getLogger()
     if any(isinstance(handler, _LogFile) for handler in root.handlers):
         return
@@ -46,15 +46,15 @@ def log_to_file() -> None:
 
 
 def lacks_memory(said: str) -> bool:
-    """Whether MLX has said that memory ran out."""
+    """Returns whether a message of MLX says that memory ran out."""
     return any(sign in said for sign in _OF_MEMORY)
 
 
 def explain(error: BaseException, doing: str) -> str:
-    """A sentence for the user about an error met while `doing` something ("reading the model").
+    """Returns a sentence for the user about an error that occurred while `doing` something ("reading the model").
 
-    Errors that a user can cause carry their own sentence. Anything else is a defect: its traceback goes to the log. So is a
-    ValueError here, since options are checked where they are made, and MLX raises it for shapes that do not fit.
+    A DraftlightError has its own message. Any other error is a defect, and its traceback goes to the log. This includes
+    ValueError: options have been checked before, and MLX raises it for shapes that do not match.
     """
     if isinstance(error, DraftlightError) and str(error):
         return str(error)

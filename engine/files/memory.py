@@ -1,6 +1,6 @@
-"""How much memory a model needs, as its files' headers say, and how much there is.
+"""Estimates the memory that a model needs, from the headers of its files, and the memory that is available.
 
-What is needed is counted before any weight is read, so a model that is too large is refused instead of bringing the machine down.
+The need is known before any weight is read, so a model that is too large is refused and does not exhaust the machine's memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.machine.mlx_import import device_kind
 from engine.values.wording import size
 
 CACHE_TOKENS = 4096
-"""Tokens of keys and values that are counted beside the weights: a conversation of some length. Longer ones need more."""
+"""Tokens of KV cache that are added to the weights. Longer conversations need more."""
 _KEPT = {
     "F32": 4,
     "Q4_0": 20 / 32,
@@ -32,20 +32,20 @@ _KEPT = {
     "Q5_K": 28 / 32,
     "MXFP4": 17 / 32,
 }
-"""Bytes of a weight of GGUF on a GPU: codes with a scale and a bias for each 32, of 16 bits or, in the K-quants, of 32. What is
-not here is expanded to 16 bits (`engine.models.gguf_model`)."""
+"""Bytes per weight of GGUF types on a GPU: codes, and for each 32 of them a scale and a bias of 16 bits, or 32 in K-quants. Other
+types are expanded to 16 bits (`engine.models.gguf_model`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryNeed:
-    """What a model takes once it is loaded, in bytes.
+    """The bytes of memory that a loaded model takes.
 
     Attributes:
-        weights: in the form in which they are computed with. cache: keys and values of `CACHE_TOKENS` tokens.
+        weights: as they are in memory. cache: KV cache of `CACHE_TOKENS` tokens.
         stored: the weights in their files.
-        widened: whether they are expanded to 32-bit numbers.
-        is_ahead: whether it is known before the files are here: a refusal then saves the download, and nothing else is given up
-            yet for a model that may never arrive.
+        widened: whether the weights are expanded to 32-bit floats.
+        is_ahead: whether the files are not downloaded yet. A refusal then saves the download, and no other model is unloaded for
+            one that may never arrive.
     """
 
     name: str
@@ -57,11 +57,11 @@ class MemoryNeed:
 
     @property
     def total(self) -> int:
-        """Weights and cache together."""
+        """The bytes of weights and cache together."""
         return self.weights + self.cache
 
     def refusal(self, available: int) -> str:
-        """Why the model is not loaded into so much memory, in sentences with the figures."""
+        """Returns the message that the model does not fit into `available` bytes of memory."""
         expanded = (
             f" Without a GPU that MLX can use, its weights are expanded to 32-bit numbers, "
             f"{self.weights / self.stored:.1f} times the {size(self.stored)} in the file."
@@ -76,11 +76,11 @@ class MemoryNeed:
 
 
 MakeRoom = Callable[[MemoryNeed], None]
-"""Called with what a model will need before its weights are read. Makes room, or raises NotEnoughMemory."""
+"""Called with the memory need of a model before its weights are read. Frees memory, or raises NotEnoughMemory."""
 
 
 def need_of_gguf(name: str, header: GgufHeader, config: Mapping[str, Any], widened: bool) -> MemoryNeed:
-    """The need of a GGUF file. `config`: as mlx-lm would describe the model. `widened`: whether it runs in float32."""
+    """Returns the need of a GGUF file. `config`: mlx-lm's configuration of the model. `widened`: whether it runs in float32."""
     weights, stored = 0.0, 0
     for tensor in header.tensors.values():
         stored += tensor.size
@@ -89,7 +89,7 @@ def need_of_gguf(name: str, header: GgufHeader, config: Mapping[str, Any], widen
 
 
 def need_of_folder(name: str, tables: Iterable[Table], config: Mapping[str, Any], widened: bool) -> MemoryNeed:
-    """The need of an mlx-lm folder with these safetensors files. `config`: its config.json."""
+    """Returns the need of an mlx-lm folder with these safetensors files. `config`: its config.json."""
     tensors: Table = {name: tensor for own in tables for name, tensor in own.items()}
     stored = sum(math.prod(shape) * SIZES[dtype] for dtype, shape in tensors.values())
     weights = sum(_widened(part, tensors, config) for part in tensors) if widened else stored
@@ -97,7 +97,7 @@ def need_of_folder(name: str, tables: Iterable[Table], config: Mapping[str, Any]
 
 
 def _widened(name: str, tensors: Table, config: Mapping[str, Any]) -> int:
-    """Bytes of a tensor after its layer was expanded to float32; scales and biases of quantised layers are gone then."""
+    """Returns the bytes of a tensor after its layer was expanded to float32; 0 for scales and biases, which are then gone."""
     layer, _, part = name.rpartition(".")
     scales = tensors.get(f"{layer}.scales")
     dtype, shape = tensors[name]
@@ -109,7 +109,7 @@ def _widened(name: str, tensors: Table, config: Mapping[str, Any]) -> int:
 
 
 def _group_size(layer: str, config: Mapping[str, Any]) -> int:
-    """Weights that share a scale, of the layer or of all; mlx-lm's own default is 64."""
+    """Returns the quantisation group size of a layer, or that of the model; mlx-lm's default is 64."""
     quantisation = table(config.get("quantization"))
     own = quantisation.get(layer)
     found = (own if isinstance(own, dict) else quantisation).get("group_size")
@@ -117,11 +117,11 @@ def _group_size(layer: str, config: Mapping[str, Any]) -> int:
 
 
 def cache_bytes(config: Mapping[str, Any], widened: bool) -> int:
-    """Bytes of keys and values of `CACHE_TOKENS` tokens; 0 where the configuration does not say."""
+    """Returns the bytes of the KV cache of `CACHE_TOKENS` tokens; 0 if the configuration lacks the sizes."""
     text = {**config, **table(config.get("text_config"))}
 
     def whole(*names: str) -> int:
-        """The first of these entries that is a positive number; 0 if none is."""
+        """Returns the first of these entries that is a positive integer, else 0."""
         return next((text[name] for name in names if isinstance(text.get(name), int) and text[name] > 0), 0)
 
     heads = whole("num_attention_heads")
@@ -138,13 +138,13 @@ def cache_bytes(config: Mapping[str, Any], widened: bool) -> int:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes that a program may take without others being written to disk; None where nothing says.
+    """Returns the bytes that a program can use without swapping; None if unknown.
 
-    On Linux what the kernel estimates and what the limits of the process's control groups leave, whichever is less. Elsewhere, as
-    on macOS, which compresses and swaps as it sees fit, all the memory there is. With MLX for CUDA it is the GPU's.
+    On Linux, the kernel's estimate or what the limits of the process's control groups leave, whichever is less. Elsewhere, all
+    physical memory: macOS, for one, compresses and swaps as it sees fit. With MLX for CUDA, the GPU's memory.
 
     Args:
-        root: where /proc and /sys are, elsewhere in tests.
+        root: folder of /proc and /sys, a different one in tests.
     """
     if device_kind() == "cuda":
         gpu = nvidia.gpu()
@@ -162,7 +162,7 @@ def _of_the_kernel(root: Path) -> int | None:
 
 
 def _of_control_groups(root: Path) -> list[int]:
-    """What each group that the process is in may still take; cached files that nobody has changed can be given up."""
+    """Returns the bytes left in each control group of the process. Inactive file cache counts as free: it can be reclaimed."""
     left = []
     for line in _lines(root / "proc/self/cgroup"):
         _, kinds, path = line.split(":", 2)

@@ -1,4 +1,4 @@
-"""A model's folder as everybody reads it: what kind of folder it is, its JSON files, and which weights count. No MLX.
+"""Reads model folders: their kind, their JSON files, and the weight files that belong to the model. No MLX.
 
 A folder with a config.json is a whole model, or a drafter; one with an adapter_config.json alone is an adapter for a base model.
 """
@@ -20,13 +20,13 @@ from engine.values.wording import noun
 
 CONFIG, ADAPTER_CONFIG = "config.json", "adapter_config.json"
 WEIGHTS = "model*.safetensors"
-"""The files that mlx-lm reads the weights from."""
+"""Pattern of the files from which mlx-lm reads weights."""
 ADAPTER_WEIGHTS = ("adapters.safetensors", "adapter_model.safetensors")
-"""Weights of an adapter, as mlx-lm and as PEFT call them."""
+"""Weight files of an adapter, as mlx-lm and PEFT name them."""
 _INDEX = "model.safetensors.index.json"
 _NUMBERED = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
 ONLY_DRAFT = (HEAD_FOLDER, BLOCK_FOLDER, CUT_DRAFT)
-"""The types of the folders of models that were made to draft."""
+"""Types of folders with models that can only draft."""
 
 
 def read_json(path: Path, required: bool = True) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def is_adapter(folder: Path) -> bool:
 
 
 def is_model_folder(folder: Path) -> bool:
-    """Returns whether a folder is that of a model, a drafter or an adapter: other programs have a config.json, too."""
+    """Returns whether a folder has a model, a drafter or an adapter. A config.json alone may be another program's."""
     if not (folder / CONFIG).is_file():
         return is_adapter(folder)
     return bool({"model_type", "architectures"} & object_in(folder / CONFIG).keys()) or any(folder.glob("*.safetensors"))
@@ -83,7 +83,8 @@ def weights_of(folder: Path) -> dict[Path, Table]:
     """Returns the weight files that make up the model, each with its checked header.
 
     Raises:
-        DraftlightError: there are none, and what there is instead; one is damaged; or nothing says which of them count.
+        DraftlightError: there are none, and the message says what there is instead; one is damaged; or files overlap, and it is
+            unclear which of them belong to the model.
     """
     files = sorted(folder.glob(WEIGHTS))
     has_config = (folder / CONFIG).is_file()
@@ -105,7 +106,7 @@ def weights_of(folder: Path) -> dict[Path, Table]:
 def _that_count(folder: Path, tables: dict[Path, Table]) -> dict[Path, Table]:
     """Returns all files, unless some have weights of the same names.
 
-    A conversion may leave files of an earlier one behind. Then those count that the index names or, as in transformers,
+    A conversion may leave files of an earlier one behind. Then returns the files that the index names or, as transformers does,
     model.safetensors.
     """
     names = {name for tensors in tables.values() for name in tensors}
@@ -121,11 +122,10 @@ def _that_count(folder: Path, tables: dict[Path, Table]) -> dict[Path, Table]:
 
 
 def missing_parts(folder: Path, by_index: bool = True) -> str:
-    """Sentences to append: which weight files are missing by the index or by the numbers in the names. Empty if none is.
+    """Returns sentences to append that list the missing weight files, by the index or by the numbers in names. Empty if none is.
 
     Args:
-        by_index: asked only once a model could not be loaded: mlx-lm reads no index, and one may be left over from before a
-            conversion.
+        by_index: whether the index counts. mlx-lm does not read it, and it may be left over from before a conversion.
     """
     names = {file.name for file in folder.glob(WEIGHTS)}
     stated = table(object_in(folder / _INDEX).get("weight_map")) if by_index else {}

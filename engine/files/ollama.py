@@ -1,7 +1,7 @@
-"""Models as Ollama keeps them: for each name a manifest, which lists layers by their digests. No MLX.
+"""Reads Ollama's models. Each name has a manifest, which lists layers by their digests. No MLX.
 
-Several names may share one GGUF file and differ in system prompt, parameters or adapter, so a model is given by its manifest:
-`manifests/HOST/OWNER/MODEL/TAG` beside the folder `blobs` of the layers
+Several names may share a GGUF file and differ in system prompt, parameters or adapter, so a model is identified by its manifest:
+`manifests/HOST/OWNER/MODEL/TAG`, next to the folder `blobs` with the layers
 (https://github.com/ollama/ollama/blob/main/docs/modelfile.md). Chat templates in Go's form are not read;
 GGUF files have their own.
 """
@@ -18,18 +18,18 @@ from engine.files.foreign import content_of, entries, json_of, object_in, table,
 
 _KIND = "application/vnd.ollama.image."
 _LONGEST_TEXT = 1_000_000
-"""Bytes of a system prompt or of parameters; a layer that is longer is another."""
+"""Maximum bytes of a layer with a system prompt or parameters; longer layers are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class OllamaModel:
-    """A model by one of its names.
+    """A model under one of its names.
 
     Attributes:
         name: as Ollama writes it. weights: its GGUF file.
-        adapters: digests of the adapters that belong on the weights.
+        adapters: digests of the adapters to apply to the weights.
         system: its system prompt, empty for none.
-        parameters: as its Modelfile states them.
+        parameters: those of its Modelfile.
     """
 
     name: str
@@ -40,7 +40,7 @@ class OllamaModel:
 
     @property
     def problem(self) -> str:
-        """Why it cannot be used, as the rest of a sentence about it, and what to do; empty if it can."""
+        """The reason why the model cannot be used and what to do, as the rest of a sentence; empty if it can be used."""
         if not self.adapters:
             return ""
         digests = ", ".join(digest.replace("sha256-", "sha256:")[:19] + "…" for digest in self.adapters)
@@ -51,18 +51,18 @@ class OllamaModel:
 
 
 def store() -> Path:
-    """Where Ollama keeps its models."""
+    """Returns the folder of Ollama's models."""
     return Path(os.environ.get("OLLAMA_MODELS") or Path.home() / ".ollama" / "models").expanduser()
 
 
 def manifests(folder: Path) -> list[Path]:
-    """The manifests in a store, in the order of their names."""
+    """Returns the manifests in a store, sorted by name."""
     found = (folder / "manifests").glob("*/*/*/*")
     return sorted(path for path in found if not any(part.startswith(".") for part in path.parts[-4:]))
 
 
 def name_of(path: str) -> str:
-    """The name of the model that the path of a manifest stands for; empty for any other path."""
+    """Returns the name of the model with a manifest at this path; empty for any other path."""
     parts = path.replace("\\", "/").split("/")
     if len(parts) < 5 or parts[-5] != "manifests":
         return ""
@@ -72,9 +72,9 @@ def name_of(path: str) -> str:
 
 
 def model_of(path: Path) -> OllamaModel | None:
-    """The model of a manifest; of a file in `blobs` the one that alone has it as its weights. None for any other path.
+    """Returns the model of a manifest, or the only model that uses a file in `blobs` as its weights. None for any other path.
 
-    Where several models share the file, it is taken as it is, unless all of them have adapters.
+    If several models share the file, returns None, or the first model if all of them have adapters.
     """
     path = path.absolute()
     if name_of(path.as_posix()):
@@ -87,7 +87,7 @@ def model_of(path: Path) -> OllamaModel | None:
 
 
 def weights_of(path: Path) -> Path:
-    """The GGUF file of a manifest; any other path as it is."""
+    """Returns the GGUF file of a manifest, or any other path unchanged."""
     model = model_of(path) if name_of(path.absolute().as_posix()) else None
     return path if model is None else model.weights
 
@@ -110,7 +110,7 @@ def _read(manifest: Path) -> OllamaModel | None:
 
 
 def _layers(manifest: Path) -> Iterator[tuple[str, Path]]:
-    """Kind and file of each layer. Raises OSError or ValueError where the manifest cannot be read."""
+    """Yields kind and file of each layer. Raises OSError or ValueError if the manifest cannot be read."""
     for layer in map(table, entries(table(json_of(content_of(manifest))).get("layers"))):
         kind, digest = text(layer.get("mediaType")), text(layer.get("digest"))
         if kind.startswith(_KIND) and digest:

@@ -1,7 +1,7 @@
-"""Which draft models are known to fit which targets, and who says so: the catalogue in `assets/drafters/pairs.json`.
+"""The catalogue of draft models that are known to fit targets, with sources: `assets/drafters/pairs.json`.
 
-It knows models by their names, so it only suggests; whether two fit is checked, entry by entry, when both are loaded
-(`engine.models.pair_check`). No MLX.
+It identifies models by name, so it can only suggest. When both models are loaded, `engine.models.pair_check` compares their
+vocabularies entry by entry. No MLX.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ CATALOGUE = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "pairs
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A kind of target and a draft model for it.
+    """A draft model for a kind of target.
 
     Attributes:
-        targets, drafters: patterns of names as `plain` gives them. drafts_for: the targets, and title: the draft model, as people
-            call them.
-        repository: where it can be downloaded. measured: what who has measured, in a sentence; empty if nothing is known.
-        source: where the pair is described.
+        targets, drafters: regular expressions for names in the form of `plain`.
+        drafts_for: display name of the targets. title: display name of the draft model.
+        repository: of the draft model on the Hub. measured: a sentence about published measurements and their author, or empty.
+        source: reference for the pair.
     """
 
     targets: str
@@ -40,7 +40,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A pair for a target. here: the draft model, if it is on this machine."""
+    """A pair for a target. `here`: the draft model if it is on this machine."""
 
     pair: Pair
     here: LibraryModel | None
@@ -48,18 +48,18 @@ class Suggestion:
 
 @lru_cache(maxsize=1)
 def catalogue() -> tuple[Pair, ...]:
-    """Every pair that is known, better ones first."""
+    """Returns all known pairs, better ones first."""
     stored = json.loads(CATALOGUE.read_text(encoding="utf-8"))
     return tuple(Pair(**entry) for entry in stored["pairs"])
 
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """A draft model that is known to fit some targets, and can be downloaded.
+    """A downloadable draft model that is known to fit some targets.
 
     Attributes:
-        drafts_for: those targets, as people call them. measured: what who has measured with each of them.
-        weights: bytes, as many as its name says; None where that says nothing.
+        drafts_for: display names of those targets. measured: sentences about published measurements with them.
+        weights: bytes of the weights, judging by its name; None if the name does not state the size.
     """
 
     repository: str
@@ -70,7 +70,7 @@ class Recommended:
 
 
 def recommended() -> tuple[Recommended, ...]:
-    """Every draft model of the catalogue once, in its order. What is known of it without asking the Hub."""
+    """Returns each draft model of the catalogue once, in the catalogue's order, without asking the Hub."""
     by_repository: dict[str, list[Pair]] = {}
     for pair in catalogue():
         by_repository.setdefault(pair.repository, []).append(pair)
@@ -87,7 +87,8 @@ def recommended() -> tuple[Recommended, ...]:
 
 
 def _weights(name: str) -> int | None:
-    """Bytes of the weights by a name such as "Qwen3-0.6B-4bit"; mlx-lm keeps 16 bits of scale and of bias for 64 weights."""
+    """Returns the bytes of the weights by a name such as "Qwen3-0.6B-4bit". mlx-lm adds 16 bits of scale and 16 of bias per 64
+    weights."""
     found = re.search(r"-(\d+(?:\.\d+)?)([bm])-(?:.*-)?(\d)bit$", name, flags=re.IGNORECASE)
     if found is None:
         return None
@@ -95,15 +96,15 @@ def _weights(name: str) -> int | None:
 
 
 def plain(name: str) -> str:
-    """A model's name as the patterns expect it: lower case, with hyphens between its parts, whoever wrote it."""
+    """Returns a model's name in the form that the patterns match: lower case, with hyphens between its parts."""
     return re.sub(r"[^a-z0-9.]+", "-", name.lower())
 
 
 def suggestions(target: LibraryModel, models: Iterable[LibraryModel]) -> list[Suggestion]:
-    """Draft models that are known to fit a target, those on this machine first, of several forms of one the smallest.
+    """Returns the pairs for a target, those with a draft model on this machine first; if several match, the smallest.
 
     Args:
-        models: what is on this machine.
+        models: the models on this machine.
     """
     name = plain(target.name)
     usable = sorted((model for model in models if not model.problem and model.target != target.target), key=lambda one: one.size)

@@ -1,5 +1,5 @@
-"""The sampling that a model's publisher recommends, as far as its files state it, and with it the stop sequences and the system
-prompt that a model of Ollama comes with. No MLX, and nothing but headers is read."""
+"""The sampling options that a model's files recommend, and the stop sequences and system prompt of an Ollama model. No MLX; only
+headers are read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIMITS = {
     "min_p": (0.0, 1.0),
     "repetition_penalty": (1e-3, 1e3),
 }
-"""Least and greatest value of each option; what lies outside is no recommendation."""
+"""Minimum and maximum of each option; values outside are ignored."""
 _IN_GGUF = {"temperature": "temp", "repetition_penalty": "penalty_repeat"}
 _IN_OLLAMA = {"repetition_penalty": "repeat_penalty"}
 _FILE = "generation_config.json"
@@ -30,7 +30,7 @@ BUILTIN: Sampling = (("temperature", builtin.TEMPERATURE), ("top_p", builtin.TOP
 
 
 def of_target(name: str) -> Sampling:
-    """For a target as users name it: "builtin", a folder, a GGUF file or a Hub id that is in the cache. Never raises."""
+    """Returns the recommended sampling of a target: "builtin", a folder, a GGUF file or a downloaded Hub id. Never raises."""
     if name == "builtin":
         return BUILTIN
     path = Path(name).expanduser()
@@ -47,7 +47,7 @@ def of_target(name: str) -> Sampling:
 
 
 def of_folder(folder: Path) -> Sampling:
-    """What `generation_config.json` states; temperature 0 where it says that nothing is to be drawn."""
+    """Returns the sampling in `generation_config.json`; temperature 0 if it says `do_sample: false`."""
     stated = object_in(folder / _FILE)
     if stated.get("do_sample") is False:
         stated = {"temperature": 0.0, "repetition_penalty": stated.get("repetition_penalty")}
@@ -55,7 +55,7 @@ def of_folder(folder: Path) -> Sampling:
 
 
 def of_metadata(metadata: Mapping[str, Any], model: OllamaModel | None = None) -> Sampling:
-    """What a GGUF file states under `general.sampling`, and over that what Ollama has for the model."""
+    """Returns the sampling in a GGUF file's `general.sampling`, overridden by the parameters of an Ollama model."""
     stated = {name: metadata.get(f"general.sampling.{_IN_GGUF.get(name, name)}") for name in _LIMITS}
     if model is None:
         return _sound(stated)

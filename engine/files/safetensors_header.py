@@ -1,5 +1,5 @@
-"""What the headers of safetensors files say, and whether the files are whole: MLX reads them lazily and would fail in the middle
-of an answer."""
+"""Reads the headers of safetensors files and checks that the files are complete. MLX loads them lazily, so a truncated file would
+fail in the middle of an answer."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from engine.values.errors import DraftlightError, is_whole
 
 SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1}
 SIZES |= {"BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
-"""Bytes of a number of each type."""
+"""Bytes per number of each type."""
 Table = dict[str, tuple[str, tuple[int, ...]]]
-"""Type and shape of each tensor of a file."""
+"""Type and shape of each tensor in a file, by name."""
 _LONGEST_HEADER = 100_000_000
-"""The format's own limit (https://github.com/huggingface/safetensors#format)."""
+"""Limit of the format, in bytes (https://github.com/huggingface/safetensors#format)."""
 
 
 def check_safetensors(path: Path) -> Table:
-    """What is in the file. DraftlightError unless the header is readable and every tensor has the size of its shape and lies
-    inside the file."""
+    """Returns the tensors of a file. Raises DraftlightError unless the header is readable, and each tensor's size matches its
+    shape and lies inside the file."""
     try:
         size = path.stat().st_size
         with open_file(path) as file:
@@ -57,10 +57,10 @@ _SHOWN = 4
 
 
 def require_scales(where: object, tables: Iterable[Table]) -> None:
-    """Raises DraftlightError where weights in 8-bit floating point come without the scales that they are multiplied with.
+    """Raises DraftlightError if weights in 8-bit floating point lack the scales to multiply them with.
 
     Args:
-        where: named in the message. tables: of all files of the model, since a scale may lie in another one.
+        where: name of the model, for the message. tables: tensors of all of its files; a scale may be in another file.
     """
     tensors: Table = {name: tensor for own in tables for name, tensor in own.items()}
     narrow = [name for name, (dtype, _) in tensors.items() if dtype in ("F8_E4M3", "F8_E5M2") and "scale" not in name]
@@ -78,6 +78,6 @@ def require_scales(where: object, tables: Iterable[Table]) -> None:
 
 
 def listed(names: list[str]) -> str:
-    """The first few names, and how many more there are."""
+    """Returns the first four names as a text, with the number of the others."""
     shown = ", ".join(names[:_SHOWN])
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown

@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all: the one way in which settings, exports, records and weights are written.
+"""Atomic writing of files: settings, exports, records and weights are all written with this module.
 
-A new file is made beside its place, forced to the disk and moved there in one step, so whoever is killed on the way leaves the
-old file or the new one.
+A new file is created next to its destination, synced to the disk and moved there in one step. If the process is killed, either
+the old file or the new one is there.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import BinaryIO
 from engine.values.errors import DraftlightError
 
 Content = str | bytes | Callable[[BinaryIO], object]
-"""What is to stand in a file: text (UTF-8), bytes, or a function that writes them to the open file."""
+"""Content of a file: text (written as UTF-8), bytes, or a function that writes to the open file."""
 PRIVATE = 0o600
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 UNKNOWN = (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY)
-"""What is asked for is nothing that this disk knows."""
+"""Error numbers that say that a file system does not support an operation."""
 
 
 class NotWritten(DraftlightError, OSError):
     """A file could not be written, and nothing has changed. `errno` and `strerror` are the system's.
 
-    It is also an OSError, so whoever expects one of a full disk need not know who wrote.
+    It is also an OSError, so callers that handle a full disk need no special case.
     """
 
     def __str__(self) -> str:
@@ -38,9 +38,9 @@ class NotWritten(DraftlightError, OSError):
 
 
 def force(descriptor: int) -> None:
-    """Have the disk itself hold what was written to a file, so that a power failure loses none of it. Raises OSError."""
+    """Syncs a file to the disk itself, so that it survives a power failure. Raises OSError."""
     if sys.platform == "darwin":
-        # There fsync leaves it in the disk's write cache. Network drives, for one, may know no more than that.
+        # On macOS, fsync leaves data in the disk's write cache. Some drives, such as network drives, support only fsync.
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
             return
@@ -51,20 +51,23 @@ def force(descriptor: int) -> None:
 
 
 def write_whole(path: Path, content: Content, private: bool = False, lasting: bool = True) -> None:
-    """Put the whole file in place in one step, or leave what was there. Arguments and errors as in `write_together`."""
+    """Writes a file atomically: on failure the old one is unchanged. Arguments and errors as in `write_together`."""
     write_together({path: content}, private, lasting)
 
 
 def write_together(files: Mapping[Path, Content], private: bool = False, lasting: bool = True) -> None:
-    """Put files in place that belong together: none is touched before all of them are on the disk.
+    """Writes files that belong together: replaces none before all of them are on the disk.
 
-    A link stays a link: what it leads to is replaced, in its own folder. A file keeps its permissions. What is neither a file nor
-    new, as a device, is refused. Folders on the way are made. Private files can be read by the user alone, whatever they were.
-    What is not `lasting`, since it is written often and is no great loss, is left in the write cache of a Mac's disk: to empty
-    that can take long, and a window would wait for it.
+    A symbolic link is kept, and its destination is replaced. A file keeps its permissions. Devices and other special files are
+    refused. Missing folders are created.
+
+    Args:
+        private: makes the files readable for the user alone, whatever their permissions were.
+        lasting: False on a Mac leaves the data in the disk's write cache, for files that are written often and are no great
+            loss. Flushing that cache can take long and would block a window.
 
     Raises:
-        NotWritten: one cannot be written, because of a full disk, say; then nothing has changed and nothing is left behind.
+        NotWritten: a file cannot be written, because of a full disk, say. Then no file has changed, and nothing is left behind.
     """
     staged: list[tuple[Path, Path]] = []
     path = Path()
@@ -76,10 +79,10 @@ def write_together(files: Mapping[Path, Content], private: bool = False, lasting
             _write(temporary, content, PRIVATE if private else _permissions(place), force if lasting else os.fsync)
         while staged:
             temporary, place = staged[0]
-            path = place  # that is what fails, if anything does
+            path = place  # for the message if the next line fails
             os.replace(temporary, place)
             staged.pop(0)
-    except (OSError, ValueError) as error:  # a name that no file can have is a ValueError
+    except (OSError, ValueError) as error:  # an impossible file name raises ValueError
         raise _explained(path, error) from error
     finally:
         for temporary, _ in staged:
@@ -96,7 +99,7 @@ def _explained(path: Path, error: OSError | ValueError) -> NotWritten:
 
 
 def _place(path: Path) -> Path:
-    """Where a file of this name really lies; its folder is there afterwards. Raises OSError or ValueError."""
+    """Resolves links in a path and creates its folder. Raises OSError or ValueError."""
     place = Path(os.path.realpath(path))
     if os.path.isdir(place):
         raise IsADirectoryError(None, "it is a folder")
@@ -110,7 +113,7 @@ def _place(path: Path) -> Path:
 
 
 def _permissions(place: Path) -> int | None:
-    """Those of the file that is there; None for a new one, which gets what the user's mask gives."""
+    """Returns the permissions of an existing file; None for a new one, for which the umask decides."""
     try:
         return stat.S_IMODE(place.stat().st_mode)
     except FileNotFoundError:
@@ -118,7 +121,7 @@ def _permissions(place: Path) -> int | None:
 
 
 def _write(path: Path, content: Content, permissions: int | None, forced: Callable[[int], None]) -> None:
-    """A new file, forced to the disk in this way. Half a surrogate pair, which UTF-8 cannot hold, becomes an escape."""
+    """Writes a new file and syncs it with `forced`. Half a surrogate pair, which UTF-8 cannot encode, becomes an escape."""
     if isinstance(content, str):
         content = content.encode("utf-8", errors="backslashreplace")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
