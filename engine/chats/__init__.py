@@ -1,7 +1,7 @@
-"""The store of conversations, without Qt and MLX. This is its door: nobody outside imports what is behind it.
+"""The store of conversations, without Qt and MLX. Other packages import only from this module, not from its submodules.
 
-`ChatStore` keeps conversations, their messages as a tree, and how each answer was made, in one SQLite file; traces stay files
-beside it. Not here: showing any of it, and asking the engine for answers.
+`ChatStore` keeps conversations, their messages as a tree, and the settings and figures of each answer in one SQLite file. Traces
+are separate files. Not here: displaying conversations, and requesting answers from the engine.
 """
 
 from engine.chats.answer_of_trace import given_ids

@@ -1,8 +1,8 @@
-"""Recovery of answers from their traces: completes an answer whose process was killed, and creates conversations from
-traces without one, such as those from before there was a store.
+"""Recovers answers from their traces: completes answers of killed processes, and creates conversations from traces that belong to
+none, such as those of versions without a store.
 
-A trace holds all messages up to its answer. Answers to the same messages under the same conversation name, no more than an hour
-apart, are siblings; an answer to a message that follows another answer continues that conversation.
+A trace has all messages before its answer. Answers to the same messages under the same conversation name, at most an hour apart,
+are siblings. An answer to a message that follows another answer continues that conversation.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ Said = tuple[tuple[str, str], ...]
 
 
 def given_ids(path: str) -> tuple[int, ...]:
-    """Returns the token ids of an answer so far, from its trace. An answer that begins with them continues it.
+    """Returns the token ids of an answer from its trace. An answer that continues it begins with them.
 
     Raises:
-        DraftlightError: the trace is not there any longer, or cannot be read.
+        DraftlightError: the trace does not exist any more, or cannot be read.
     """
     trace = read(path)
     return (*trace.given_ids, *(token.id for round in trace.rounds for token in round.emitted))
@@ -64,7 +64,8 @@ def state_of(trace: Trace) -> State:
 
 
 def making_of(trace: Trace, noted: Making | None = None) -> Making:
-    """Returns how the answer was made: as `noted` if given, else by the header. Options, seed included, are the header's."""
+    """Returns how the answer was made: from `noted` if given, else from the trace's header. Options, with the seed, always come
+    from the header."""
     header, summary, told = trace.header, summarise(trace.rounds), trace.summary or {}
     settings = settings_from_json(
         {
@@ -86,7 +87,7 @@ def making_of(trace: Trace, noted: Making | None = None) -> Making:
 
 
 def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, notes: list[str]) -> None:
-    """Completes every answer whose writing process has ended, and adds a note with their number."""
+    """Completes every running answer of a process that has ended, and adds a note with the number of interrupted ones."""
     there = {presence.name, *presence.others()}
     with database.reading() as rows:
         query = "SELECT m.id, m.writer, m.made, t.name FROM messages m LEFT JOIN traces t ON t.id = m.trace WHERE m.writer <> ''"
@@ -122,8 +123,8 @@ class _Growing:
     """A conversation that further traces may add to.
 
     Attributes:
-        key: the name that the engine was given for it.
-        places: the message that is reached by saying this.
+        key: conversation name in the traces' headers.
+        places: number of the last message of each sequence of messages.
     """
 
     key: str
@@ -133,7 +134,7 @@ class _Growing:
     places: dict[Said, int] = field(default_factory=dict)
 
     def add(self, said: Said, message: StoredMessage) -> int:
-        """A message behind what was said before; its number."""
+        """Appends a message to the sequence before it and returns its number. `said`: the sequence with the message."""
         number = len(self.messages) + 1
         self.messages.append(replace(message, id=number, parent=self.places.get(said[:-1])))
         self.places[said] = number
@@ -141,8 +142,8 @@ class _Growing:
 
 
 def conversations_of(paths: list[Path], skipped: list[str]) -> list[Conversation]:
-    """The conversations that these traces make. Answers that are not to be kept are left out, and so is what cannot be read, with
-    a sentence for each in `skipped`."""
+    """Returns the conversations that these traces form. Leaves out answers that are not to be kept, and unreadable traces, with a
+    sentence for each in `skipped`."""
     growing: list[_Growing] = []
     for path in paths:
         try:

@@ -1,7 +1,7 @@
-"""The file of the chats: opened, brought up to date, read and written in transactions; every failure becomes a sentence.
+"""The SQLite database of the chats: migration, transactions, and error messages for users.
 
-SQLite in WAL mode, so readers never wait and several processes share the file. `synchronous=NORMAL`: a killed process loses
-nothing that was committed, a power failure perhaps the last transactions, neither damages the file.
+It is in WAL mode, so readers never wait and several processes share the file. With `synchronous=NORMAL`, a killed process loses
+nothing that was committed, and a power failure loses at most the last transactions; neither damages the file.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _CHECKED_EVERY = 7 * 86_400.0
 
 
 class ChatsDamaged(DraftlightError):
-    """The file of the chats cannot be read as what it is."""
+    """The database of the chats is damaged."""
 
 
 class ChatsBusy(DraftlightError):
-    """Another program kept the chats locked for as long as was waited."""
+    """Another program kept the database locked until the timeout."""
 
 
 class ChatsNotSaved(DraftlightError):
@@ -36,15 +36,15 @@ class ChatsNotSaved(DraftlightError):
 
 
 class Database:
-    """The file, open. Any thread may use it; they take turns."""
+    """The open database. Thread-safe, with one lock."""
 
     def __init__(self, path: Path, wait: float) -> None:
-        """Opens the file, which is made if it is missing, and brings its tables up to date.
+        """Opens the file, or creates it, and migrates its tables.
 
         Raises:
-            ChatsDamaged: its content is not what it should be.
-            ChatsBusy: it stays locked for longer than `wait` seconds.
-            DraftlightError: it was made by a later version, or cannot be opened for another reason.
+            ChatsDamaged: the file is damaged.
+            ChatsBusy: another program keeps it locked for more than `wait` seconds.
+            DraftlightError: a later version wrote it, or it cannot be opened for another reason.
         """
         self.path = path
         self._wait = wait
@@ -68,10 +68,10 @@ class Database:
         self._connection.text_factory = readable
         execute(f"PRAGMA page_size = {PAGE}")
         execute("PRAGMA foreign_keys = ON")
-        execute("PRAGMA secure_delete = ON")  # what is deleted for good is overwritten
-        execute("PRAGMA temp_store = MEMORY")  # no text in files elsewhere
+        execute("PRAGMA secure_delete = ON")  # overwrites deleted content
+        execute("PRAGMA temp_store = MEMORY")  # writes no text to temporary files
         is_wal = execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal"
-        execute("PRAGMA fullfsync = ON")  # on macOS, where else what is written may stay in the disk's write cache
+        execute("PRAGMA fullfsync = ON")  # on macOS, where writes could otherwise stay in the disk's cache
         execute(f"PRAGMA synchronous = {'NORMAL' if is_wal else 'FULL'}")  # some network drives have no WAL
 
     def _bring_up_to_date(self) -> None:
@@ -89,7 +89,7 @@ class Database:
                 schema.migrate(rows)
         with self.reading() as rows:
             old_index, complete = schema.old_index_statements(rows), schema.has_unsent(rows)
-        with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # chats are shown without these changes, too
+        with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # chats can be shown without these changes
             if old_index:
                 with self.writing() as rows:
                     for statement in old_index:
@@ -99,7 +99,7 @@ class Database:
                     schema.make_unsent(rows)
 
     def _back_up(self, version: int) -> None:
-        """A copy of the file as it is, beside it, there whole or not at all."""
+        """Copies the file atomically to another name in the same folder."""
         place = self.path.with_name(f"{self.path.stem}-before-version-{version + 1}.db")
         unfinished = place.with_suffix(".part")
         unfinished.unlink(missing_ok=True)
@@ -111,7 +111,7 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Everything read inside is of one moment."""
+        """Opens a read transaction: everything read inside is one snapshot."""
         with self._lock, self._explained():
             if self._connection.in_transaction:
                 yield self._connection
@@ -124,7 +124,7 @@ class Database:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Everything written inside is there afterwards, or nothing is. One inside another belongs to it."""
+        """Opens a write transaction: all changes inside are committed, or none. A nested one joins the outer one."""
         with self._lock, self._explained():
             if self._writing:
                 yield self._connection
@@ -141,17 +141,17 @@ class Database:
                 self._writing = False
 
     def _end(self, how: str) -> None:
-        """A transaction that SQLite has ended by itself, because the disk is full, say, is over already."""
+        """Ends the transaction, unless SQLite has ended it by itself, because the disk is full for example."""
         if self._connection.in_transaction:
             self._connection.execute(how)
 
     def changes(self) -> int:
-        """A number that is another one once another process, or another Database, has changed the file."""
+        """Returns a number that differs after another process, or another Database, has changed the file."""
         with self._lock, self._explained():
             return self._connection.execute("PRAGMA data_version").fetchone()[0]
 
     def tidy(self) -> None:
-        """Checkpoints the WAL into the file, as far as no other connection reads, and truncates it."""
+        """Checkpoints the WAL and truncates it, as far as other readers allow."""
         with self._lock, contextlib.suppress(ChatsBusy), self._explained():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -162,12 +162,12 @@ class Database:
         return False
 
     def check(self, now: float) -> None:
-        """Checks the file if the last check was a week ago, so that damage is found before it is old.
+        """Checks the file if the last check was at least a week ago, so that damage is found early.
 
         Raises:
-            ChatsDamaged: it is damaged, which is recorded.
+            ChatsDamaged: the file is damaged; this is recorded for the next opening.
         """
-        if now - _CHECKED_EVERY < float(self.fact("checked") or 0) <= now:  # a time to come is that of a clock that was wrong
+        if now - _CHECKED_EVERY < float(self.fact("checked") or 0) <= now:  # a time in the future came from a wrong clock
             return
         if not self.is_sound():
             with self._explained():
@@ -176,13 +176,13 @@ class Database:
         self.keep_fact("checked", str(now))
 
     def fact(self, name: str) -> str:
-        """Returns a single value that is stored beside the conversations; empty if there is none."""
+        """Returns a named value from the table `facts`; empty if there is none."""
         with self.reading() as rows:
             row = rows.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
             return "" if row is None else str(row[0])
 
     def keep_fact(self, name: str, value: str) -> None:
-        """Stores such a value."""
+        """Stores a named value in the table `facts`."""
         with self.writing() as rows:
             rows.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
 
@@ -216,7 +216,7 @@ class Database:
 
 
 def readable(content: bytes) -> str:
-    """A text of the file; damage to a few letters must not hide the others."""
+    """Decodes a text from the database. Replaces damaged characters, so that the others stay readable."""
     return content.decode("utf-8", errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""Taking conversations of a file into a store, and what is said about that."""
+"""Imports the conversations of a file into a store, with a summary for the user."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from engine.values.wording import amount
 
 @dataclass(frozen=True, slots=True)
 class TakenIn:
-    """What came of a file.
+    """The result of an import.
 
     Attributes:
-        numbers: of the conversations that are new.
-        writer: the program that wrote the file.
-        there: how many of its conversations were there already. left_out: how many entries have no text that could be kept.
+        numbers: those of the new conversations.
+        writer: program that wrote the file.
+        there: number of conversations that were in the store already. left_out: number of entries without a text to import.
     """
 
     path: Path
@@ -28,7 +28,7 @@ class TakenIn:
 
     @property
     def words(self) -> str:
-        """The same in a sentence without its full stop."""
+        """The result as a sentence for users, without a full stop."""
         many = len(self.numbers)
         notes = [
             f"{self.there} {'was' if self.there == 1 else 'were'} there already" if self.there else "",
@@ -42,7 +42,7 @@ class TakenIn:
 
 
 def take_in(store: ChatStore, path: Path) -> TakenIn:
-    """Takes the conversations of a file in, all or none. Raises DraftlightError if it cannot be read or is of no known kind."""
+    """Imports all conversations of a file, or none. Raises DraftlightError if the file is unreadable or of an unknown format."""
     read = read_chats(path)
     numbers = store.add(read.conversations)
     new = tuple(number for number in numbers if number is not None)

@@ -1,6 +1,6 @@
-"""Lock files that tell which processes have the chats open, and which process may change which conversation.
+"""Lock files that show which processes have the chats open, and which process may change each conversation.
 
-The system releases a file lock even if its process is killed. Process ids would not do, since the system reuses them.
+The system releases a file lock even if its process is killed. Process ids are unsuitable because the system reuses them.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Hold:
     def take(self, conversation: int | None) -> bool:
         """Releases the current conversation and locks another; None only releases.
 
-        Nothing is enforced: a process that does not hold a conversation must leave it as it is. If no lock can be created, on a
-        full disk for example, the conversation may be changed all the same.
+        The lock is advisory: a process that does not hold a conversation must not change it. If no lock can be created, on a full
+        disk for example, the conversation may be changed anyway.
 
         Returns:
             False if another process holds the conversation.

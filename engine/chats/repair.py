@@ -1,7 +1,7 @@
-"""A damaged file of chats: kept under another name, and built anew from every row that can be read.
+"""Repairs a damaged chat database: renames it, and builds a new one from every row that can be read.
 
-The new file is made beside the old one and takes its place in one step at the end, so whoever is killed on the way finds the
-damaged file, or the finished new one.
+The new file is created next to the old one and moved into place in one step at the end. If the process is killed, either the
+damaged file or the complete new one is there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.values.wording import amount
 
 _HEADER = 100
 _BEYOND = 1_000
-"""How many numbers behind the last row that is read are tried, where the highest one is not known either."""
+"""Row ids to try after the last readable row if the highest one is unknown."""
 _UNREADABLE = "(This message could not be read.)"
 _log = logging.getLogger(__name__)
 
@@ -34,10 +34,10 @@ Row = dict[str, Any]
 
 
 def repair(path: Path, traces: Path) -> str:
-    """Puts a new file in the place of a damaged one; what the user is to be told. Nobody may have the file open.
+    """Replaces a damaged file by a new one and returns a message for the user. No process may have the file open.
 
     Args:
-        traces: the folder of the traces; they know what was asked where a prompt cannot be read.
+        traces: folder of the traces, from which unreadable prompts are recovered.
     """
     rebuilt, unfinished = _rebuilt(path), path.with_suffix(".part")
     for leftover in _trio(unfinished):
@@ -56,7 +56,7 @@ def repair(path: Path, traces: Path) -> str:
         if old.exists():
             os.replace(old, new)
     finish(path)
-    os.utime(aside)  # it is removed when it has lain there for a while
+    os.utime(aside)  # its age counts from now, until `ChatStore.tidy` removes it
     missing = f" {amount(lost, 'entry', 'entries')} could not be read." if lost else ""
     return (
         f"The chats were damaged and have been rebuilt: {amount(len(tables['conversations']), 'conversation')} with "
@@ -66,7 +66,7 @@ def repair(path: Path, traces: Path) -> str:
 
 
 def finish(path: Path) -> None:
-    """Puts a new file in its place that was finished when its maker was killed."""
+    """Moves a finished new file into place if the process that made it was killed before it could."""
     if not path.exists() and _rebuilt(path).exists():
         os.replace(_rebuilt(path), path)
 
@@ -76,12 +76,12 @@ def _rebuilt(path: Path) -> Path:
 
 
 def _trio(path: Path) -> list[Path]:
-    """A file of SQLite's and those it makes beside it."""
+    """Returns the paths of an SQLite database and of its shared-memory and WAL files."""
     return [path, path.with_name(f"{path.name}-shm"), path.with_name(f"{path.name}-wal")]
 
 
 def _read(path: Path, folder: Path) -> tuple[dict[str, list[Row]], int]:
-    """The rows of every table that can be read, from a copy of the file, and how many cannot."""
+    """Returns the readable rows of each table, from a copy of the file, and the number of unreadable ones."""
     copy = folder / "copy.db"
     for old, new in zip(_trio(path), _trio(copy), strict=True):
         if old.exists() and not old.name.endswith("-shm"):
@@ -117,7 +117,7 @@ def _opens(path: Path) -> bool:
 
 
 def _mend_header(path: Path, folder: Path) -> None:
-    """Replaces the first bytes of the file, which say what it is, by those of a new one of as many pages."""
+    """Replaces the header of the database by that of a new one with the same number of pages."""
     new = folder / "new.db"
     Database(new, wait=0).close()
     header = bytearray(new.read_bytes()[:_HEADER])
@@ -128,7 +128,7 @@ def _mend_header(path: Path, folder: Path) -> None:
 
 
 def _rows(connection: sqlite3.Connection, table: str) -> Iterator[Row | None]:
-    """The rows of a table; None for each that cannot be read. Where reading in order meets damage, each number is tried alone."""
+    """Yields the rows of a table, None for each that cannot be read. After damage, reads the rest row by row, by row id."""
     last = 0
     try:
         for row in connection.execute(f"SELECT rowid AS place, * FROM {table} NOT INDEXED ORDER BY rowid"):
@@ -164,14 +164,14 @@ _KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
 
 
 def _is_plausible(table: str, row: Row) -> bool:
-    """Whether damage has left the row what it was, as far as can be told."""
+    """Returns whether a row's values have the right types, and role and state of a message are possible."""
     if not all(isinstance(row.get(name), kind) for name, kind in _KINDS[table].items()):
         return False
     return table != "messages" or (row["role"] in ROLES and row["state"] in STATES)
 
 
 def _complete(tables: dict[str, list[Row]], traces: Path) -> int:
-    """Makes up for rows that others refer to and that could not be read; how many messages are real."""
+    """Adds substitutes for missing rows that others refer to, or clears the references. Returns the number of real messages."""
     messages = {row["id"]: row for row in tables["messages"]}
     conversations = {row["id"]: row for row in tables["conversations"]}
     names = {row["id"]: row["name"] for row in tables["traces"]}
@@ -210,7 +210,7 @@ def _complete(tables: dict[str, list[Row]], traces: Path) -> int:
 
 
 def _asked(trace: Path) -> str:
-    """The prompt that an answer was given to."""
+    """Returns the prompt of an answer, from its trace."""
     try:
         asked = read(trace).messages
     except DraftlightError:

@@ -1,7 +1,7 @@
-"""The tables, and how those of an earlier version become today's.
+"""The tables of the database, and the migrations from earlier versions.
 
-A new version of the tables is one more entry at the end of `MIGRATIONS`; entries that were released are never changed. Before the
-first one runs on a file that has conversations, the file is copied; all that are due run in one transaction.
+A new version of the tables is a new entry at the end of `MIGRATIONS`; released entries are never changed. A file of an earlier
+version is backed up first; then all pending migrations run in one transaction.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ CREATE INDEX messages_deleted ON messages (deleted) WHERE deleted IS NOT NULL;
 """
 
 MIGRATIONS: list[Migration] = [_FIRST]
-"""Entry i makes version i + 1 out of version i. `user_version` of the file says which it is of."""
+"""Entry i migrates from version i to i + 1. The version of a file is its `user_version`."""
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """The version of the tables; 0 for a file without any."""
+    """Returns the version of the tables; 0 for a file without tables."""
     return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Brings the tables up to today's version, inside a transaction that is open already."""
+    """Migrates the tables to the current version. A transaction must be open."""
     for migration in MIGRATIONS[version_of(connection) :]:
         if callable(migration):
             migration(connection)
@@ -90,12 +90,12 @@ _HAS_FTS5 = "EXISTS (SELECT 1 FROM pragma_module_list WHERE name = 'fts5')"
 
 
 def old_index_statements(connection: sqlite3.Connection) -> list[str]:
-    """Returns the statements that remove that index. An SQLite without FTS5 can only stop filling its tables."""
+    """Returns the statements that remove the old index. Without FTS5, SQLite can only drop the triggers that fill its tables."""
     found = connection.execute(f"SELECT name, type FROM sqlite_master WHERE type = 'trigger' OR {_HAS_FTS5} ORDER BY type DESC")
     return [f"DROP {kind} {name}" for name, kind in found if name in _OLD_INDEX_TRIGGERS + _OLD_INDEX_TABLES]
 
 
-# Unsent text is no version of the tables: an earlier version does without it, and can still open the file.
+# The table of unsent texts does not raise the version, so that earlier versions, which ignore it, can still open the file.
 
 _UNSENT = """
 CREATE TABLE IF NOT EXISTS unsent (
@@ -110,17 +110,17 @@ CREATE TABLE IF NOT EXISTS unsent (
 
 
 def has_unsent(connection: sqlite3.Connection) -> bool:
-    """Whether there is a place for what was written and not sent."""
+    """Returns whether the table of unsent texts exists."""
     return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'unsent'").fetchone())
 
 
 def make_unsent(connection: sqlite3.Connection) -> None:
-    """Makes it, inside a transaction that is open already."""
+    """Creates the table of unsent texts if it is missing. A transaction must be open."""
     _run(connection, _UNSENT)
 
 
 def _run(connection: sqlite3.Connection, statements: str) -> None:
-    """Runs them one by one: `executescript` would end the transaction."""
+    """Runs statements one by one, because `executescript` would end the transaction."""
     pending = ""
     for line in statements.splitlines(keepends=True):
         pending += line

@@ -1,9 +1,9 @@
-"""Search in titles and messages: finds what the reader sees, wherever it stands.
+"""Full-text search in titles and messages.
 
-Every term of the query, separated by spaces, occurs in the title or the message, inside a word too, symbols included. Case,
-accents and the width of a letter do not matter, nor do characters that are not seen: joiners, soft hyphens, and the marks of
-emphasis and code inside a word. All texts are read. An index of words misses parts of words; an index of letters misses short
-terms; neither exists in every SQLite.
+A title or message matches if it contains every term of the query. Terms are separated by spaces and may be symbols or parts of
+words. Case, accents and full or half width are ignored, as are invisible characters: joiners, soft hyphens, and Markdown's marks
+of emphasis and code inside a word. There is no index, so all texts are read: an index of words misses parts of words, an index of
+letter sequences misses short terms, and not every SQLite supports them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Term(NamedTuple):
     plain: str
 
     def is_in(self, text: str) -> bool:
-        """Returns whether a text has the term. ASCII in ASCII, which is most of what is searched, takes a tenth of the time."""
+        """Returns whether a text has the term. Most terms and texts are ASCII, and compared ten times as fast as others."""
         if self.plain and text.isascii():
             return self.plain in text.translate(_ASCII_MARKS).lower()
         return self.pattern.search(text) is not None
@@ -78,14 +78,14 @@ def terms_of(query: str) -> Terms:
 
 
 def found(rows: sqlite3.Connection, terms: Terms) -> Iterator[sqlite3.Row]:
-    """Yields the matches: titles first, then messages from the newest on; each with `conversation`, `message` and `text`."""
+    """Yields the matches, titles first, then messages, newest first. Each has `conversation`, `message` and `text`."""
     if terms:
         for query in (_TITLES, _MESSAGES):
             yield from (row for row in rows.execute(query) if all(term.is_in(row["text"]) for term in terms))
 
 
 def excerpt(text: str, terms: Terms) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Returns a line around the first match, and where the terms stand in it."""
+    """Returns a line around the first match, and the (start, end) of the terms in it."""
     matches = [match.start() for term in terms if (match := term.pattern.search(text))]
     first = min(matches, default=0)
     start = max(0, first - _BEFORE)

@@ -1,7 +1,7 @@
-"""The store of conversations: everything the window and the command line do with them goes through `ChatStore`.
+"""The store of conversations. The window and the command line access conversations only through `ChatStore`.
 
-Nothing is discarded by answering again or by editing: messages form a tree, and each remembers which of its children shows. What
-is deleted can be brought back for `KEPT_DAYS` days.
+Regenerating and editing discard nothing: messages form a tree, and each stores which of its children is shown. Deleted
+conversations and messages can be restored for `KEPT_DAYS` days.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from engine.values.errors import DraftlightError
 
 FILE = "chats.db"
 KEPT_DAYS = 30
-"""What is deleted can be brought back for so long."""
+"""Days for which deleted conversations and messages can be restored."""
 _HOUR = DAY / 24
 
 _LONGEST_TITLE = 200
@@ -58,7 +58,7 @@ AND EXISTS (SELECT 1 FROM messages a WHERE a.parent = p.id AND a.role = 'assista
             AND NOT (a.state = 'failed' AND a.text = ''))
 ORDER BY p.id LIMIT 1
 """
-"""The first prompt with an answer."""
+"""Selects the first prompt with an answer."""
 _DELETABLE = ("conversations", "messages")
 _SUBTREE = """
 WITH RECURSIVE subtree (id) AS (
@@ -69,10 +69,10 @@ WITH RECURSIVE subtree (id) AS (
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """An answer that is being written: its number, and where its trace goes (`engine.types.Request.trace_path`).
+    """A running answer: its message number and the path of its trace (`engine.types.Request.trace_path`).
 
-    The trace is its journal: every round is in it before the next one begins. Should Draftlight be killed, the text is read from
-    there when the chats are next opened.
+    The trace is its journal: it has every round before the next one begins. If Draftlight is killed, the text is recovered from
+    the trace when the chats are next opened.
     """
 
     message: int
@@ -80,29 +80,29 @@ class Begun:
 
 
 def how_many_open(home: Path | None = None) -> int:
-    """How many processes have the chats of a data folder open; the user's own unless another is given."""
+    """Returns the number of processes that have the chats of a data folder open. Default: the user's data folder."""
     return how_many((data_folder() if home is None else home) / "chats" / "open")
 
 
 class ChatStore:
-    """The conversations of a data folder. Any thread may use it, other processes may use the same folder.
+    """The conversations of a data folder. Thread-safe; several processes may use the same folder.
 
-    Every method raises DraftlightError with a sentence for the user where something is not there, locked, full or damaged; then
-    nothing has changed.
+    Every method raises DraftlightError with a message for the user if something is missing, locked or damaged, or the disk is
+    full; then nothing has changed.
 
     Attributes:
-        traces: the traces of the answers, and how long they are kept.
-        unsent: texts that were written and not sent.
-        hold: which conversation this process may change.
-        notes: what the user should be told about opening it: that it was repaired, say, or that answers were interrupted.
+        traces: the trace files of the answers, with their retention.
+        unsent: texts that were written but not sent.
+        hold: lock on the conversation that this process may change.
+        notes: messages for the user about opening the store, such as a repair or interrupted answers.
     """
 
     def __init__(self, home: Path | None = None, *, wait: float = 5.0, clock: Callable[[], float] = time.time) -> None:
-        """Opens the chats of a data folder, the user's own unless another is given.
+        """Opens the chats of a data folder. Default: the user's data folder.
 
         Args:
             wait: seconds to wait for another process that is writing.
-            clock: seconds since 1970.
+            clock: returns seconds since 1970.
         """
         home = data_folder() if home is None else home
         self.folder = home / "chats"
@@ -111,7 +111,7 @@ class ChatStore:
         try:
             for folder in (home, home / "traces", self.folder):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for folder in (home / "traces", self.folder):  # those of before let others see their names
+            for folder in (home / "traces", self.folder):  # earlier versions created them readable for others
                 folder.chmod(0o700)
             busy = f"Another Draftlight is still opening or repairing the chats in {self.folder}. Try again in a moment."
             with alone(self.folder / "opening.lock", busy, wait, private=True):
@@ -121,7 +121,7 @@ class ChatStore:
                     self._database = self._opened(self.folder / FILE, home / "traces", wait)
                     self.traces = TraceFiles(home / "traces", self._database, clock)
                     self.unsent = UnsentTexts(self._database, self._presence, clock)
-                    with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # the next opening does it, then
+                    with contextlib.suppress(ChatsBusy, ChatsNotSaved):  # retried when the store is next opened
                         end_interrupted(self._database, self.traces, self._presence, self.notes)
                 except BaseException:
                     self._presence.leave()
@@ -133,7 +133,7 @@ class ChatStore:
             ) from None
 
     def _opened(self, path: Path, traces: Path, wait: float) -> Database:
-        """The file, which is built anew if it is damaged. What can be known of damage without reading all of it is found here."""
+        """Opens the database; rebuilds it if it is damaged. Finds only damage that shows without reading the whole file."""
         finish(path)
         database: Database | None = None
         try:
@@ -163,7 +163,7 @@ class ChatStore:
         self._presence.leave()
 
     def end_interrupted(self) -> None:
-        """Gives answers that were being written in a process that has ended since the text they had."""
+        """Completes the running answers of processes that have ended since, with the text that they had."""
         with contextlib.suppress(ChatsBusy, ChatsNotSaved):
             end_interrupted(self._database, self.traces, self._presence, [])
 
@@ -174,21 +174,21 @@ class ChatStore:
         self.close()
 
     def changes(self) -> int:
-        """A number that is another one once another process has changed the chats: then a list is to be read again."""
+        """Returns a number that differs after another process has changed the chats; lists must then be read again."""
         return self._database.changes()
 
     def together(self) -> contextlib.AbstractContextManager[object]:
-        """Everything done inside is done, or nothing is."""
+        """Returns a context manager for a transaction: all changes inside are made, or none."""
         return self._database.writing()
 
     # Lists
 
     def conversations(self, *, folder: str | None = None, deleted: bool = False, limit: int = -1) -> tuple[Listed, ...]:
-        """The conversations, pinned ones first, then those that changed last; or the deleted ones, last deleted first.
+        """Returns the conversations, pinned ones first, then the last changed first; or the deleted ones, last deleted first.
 
         Args:
-            folder: only those in this one.
-            limit: at most so many, all if it is negative.
+            folder: if given, only conversations in this folder.
+            limit: maximum number; negative for all.
         """
         order = "deleted DESC" if deleted else "pinned DESC, updated DESC, id DESC"
         with self._database.reading() as rows:
@@ -221,7 +221,7 @@ class ChatStore:
     # Conversations
 
     def open(self, conversation: int) -> Conversation:
-        """A whole conversation."""
+        """Returns a whole conversation."""
         with self._database.reading() as rows:
             row = _row(rows, conversation)
             messages = rows.execute(
@@ -237,12 +237,12 @@ class ChatStore:
             )
 
     def create(self, settings: ChatSettings, *, title: str = "", folder: str = "") -> int:
-        """A new, empty conversation; its number. Without a title it is called after its first prompt."""
+        """Creates an empty conversation and returns its number. Without a title, its first prompt gives it one."""
         now = self._clock()
         return self._add(Conversation(Listed(0, title, now, now, folder=folder, named=bool(title)), settings, ()))
 
     def rename(self, conversation: int, title: str) -> None:
-        """Gives it the user's title; an empty one calls it after its first prompt again."""
+        """Sets the user's title. An empty one restores the title from the first prompt."""
         title = _title(title)
         with self._database.writing() as rows:
             _row(rows, conversation)
@@ -256,31 +256,31 @@ class ChatStore:
                 self._change(conversation, title=title, named=True)
 
     def pin(self, conversation: int, pinned: bool = True) -> None:
-        """Has it stand above the others, or no longer."""
+        """Pins a conversation above the others, or unpins it."""
         self._change(conversation, pinned=pinned)
 
     def move(self, conversation: int, folder: str) -> None:
-        """Puts it into a folder, which need not be there yet; an empty name takes it out."""
+        """Moves a conversation to a folder, which is created if needed. An empty name takes it out of its folder."""
         self._change(conversation, folder=clean(folder.strip()))
 
     def rename_folder(self, folder: str, name: str) -> tuple[int, ...]:
-        """Calls a folder something else, which may be another folder; an empty name takes its conversations out. The numbers of
-        those that were in it."""
+        """Renames a folder and returns the numbers of its conversations. If the new name is that of another folder, both are
+        merged; an empty name takes the conversations out of the folder."""
         with self._database.writing() as rows:
             inside = tuple(row[0] for row in rows.execute("SELECT id FROM conversations WHERE folder = ?", [folder]))
             rows.execute("UPDATE conversations SET folder = ? WHERE folder = ?", (clean(name.strip()), folder))
             return inside
 
     def keep_settings(self, conversation: int, settings: ChatSettings) -> None:
-        """Remembers what the conversation is held under from now on."""
+        """Stores the conversation's settings."""
         self._change(conversation, settings=dumped(settings_to_json(settings)))
 
     def delete(self, conversation: int) -> None:
-        """Deletes it; `restore` brings it back for `KEPT_DAYS` days."""
+        """Deletes a conversation; `restore` can restore it for `KEPT_DAYS` days."""
         self._change(conversation, deleted=self._clock())
 
     def restore(self, conversation: int) -> None:
-        """Brings a deleted one back, and if all its messages were deleted, too, what was last deleted of them."""
+        """Restores a deleted conversation. If all of its messages were deleted, too, restores those deleted last."""
         with self._database.writing() as rows:
             self._change(conversation, deleted=None)
             rows.execute(
@@ -297,7 +297,7 @@ class ChatStore:
             rows.execute(f"UPDATE conversations SET {columns} WHERE id = ?", [*values.values(), conversation])
 
     def duplicate(self, conversation: int, up_to: int | None = None) -> int:
-        """A copy of the conversation, or of the way to one of its messages; its number. Both share the traces."""
+        """Copies a conversation, or the path to one of its messages; returns the copy's number. Both share the traces."""
         with self._database.writing():
             whole = self.open(conversation)
             if up_to is not None and up_to not in whole.by_id:
@@ -307,9 +307,9 @@ class ChatStore:
             return self._add(replace(whole, about=about, messages=tuple(each for each in kept if each.state != "running")))
 
     def add(self, conversations: Iterable[Conversation]) -> list[int | None]:
-        """Takes in conversations from elsewhere, all or none; their numbers, and None for each that is there already.
+        """Imports conversations, all or none. Returns their new numbers, None for each that exists already.
 
-        The numbers they come with only say which message follows which; a parent stands before its children.
+        The numbers in the given messages only define the tree; parents must come before their children.
         """
         with self._database.writing():
             return [None if self._is_there(each.about.origin) else self._add(each) for each in conversations]
@@ -376,10 +376,10 @@ class ChatStore:
         state: State = "complete",
         made: Making | None = None,
     ) -> int:
-        """A new message behind `parent`, or one that opens the conversation; its number. It is the one that shows.
+        """Adds a message after `parent`, or at the beginning if that is None, and shows it. Returns its number.
 
-        An edited message is a new one behind the same parent. A conversation that was deleted, in another window, say, is back
-        with it.
+        An edited message is a new one with the same parent. If the conversation was deleted, in another window for example,
+        adding a message restores it.
         """
         now = self._clock()
         with self._database.writing() as rows:
@@ -418,11 +418,11 @@ class ChatStore:
     def begin_answer(
         self, conversation: int, parent: int, made: Making, continues: int | None = None, trace_path: str | None = None
     ) -> Begun:
-        """A new answer to `parent` that is about to be written. Give its trace path to the engine; `finish_answer` ends it.
+        """Adds a running answer to `parent`. Pass its trace path to the engine; `finish_answer` completes it.
 
         Args:
-            continues: number of the answer that it goes on with.
-            trace_path: where its trace goes, None for a new place.
+            continues: number of the answer that it continues.
+            trace_path: path of its trace; None for a new one.
         """
         path = self.traces.new_path() if trace_path is None else trace_path
         with self._database.writing() as rows:
@@ -436,9 +436,9 @@ class ChatStore:
     def finish_answer(
         self, message: int, state: State, text: str, made: Making | None = None, trace_path: str | None = None
     ) -> None:
-        """The answer has ended: its text, how it was made, and where its trace is; None for one that was not written.
+        """Completes a running answer. `trace_path`: None if no trace was written.
 
-        The first prompt that is answered gives the conversation its title. A prompt that was refused gives none.
+        The first answered prompt gives the conversation its title; a refused prompt gives none.
         """
         now = self._clock()
         with self._database.writing() as rows:
@@ -457,7 +457,7 @@ class ChatStore:
             _retitle(rows, conversation, message, refused=state == "failed" and not text)
 
     def choose(self, message: int) -> None:
-        """Has this message show, and so the way to it."""
+        """Shows this message, and the path to it."""
         with self._database.writing() as rows:
             conversation = _conversation_of(rows, message)
             place: int | None = message
@@ -467,7 +467,7 @@ class ChatStore:
                 place = parent
 
     def delete_message(self, message: int) -> None:
-        """Deletes it and everything behind it; `restore_message` brings that back for `KEPT_DAYS` days."""
+        """Deletes a message and its descendants; `restore_message` can restore them for `KEPT_DAYS` days."""
         with self._database.writing() as rows:
             _conversation_of(rows, message)
             rows.execute(
@@ -476,7 +476,7 @@ class ChatStore:
             )
 
     def restore_message(self, message: int) -> None:
-        """Brings back what `delete_message` took away."""
+        """Restores the messages that `delete_message` deleted."""
         with self._database.writing() as rows:
             _conversation_of(rows, message, deleted=True)
             parent = rows.execute("SELECT p.deleted FROM messages m JOIN messages p ON p.id = m.parent WHERE m.id = ?", [message])
@@ -484,13 +484,13 @@ class ChatStore:
                 raise DraftlightError("The message before it was deleted too. Bring that one back first.")
             rows.execute("UPDATE messages SET deleted = NULL, deleted_with = NULL WHERE deleted_with = ?", [message])
 
-    # What is kept, and for how long
+    # Retention
 
     def import_traces(self) -> int:
         """Creates conversations from the traces that belong to none (`TraceFiles.to_import`), and returns how many.
 
-        Only the first call does it, and the first one after a repair. Notes name the traces that cannot be read. A trace of 500
-        tokens takes some 50 ms."""
+        Only the first call does so, and the first one after a repair. Adds a note about unreadable traces. A trace of 500 tokens
+        takes about 50 ms."""
         if self._database.fact(IMPORTED):
             return 0
         skipped: list[str] = []
@@ -506,14 +506,14 @@ class ChatStore:
         return len(made)
 
     def tidy(self, *, wished: bool = False) -> None:
-        """What is to be done at each start, best in a thread of its own: removes what was deleted `KEPT_DAYS` days ago,
-        compresses traces, and deletes those that are kept for long enough.
+        """Removes what was deleted `KEPT_DAYS` days ago, compresses traces, deletes traces past their retention, and checks the
+        database. Call it at each start, in a thread of its own.
 
-        What is due is removed by the second call that finds it due, at least a day after the first: a clock that is far ahead at
-        one start makes nothing old.
+        Something is removed only by a second call that finds it due, at least a day after the first call that did: a clock that
+        is far ahead at one start must not delete anything.
 
         Args:
-            wished: whether the user has just said how long traces are kept, which is then done at once.
+            wished: whether the user has just changed the retention of traces, which then applies at once.
         """
         sure = self._sure_time()
         limit = sure - KEPT_DAYS * DAY
@@ -528,8 +528,9 @@ class ChatStore:
             self._database.tidy()  # leaves nothing of deleted texts in the WAL
 
     def _sure_time(self) -> float:
-        """The time of the latest earlier call that was at least a day ago, -inf where there was none: so late it is, unless the
-        clock was wrong at both. Of the last day's calls one or two an hour are remembered, which delays by less than an hour."""
+        """Returns the time of the latest earlier call at least a day ago, -inf if there was none. The true time is not before it,
+        unless the clock was wrong at both calls. Of the last day's calls, one or two per hour are recorded, which delays the
+        result by less than an hour."""
         now = self._clock()
         with self._database.writing():
             kept = loaded(self._database.fact("starts"))
@@ -542,7 +543,7 @@ class ChatStore:
         return sure
 
     def purge(self, conversations: Sequence[int]) -> None:
-        """Deletes conversations for good, with the traces that no other one shares."""
+        """Deletes conversations permanently, with traces that no other conversation shares."""
         with self._database.writing() as rows:
             for conversation in conversations:
                 _row(rows, conversation)
@@ -560,7 +561,7 @@ def _row(rows: sqlite3.Connection, conversation: int) -> sqlite3.Row:
 
 
 def _conversation_of(rows: sqlite3.Connection, message: int, deleted: bool = False) -> int:
-    """Number of the conversation that a message belongs to; `deleted` ones count as well if that is True."""
+    """Returns the number of a message's conversation. Finds deleted messages only if `deleted` is True."""
     row = rows.execute("SELECT conversation, deleted FROM messages WHERE id = ?", [message]).fetchone()
     if row is None or (row["deleted"] is not None and not deleted):
         raise _no_message(message)
@@ -575,7 +576,8 @@ def _show(rows: sqlite3.Connection, conversation: int, parent: int | None, child
 
 
 def _retitle(rows: sqlite3.Connection, conversation: int, message: int, refused: bool) -> None:
-    """Takes the title of a refused prompt away, and gives an untitled conversation that of an answered one."""
+    """Updates an automatic title: removes that of a refused prompt, and titles an untitled conversation by its first answered
+    prompt."""
     about = _row(rows, conversation)
     query = "SELECT p.id, p.text FROM messages m JOIN messages p ON p.id = m.parent WHERE m.id = ? AND p.role = 'user'"
     prompt = rows.execute(query, [message]).fetchone()
@@ -602,13 +604,13 @@ def _message(row: sqlite3.Row, traces: TraceFiles) -> StoredMessage:
 
 
 def _listed(row: sqlite3.Row) -> Listed:
-    """A row that begins with the columns `_LISTED`; there may be thousands of them."""
+    """Converts a row that begins with the columns `_LISTED`. Must be fast, since there may be thousands of rows."""
     number, title, created, updated, pinned, folder, named, deleted, origin = row[:9]
     return Listed(number, title, created, updated, bool(pinned), folder, bool(named), deleted, origin)
 
 
 def _number(cursor: sqlite3.Cursor) -> int:
-    """That of the row which was inserted."""
+    """Returns the id of the inserted row."""
     assert cursor.lastrowid is not None
     return cursor.lastrowid
 
@@ -618,12 +620,12 @@ def _no_message(message: int) -> DraftlightError:
 
 
 def _title(words: str) -> str:
-    """A title in one line of bearable length."""
+    """Returns a title in one line, shortened to `_LONGEST_TITLE` characters."""
     return clean(" ".join(words[: 4 * _LONGEST_TITLE].split())[:_LONGEST_TITLE])
 
 
 def _dated(whole: Conversation, now: float) -> Conversation:
-    """The conversation with a time where its file stated none: that of a message of it, else now."""
+    """Fills in times that an imported conversation lacks: from its messages, else now."""
     known = [message.created for message in whole.messages if message.created]
     created = whole.about.created or min(known, default=now)
     updated = whole.about.updated or max(known, default=created)

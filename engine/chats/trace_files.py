@@ -1,6 +1,6 @@
-"""Trace files beside the database: compressed once their answer has ended, deleted when the retention period is over.
+"""Trace files: compressed once their answer has ended, deleted when the retention period is over.
 
-Most belong to messages and are deleted with the last of them; others come from comparisons and other runs."""
+Most belong to messages and are deleted with the last of them. Others come from comparisons and other runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.rounds.trace import PACKED, has_summary, named_at, trace_name, trace
 
 DAY = 86_400.0
 IMPORTED = "traces imported"
-"""The fact that conversations were made of the traces that earlier versions left."""
+"""Name of the database entry that records that the traces of earlier versions were imported as conversations."""
 _LEVEL = 6
 _IN_USE = "EXISTS (SELECT 1 FROM messages m WHERE m.trace = traces.id AND m.writer IS NOT NULL)"
 
@@ -56,7 +56,7 @@ class TraceFiles:
 
     @property
     def retention(self) -> Retention:
-        """How long traces are kept; all forever unless the user has chosen otherwise."""
+        """The retention of traces; by default, all are kept forever."""
         value = loaded(self._database.fact("retention"))
         try:
             return Retention(**value) if isinstance(value, dict) else Retention()
@@ -129,11 +129,11 @@ class TraceFiles:
             return {int(row[0]): int(row[1]) for row in rows.execute(query)}
 
     def tidy(self, now: float) -> None:
-        """Compresses the traces of answers that have ended, and deletes those that are too old, too many or unused. Traces that
-        conversations may still be created from are left alone.
+        """Compresses the traces of answers that have ended, and deletes those that are unused or exceed the limits of age or
+        size. Leaves traces alone that may still be imported as conversations.
 
         Args:
-            now: seconds since 1970, from which the age of traces is counted.
+            now: time from which the age of traces is counted, in seconds since 1970.
         """
         retention = self.retention
         self.delete_unused()
@@ -184,7 +184,7 @@ class TraceFiles:
         return [each for name, each in found.items() if name not in known]
 
     def _compressed(self, trace: _Kept) -> _Kept:
-        """Compresses a trace that is not in use. Returns it unchanged if that is not possible now."""
+        """Compresses a trace that is not in use and returns its new state. Returns it unchanged if that is not possible now."""
         place = self.place(trace.name)
         if trace.packed or trace.in_use or (self._is_ours(trace.name) and not _pack(place)):
             return trace

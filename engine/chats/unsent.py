@@ -1,4 +1,4 @@
-"""Texts that were written for a conversation and not sent. They outlive the process that they were typed in."""
+"""Texts that were written for a conversation but not sent. They outlive the process in which they were typed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF = "SELECT id, prompt, text, writer FROM unsent WHERE conversation IS ? ORDER
 
 
 class UnsentTexts:
-    """The unsent texts of all conversations. Each belongs to one open store at a time, which alone may change it."""
+    """The unsent texts of all conversations. Each text belongs to one open store at a time, and only that store may change it."""
 
     def __init__(self, database: Database, presence: Presence, clock: Callable[[], float]) -> None:
         self._database, self._presence, self._clock = database, presence, clock
@@ -59,7 +59,7 @@ class UnsentTexts:
             return None
         values = (conversation, prompt, clean(text), self._presence.name, self._clock())
         with self._database.writing() as rows:
-            make_unsent(rows)  # it is not there yet where the disk was full when an earlier version's file was opened
+            make_unsent(rows)  # missing if the disk was full when a file of an earlier version was opened
             try:
                 if self._is_ours(rows, number):
                     changed = "UPDATE unsent SET conversation = ?, prompt = ?, text = ?, writer = ?, changed = ? WHERE id = ?"
@@ -71,6 +71,6 @@ class UnsentTexts:
                 raise DraftlightError("The chat or the message that this was written for does not exist any more.") from None
 
     def _is_ours(self, rows: sqlite3.Connection, number: int | None) -> bool:
-        """Returns whether a text exists and no other store has taken it, while this one was closed and opened again, say."""
+        """Returns whether a text exists and no other store has taken it, for example while this store was closed."""
         row = rows.execute("SELECT writer FROM unsent WHERE id = ?", [number]).fetchone()
         return row is not None and row["writer"] not in self._presence.others()

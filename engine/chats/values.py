@@ -1,6 +1,6 @@
-"""What the store gives and takes: conversations, their messages as a tree, and how an answer was made. Frozen, plain values.
+"""Immutable values of the store: conversations, their messages as a tree, and how answers were made.
 
-Times are seconds since 1970. Numbers of conversations and messages are never used twice, not even after they were deleted.
+Times are seconds since 1970. Numbers of conversations and messages are never reused, not even after a deletion.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ State = Literal["running", "complete", "stopped", "length", "context", "interrup
 ROLES: tuple[Role, ...] = get_args(Role)
 STATES: tuple[State, ...] = get_args(State)
 CONTINUABLE: tuple[State, ...] = ("stopped", "length", "context", "interrupted")
-"""An answer in one of these states can go on where it ended."""
+"""States of answers that can be continued."""
 STATE_OF_FINISH: dict[Finish, State] = {
     "eos": "complete",
     "stop": "complete",
@@ -46,12 +46,12 @@ EDITED_WORDS = "edited by hand"
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """What a conversation is held under; kept as JSON with a version.
+    """The settings of a conversation, stored as JSON with a version.
 
     Attributes:
         system: the system prompt, empty for none.
         target, drafter: names or paths, as in `engine.types.Request`.
-        template, thinking, overflow: as there.
+        template, thinking, overflow: as in `engine.types.Request`.
     """
 
     system: str = ""
@@ -65,8 +65,7 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """An answer in figures, as `engine.rounds.metrics.Summary` and `engine.types.RunFinished` define them. None where not
-    known."""
+    """Statistics of an answer, as defined in `engine.rounds.metrics.Summary` and `engine.types.RunFinished`; None if unknown."""
 
     tokens: int | None = None
     seconds: float | None = None
@@ -78,7 +77,7 @@ class Figures:
 
 
 def figures_of(summary: Summary, prompt_tokens: int | None = None, seconds_to_first_token: float | None = None) -> Figures:
-    """What is kept of the figures of an answer."""
+    """Returns the statistics of an answer to store."""
     return Figures(
         tokens=summary.emitted,
         seconds=summary.seconds,
@@ -92,11 +91,13 @@ def figures_of(summary: Summary, prompt_tokens: int | None = None, seconds_to_fi
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """How an answer was made: by what model, called `model`, under what settings, and in what figures.
+    """The model, settings and statistics of an answer. The seed is in the settings' options.
 
-    The seed is in the options. `failure` is what the user was told where the answer failed. `edited`: the user has written the
-    text by hand, after an answer of this making. `dropped`: how many of the oldest messages it does not take into account, as
-    `engine.types.RunStarted` says.
+    Attributes:
+        model: name of the model.
+        failure: message for the user if the answer failed.
+        edited: whether the user wrote the text by hand, in place of an answer made this way.
+        dropped: number of oldest messages left out of the prompt, as in `engine.types.RunStarted`.
     """
 
     model: str = ""
@@ -112,12 +113,12 @@ class StoredMessage:
     """A message and its place in the tree.
 
     Attributes:
-        parent: number of the message before it, None for one that opens the conversation.
-        shown: number of the child that was chosen last, None where none was: then the newest shows.
-        trace: path of the trace as its writer named it; `engine.rounds.trace.read` finds it compressed too. None where there is
-            none, or it was deleted.
-        continues: number of the sibling that this answer goes on with, whose text its own begins with.
-        made: how an answer was made; None for messages of the user and where it is not known.
+        parent: number of the message before it; None for the first message of a conversation.
+        shown: number of the child that was chosen last; None if none was, and the newest child is shown.
+        trace: path of the uncompressed trace; `engine.rounds.trace.read` also finds the compressed file. None if there is no
+            trace, or it was deleted.
+        continues: number of the sibling that this answer continues; its text begins with the sibling's.
+        made: how an answer was made; None for messages of the user, or if unknown.
     """
 
     id: int
@@ -134,7 +135,7 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class UnsentText:
-    """What was written and not sent, with its files. `prompt`: number of the message that it is to stand in place of, or None."""
+    """A text that was written but not sent, with its files. `prompt`: number of the message that it will replace, or None."""
 
     id: int
     prompt: int | None
@@ -143,12 +144,12 @@ class UnsentText:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A conversation as a list shows it.
+    """A conversation's entry in a list.
 
     Attributes:
-        named: whether the user has named it; else the title is made from the first prompt.
-        deleted: when it was deleted, None for one that was not.
-        origin: where it was imported from, empty for one that was held here.
+        named: whether the user chose the title; otherwise it is made from the first prompt.
+        deleted: time of its deletion; None if it is not deleted.
+        origin: identifier in the file that it was imported from; empty if it was not imported.
     """
 
     id: int
@@ -167,8 +168,8 @@ class Conversation:
     """A whole conversation.
 
     Attributes:
-        messages: all that are not deleted, in the order in which they were made, so a parent stands before its children.
-        shown: number of the opening message that was chosen last; else the newest shows.
+        messages: all that are not deleted, oldest first, so a parent comes before its children.
+        shown: number of the first message that was chosen last; None if none was, and the newest one is shown.
     """
 
     about: Listed
@@ -178,7 +179,7 @@ class Conversation:
 
     @cached_property
     def by_id(self) -> dict[int, StoredMessage]:
-        """The messages by their numbers."""
+        """The messages by number."""
         return {message.id: message for message in self.messages}
 
     @cached_property
@@ -189,20 +190,20 @@ class Conversation:
         return found
 
     def children(self, message: int | None) -> list[StoredMessage]:
-        """The messages that follow one, or those that open the conversation, in the order in which they were made."""
+        """Returns the children of a message, oldest first; for None, the first messages of the conversation."""
         return self._children.get(message, [])
 
     def siblings(self, message: int) -> list[StoredMessage]:
-        """The message and all others that follow the same one, in the order in which they were made."""
+        """Returns all messages with the same parent as this one, itself included, oldest first."""
         return self.children(self.by_id[message].parent)
 
     @property
     def path(self) -> list[StoredMessage]:
-        """The messages that show, from the opening one on."""
+        """The messages that are shown, from the first one on."""
         return list(self._chosen_from(None))
 
     def path_to(self, message: int) -> list[StoredMessage]:
-        """The messages from the opening one to this one."""
+        """Returns the messages from the first one to this one."""
         path: list[StoredMessage] = []
         place: int | None = message
         while place is not None:
@@ -223,9 +224,9 @@ class Hit:
     """A conversation that a search found.
 
     Attributes:
-        message: number of the newest message that matches; None where only the title does.
-        excerpt: a line of that message around the first match, or of the title.
-        marks: where the words stand in the excerpt, as (start, end).
+        message: number of the newest message that matches; None if the title does.
+        excerpt: a line around the first match in that message or title.
+        marks: (start, end) of the matches in the excerpt.
     """
 
     about: Listed
@@ -239,12 +240,12 @@ def _is_limit(value: object) -> bool:
 
 
 _LIMITS: Limits = dict.fromkeys(("days", "bytes"), (_is_limit, "None or at least 0"))
-"""Of `Retention`."""
+"""Limits of the fields of `Retention`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long traces are kept; messages stay in any case. None is no limit, both None keep all forever."""
+    """The retention of traces: maximum age in `days` and total size in `bytes`, None for no limit. Messages are always kept."""
 
     days: float | None = None
     bytes: int | None = None
@@ -254,7 +255,7 @@ class Retention:
 
     @property
     def words(self) -> str:
-        """How long they are kept, for people."""
+        """The retention in words for users."""
         limits = [
             "" if self.days is None else f"for {self.days:g} {noun(self.days, 'day')}",
             "" if self.bytes is None else f"up to {self.bytes / 1e6:,.0f} MB, the newest ones",
@@ -266,7 +267,7 @@ SETTINGS_VERSION = 1
 
 
 def settings_to_json(settings: ChatSettings) -> dict[str, Any]:
-    """The JSON object of settings, its version included."""
+    """Converts settings to a JSON object, with the version."""
     return {"version": SETTINGS_VERSION, **plain(settings), "options": options_to_json(settings.options)}
 
 
@@ -276,12 +277,12 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "thinking": lambda value: value in THINKINGS,
     "overflow": lambda value: value in OVERFLOWS,
 }
-"""Whether what a file holds of `ChatSettings` is possible."""
+"""Checks whether stored values of `ChatSettings` are valid."""
 
 
 def settings_from_json(value: object) -> ChatSettings:
-    """The settings that `settings_to_json` wrote. What is missing, unknown or impossible falls back to its default: a
-    conversation opens in any case."""
+    """Reads the settings that `settings_to_json` wrote. Missing, unknown and invalid values become defaults, so that every
+    conversation opens."""
     if not isinstance(value, Mapping):
         return ChatSettings()
     kept: dict[str, Any] = {name: value[name] for name, is_sound in _SOUND.items() if name in value and is_sound(value[name])}
@@ -289,7 +290,7 @@ def settings_from_json(value: object) -> ChatSettings:
 
 
 def making_to_json(made: Making) -> dict[str, Any]:
-    """The JSON object of how an answer was made."""
+    """Converts a `Making` to a JSON object."""
     return {
         "model": made.model,
         "settings": settings_to_json(made.settings),
@@ -301,7 +302,7 @@ def making_to_json(made: Making) -> dict[str, Any]:
 
 
 def making_from_json(value: object) -> Making | None:
-    """What `making_to_json` wrote; None for anything else."""
+    """Reads the value that `making_to_json` wrote; None for anything else."""
     if not isinstance(value, Mapping):
         return None
     known = table(value.get("figures"))
@@ -316,12 +317,12 @@ def making_from_json(value: object) -> Making | None:
 
 
 def dumped(value: object) -> str:
-    """JSON as the database keeps it. Half a surrogate pair, which UTF-8 cannot hold, becomes an escape."""
+    """Returns a value as JSON for the database. Half a surrogate pair, which UTF-8 cannot encode, becomes an escape."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def loaded(text: str | None) -> object:
-    """What a column of JSON holds; None where it holds none that can be read."""
+    """Parses a JSON column of the database; None if it is empty or invalid."""
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):
@@ -333,7 +334,7 @@ UNTITLED = "New chat"
 
 
 def title_of(prompt: str) -> str:
-    """The first line of a prompt that says something, cut between two words."""
+    """Returns the first line of a prompt with more than Markdown marks, shortened between two words."""
     line = next((" ".join(line.split()) for line in prompt.splitlines() if line.strip(" \t#>*-`")), "")
     if not line:
         return UNTITLED

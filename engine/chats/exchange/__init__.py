@@ -1,4 +1,4 @@
-"""Conversations as files: `draftlight.chats/1` and Markdown out; that JSON, ChatGPT's and LM Studio's exports in.
+"""Exports conversations as `draftlight.chats/1` (JSON) or Markdown; imports that JSON and exports of ChatGPT and LM Studio.
 
-One file for each format. Not here: the store, which takes in what is read.
+Each format has a module. Not here: adding imported conversations to the store.
 """

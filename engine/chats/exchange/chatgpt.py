@@ -1,7 +1,7 @@
-"""ChatGPT's export: `conversations.json`, a list of conversations, each a tree of nodes under `mapping`.
+"""Reads ChatGPT's export: `conversations.json`, a list of conversations, each a tree of nodes under `mapping`.
 
-A node has `message` (author's role, content with parts), `parent` and `children`; `current_node` ends the way that shows.
-Nodes of the system and of tools, and those without a text, are passed over: what follows them follows the message before them.
+A node has `message` (author's role, content with parts), `parent` and `children`; `current_node` is the last node of the path
+shown. Nodes of the system and of tools, and nodes without text, are skipped; their children follow the message before them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from engine.files.foreign import entries, seconds, table, text
 
 
 def matches(document: object) -> bool:
-    """Whether it is such an export."""
+    """Returns whether a JSON document is an export of ChatGPT."""
     known = entries(document)
     return bool(known) and all(isinstance(table(entry).get("mapping"), dict) for entry in known)
 
 
 def conversations_in(document: object) -> tuple[list[Conversation], int]:
-    """Its conversations, and how many messages of tools and the like were left out."""
+    """Returns the conversations, and the number of messages left out, such as those of tools."""
     found, left_out = [], 0
     for entry in map(table, entries(document)):
         conversation, passed = _conversation(entry)
@@ -75,7 +75,7 @@ def _conversation(entry: Mapping[str, Any]) -> tuple[Conversation, int]:
 
 
 def _in_order(nodes: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every node once, parents before children, siblings as their parent names them. A circle is entered somewhere."""
+    """Yields each node once, parents before children, siblings in their parent's order. A cycle is entered at any node."""
     children: dict[str, list[str]] = {}
     for name, node in nodes.items():
         children.setdefault(text(table(node).get("parent")), []).append(name)
@@ -96,7 +96,7 @@ def _in_order(nodes: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    """What was said; anything but text is named in brackets."""
+    """Returns the text of a message; other content appears as its kind in brackets."""
     parts = entries(content.get("parts"))
     if not parts:
         return text(content.get("text"))
@@ -111,7 +111,7 @@ def _named(part: Mapping[str, Any]) -> str:
 
 
 def _with_choices(messages: list[StoredMessage], end: int | None) -> tuple[list[StoredMessage], int | None]:
-    """The messages, of which those on the way to `end` show."""
+    """Marks the path to message `end` as shown. Returns the messages, and the number of the first message on the path."""
     shown: dict[int, int] = {}
     first: int | None = None
     while end is not None:

@@ -1,7 +1,7 @@
-"""LM Studio's `NAME.conversation.json`: a row of messages, each with versions, of which `currentlySelected` shows.
+"""Reads LM Studio's `NAME.conversation.json`: a list of messages, each with versions; `currentlySelected` is the one shown.
 
-A version is a single step with `content`, or several steps with blocks of content. What follows a message follows the version of
-it that shows. Thinking, which LM Studio keeps as a step of its own, goes into the text between `<think>` and `</think>`.
+A version is a single step with `content`, or several steps with blocks of content. The next message becomes a child of the
+version shown. LM Studio stores thinking as a step of its own; here it becomes text between `<think>` and `</think>`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _STATES: dict[str, State] = {"userStopped": "stopped", "maxPredictedTokensReache
 
 
 def matches(document: object) -> bool:
-    """Whether it is such a file."""
+    """Returns whether a JSON document is a conversation of LM Studio."""
     messages = table(document).get("messages")
     return isinstance(messages, list) and all(isinstance(table(each).get("versions"), list) for each in messages)
 
 
 def conversations_in(document: object) -> tuple[list[Conversation], int]:
-    """Its one conversation, and how many versions without text were left out."""
+    """Returns the one conversation of a file, in a list, and the number of versions left out because they have no text."""
     top = table(document)
     created = seconds((number(top.get("createdAt")) or 0.0) / 1000)
     messages: list[StoredMessage] = []

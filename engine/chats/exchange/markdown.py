@@ -1,4 +1,4 @@
-"""A conversation as Markdown for people: what shows, with how each answer was made. It is not read back."""
+"""Exports conversations as Markdown for people: the messages shown, with statistics of each answer. Cannot be imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAMES = {"user": "You", "assistant": "Assistant"}
 
 
 def to_markdown(conversations: Iterable[Conversation]) -> str:
-    """The conversations one after the other, each under a heading of its own."""
+    """Returns the conversations as Markdown, each under its own heading."""
     return "\n".join(map(_conversation, conversations))
 
 

@@ -1,4 +1,4 @@
-"""`draftlight.chats/1`: all that the store knows of conversations as JSON, and back. Traces are named, not contained."""
+"""Writes and reads `draftlight.chats/1`: everything that the store has about conversations, as JSON. Traces are only named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMA = "draftlight.chats/1"
 
 
 def to_json(conversations: Iterable[Conversation]) -> str:
-    """The conversations as a document."""
+    """Returns the conversations as a JSON document."""
     document = {
         "schema": SCHEMA,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -68,17 +68,17 @@ def _message(message: StoredMessage) -> dict[str, Any]:
 
 
 def own_origin(about: Listed) -> str:
-    """What a conversation is called elsewhere, so that it is recognised when it comes back."""
+    """Returns the identifier of a conversation in exports, by which it is recognised if it is imported again."""
     return f"draftlight:{about.id}:{round(about.created * 1000)}"
 
 
 def matches(document: object) -> bool:
-    """Whether it is such a document."""
+    """Returns whether a JSON document is Draftlight's own export, of any version."""
     return text(table(document).get("schema")).startswith("draftlight.chats/")
 
 
 def conversations_in(document: object) -> tuple[list[Conversation], int]:
-    """Its conversations, and how many entries had to be left out. Raises ValueError for a later format."""
+    """Returns the conversations, and the number of entries left out. Raises ValueError for another version of the format."""
     schema = text(table(document).get("schema"))
     if schema != SCHEMA:
         raise ValueError(f"it is written in {schema}; this version of Draftlight reads {SCHEMA}")
@@ -89,7 +89,7 @@ def conversations_in(document: object) -> tuple[list[Conversation], int]:
         for each in map(table, entries(entry.get("messages"))):
             number, parent = whole(each.get("id")), whole(each.get("parent"))
             role, state = each.get("role"), each.get("state")
-            state = "interrupted" if state == "running" else state  # nobody here is writing it
+            state = "interrupted" if state == "running" else state  # no process here is writing it
             if number is None or number in known or role not in ROLES or not isinstance(each.get("text"), str):
                 left_out += 1
                 continue
@@ -103,7 +103,7 @@ def conversations_in(document: object) -> tuple[list[Conversation], int]:
                     created=seconds(each.get("created")),
                     state=state if state in STATES else "complete",
                     made=making_from_json(each.get("made")),
-                    trace=PurePath(text(each.get("trace"))).name or None,  # in the folder of traces, wherever it came from
+                    trace=PurePath(text(each.get("trace"))).name or None,  # looked up in the local folder of traces
                     continues=whole(each.get("continues")),
                     shown=whole(each.get("shown")),
                 )

@@ -1,4 +1,4 @@
-"""A file of conversations, whoever wrote it."""
+"""Reads files of conversations in any supported format."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from engine.files.foreign import entries, json_of, open_file
 from engine.values.errors import DraftlightError
 
 FORMATS = {"Draftlight": own, "ChatGPT": chatgpt, "LM Studio": lm_studio}
-"""A format is a module with `matches` and `conversations_in`."""
+"""The formats, each a module with `matches` and `conversations_in`, by the program that writes it."""
 _MEMBER = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json", re.DOTALL)
 """Names in ChatGPT's archives: `conversations.json`; since 2026 `conversations-000.json`, `conversations-001.json` and so on."""
 _LARGEST = 4 * 2**30
 _DENSEST = 200
-"""Text is compressed to about a tenth; what claims to be more than this is no export."""
+"""Maximum compression ratio. Text is compressed to about a tenth; an archive beyond this limit is no export."""
 _BEGINNING = 65_536
 _MARKS = (b'"draftlight.chats/', b'"mapping"', b'"versions"')
-"""What stands near the beginning of the files of each program."""
+"""Byte strings near the beginning of each program's files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadChats:
-    """What a file holds: its conversations, who wrote it, and how many entries could not be taken from it."""
+    """The content of a file: its conversations, the program that wrote it, and the number of entries left out."""
 
     conversations: tuple[Conversation, ...]
     writer: str
@@ -40,7 +40,7 @@ def read_chats(path: Path) -> ReadChats:
     Studio's.
 
     Raises:
-        DraftlightError: it cannot be read, or is none of these.
+        DraftlightError: it cannot be read, or has none of these formats.
     """
     try:
         documents = [json_of(content) for content in _contents(path)]
@@ -60,7 +60,7 @@ def read_chats(path: Path) -> ReadChats:
 
 
 def may_hold_chats(path: Path) -> bool:
-    """Whether a file looks like one of these from its beginning; only `read_chats` knows."""
+    """Returns whether the beginning of a file looks like one of these formats. Only `read_chats` makes sure."""
     try:
         with open_file(path) as file:
             if zipfile.is_zipfile(file):
@@ -76,7 +76,7 @@ def may_hold_chats(path: Path) -> bool:
 
 
 def _contents(path: Path) -> Iterator[bytes]:
-    """Yields the file, or the parts of an export in an archive, in the order of their names."""
+    """Yields the content of a file, or the parts of an export in an archive, sorted by name."""
     with open_file(path) as file:
         if not zipfile.is_zipfile(file):
             file.seek(0)
