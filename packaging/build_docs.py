@@ -25,7 +25,7 @@ SITE = REPOSITORY / "dist" / "docs"
 IN_README = {
     f"mid-answer-{theme}.png": REPOSITORY / "assets" / "screenshots" / f"window-{theme}.png" for theme in ("dark", "light")
 }
-"""Pictures of the window that README shows, and where."""
+"""Screenshots for README: name of the picture, and its path in the repository."""
 PROMPT = "Why is the sky blue?"
 ANSWER = {"seed": 7, "temperature": 0.8, "gamma": 4, "max-tokens": 96, "drafter": "builtin-draft"}
 RULES = ("match", "rejection", "gumbel", "block")
@@ -43,13 +43,13 @@ SOURCE_NOTE = (
     "*This is the source of the page: `make docs` fills in what stands in `<<…>>`. Documentation in the Help menu opens it "
     "filled in.*\n\n"
 )
-"""For whoever reads a page with such places in the repository; the site has it without."""
+"""Note at the top of pages with placeholders, for readers of the repository. It is removed from the site."""
 ROOT_PAGES = ("CONTRIBUTING", "ARCHITECTURE", "DESIGN", "CHANGELOG")
 CHANNELS = {"deb": "The Debian package", "uv": "uv", "pipx": "pipx", "checkout": "A checkout"}
 
 
 def draftlight(*words: str) -> str:
-    """What a command of the program prints, with a data folder of its own but for the models."""
+    """Runs a command of the program and returns its output. The data folder is separate, but shares the user's models."""
     home = WORK / "home"
     home.mkdir(parents=True, exist_ok=True)
     from engine.files.paths import models_folder
@@ -62,7 +62,7 @@ def draftlight(*words: str) -> str:
 
 
 def make_pictures(folder: Path) -> None:
-    """Screenshots of the main states in both themes, and charts of a real answer."""
+    """Makes screenshots of the main states in both themes, and charts of a real answer."""
     draftlight("self-test", "--screenshots", str(folder))
     several_machines(str(folder))
     for theme in ("dark", "light"):
@@ -74,7 +74,7 @@ def make_pictures(folder: Path) -> None:
 
 
 def make_answers(folder: Path) -> None:
-    """One trace for each rule, and one without a drafter."""
+    """Makes one trace for each rule, and one without a drafter."""
     folder.mkdir(parents=True, exist_ok=True)
     options = [word for name, value in ANSWER.items() if name != "drafter" for word in (f"--{name}", str(value))]
     for rule, drafter in [*((rule, str(ANSWER["drafter"])) for rule in RULES), ("plain", "none")]:
@@ -84,7 +84,7 @@ def make_answers(folder: Path) -> None:
 
 
 def answers() -> dict[str, dict[str, Any]]:
-    """What `draftlight export` says of each."""
+    """Returns each answer as `draftlight export` describes it, by rule."""
     return {
         rule: json.loads(draftlight("export", str(WORK / "traces" / f"{rule}.jsonl"), "--format", "json"))["answers"][0]
         for rule in (*RULES, "plain")
@@ -92,13 +92,13 @@ def answers() -> dict[str, dict[str, Any]]:
 
 
 def several_machines(*folder: str) -> str:
-    """When several machines pay, as a table; the charts go into the folder."""
+    """Returns the table of speed over the number of machines. Writes its charts to a folder, if one is given."""
     command = [sys.executable, str(REPOSITORY / "packaging" / "cluster_model.py"), *folder]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.rstrip()
 
 
 def table_of_rules() -> str:
-    """The figures of the four answers."""
+    """Returns a table with the statistics of the four answers."""
     rows = ["| rule | tokens | rounds | accepted | rejected | unjudged | alpha | draft yield | tau |", "|---" * 9 + "|"]
     for rule, answer in answers().items():
         if rule in RULES:
@@ -110,7 +110,7 @@ def table_of_rules() -> str:
 
 
 def which_texts_agree() -> str:
-    """Whether the texts of one seed are the same, as they have to be under match and gumbel."""
+    """Returns a paragraph on which answers have the same text. Exits if match, gumbel and the plain run differ."""
     texts = {rule: answer["text"] for rule, answer in answers().items()}
     if not texts["match"] == texts["gumbel"] == texts["plain"]:
         raise SystemExit("Match, gumbel and a plain run gave different texts for one seed.")
@@ -121,7 +121,7 @@ def which_texts_agree() -> str:
 
 
 def themed(name: str, alternative: str, ending: str) -> str:
-    """A picture that is there in both themes."""
+    """Returns the Markdown of a picture that exists in both themes."""
     lines = [
         f":::{{image}} pictures/{name}-{theme}.{ending}\n:alt: {alternative}\n:class: only-{theme}\n:::"
         for theme in ("light", "dark")
@@ -130,7 +130,7 @@ def themed(name: str, alternative: str, ending: str) -> str:
 
 
 def trace_lines() -> str:
-    """The header without its long lists, and a round with one proposal."""
+    """Returns a trace's header with shortened lists, and a round with one proposal."""
     lines = (WORK / "traces" / "rejection.jsonl").read_text(encoding="utf-8").splitlines()
     header = json.loads(lines[0])
     rounds = [line for line in map(json.loads, lines) if line["kind"] == "round" and line["proposals"]]
@@ -141,7 +141,7 @@ def trace_lines() -> str:
 
 
 def shortened(value: Any) -> Any:
-    """Of long lists the first two entries, of long texts the beginning."""
+    """Returns a JSON value with lists cut to two entries, and texts to 60 characters."""
     if isinstance(value, dict):
         return {name: shortened(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -150,7 +150,7 @@ def shortened(value: Any) -> Any:
 
 
 def part_of(path: str, beginning: str) -> str:
-    """A statement of a Python file, from the line that matches `beginning` to before the next one at its start."""
+    """Returns a top-level statement of a Python file: from the match of `beginning` to the next line that is not indented."""
     text = (REPOSITORY / path).read_text(encoding="utf-8")
     found = re.search(rf"{beginning}.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
     if found is None:
@@ -159,12 +159,12 @@ def part_of(path: str, beginning: str) -> str:
 
 
 def steps_of(channel: str) -> str:
-    """The log of `make bare-machine` for one way, as it was kept."""
+    """Returns the stored log of `make bare-machine` for one way of installing."""
     return (SOURCES / "newcomer" / f"{channel}.txt").read_text(encoding="utf-8").rstrip()
 
 
 def seconds_to_answer(channel: str) -> str:
-    """The sum of all steps of its log up to the first answer."""
+    """Returns the total time of the steps in a log, up to the first answer."""
     total = 0.0
     for line in steps_of(channel).splitlines():
         if found := re.match(r" *([\d.]+) s  (.*)", line):
@@ -175,7 +175,7 @@ def seconds_to_answer(channel: str) -> str:
 
 
 def filled(page: str) -> str:
-    """A page with what stands between << and >>."""
+    """Returns a page with its placeholders, `<<…>>`, filled in."""
     makers: dict[str, Callable[[], str]] = {
         "PROMPT": lambda: PROMPT,
         "SEED": lambda: str(ANSWER["seed"]),
@@ -206,10 +206,11 @@ def filled(page: str) -> str:
 
 
 def linked(page: str, below: int) -> str:
-    """A page whose links to the repository's own pages lead to those of the site. Other files of the repository are named only.
+    """Returns a page with its links to pages of the repository changed to pages of the site. A link to another file of the
+    repository becomes text with its path.
 
     Args:
-        below: how many folders the page lies below the repository.
+        below: depth of the page's folder in the repository.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -230,7 +231,7 @@ def linked(page: str, below: int) -> str:
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Name and text of every page."""
+    """Yields name and text of every page."""
     for path in sorted(SOURCES.glob("*.md")):
         yield path.name, linked(filled(path.read_text(encoding="utf-8")), 2)
     for name in ROOT_PAGES:
@@ -238,7 +239,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def main() -> int:
-    """Exit status of Sphinx, which fails at a broken link or picture."""
+    """Builds the documentation; returns the exit status of Sphinx, which fails at a broken link or picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fresh", action="store_true", help="make pictures and answers anew")
     parser.add_argument("--pictures", action="store_true", help="make all pictures anew, those of README too, and nothing else")

@@ -32,16 +32,17 @@ from engine.lens.chart_spec import Axis, ChartSpec, Key, Line, Panel
 MACHINES = (1, 2, 4, 8)
 GAMMA = 4
 ALPHA = 0.7
-"""Chance of a proposal to stand, each on its own: what a good pair has."""
+"""Acceptance rate of each proposal, independent of the others, as a good pair has."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A target with its draft model on one machine. Times in seconds.
+    """Costs of a target and its draft model on one machine. Times in seconds.
 
     Attributes:
-        one, five: a pass over 1 row, and over 5. step: one draft step. split: share of the work that is divided.
-        layers, row_bytes: of one row of hidden values.
+        one, five: time of a pass over 1 row, and over 5. step: time of a draft step.
+        split: share of the work that is divided among machines.
+        layers: number of layers. row_bytes: bytes of one row of hidden states.
     """
 
     name: str
@@ -56,9 +57,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Link:
-    """A link as its maker states it: bytes a second, and seconds from one machine's memory to the other's.
+    """A link between machines, as its maker states it.
 
     Attributes:
+        bandwidth: bytes per second. latency: seconds from one machine's memory to the other's.
         all_linked: whether every machine is linked to every other, so that a sum takes one step.
     """
 
@@ -72,7 +74,8 @@ SMALL = Target("small", "The built-in target, 135M, on one core of a CPU", 0.158
 LARGE = Target(
     "large", "A 70B target in 4 bits, at 819 GB/s", 40e9 / 819e9, 1.1 * 40e9 / 819e9, 0.7e9 / 819e9, 0.98, 80, 8192 * 2
 )
-"""Not measured: weights divided by the memory bandwidth that Apple states for an M3 Ultra; five rows taken for a tenth more."""
+"""Estimated, not measured: bytes of weights divided by the memory bandwidth that Apple states for an M3 Ultra; five rows are
+assumed to take a tenth longer."""
 LINKS = (
     Link("1 Gbit Ethernet", 0.125e9, 200e-6),
     Link("Thunderbolt, TCP", 5e9, 300e-6),
@@ -83,7 +86,7 @@ ROLES = dict(zip((link.name for link in LINKS), ("rejected", "accepted", "accent
 
 
 def sum_time(link: Link, machines: int, size: float) -> float:
-    """Seconds of a sum of `size` bytes over all machines."""
+    """Returns the seconds of an all-reduce of `size` bytes over all machines."""
     if machines == 1:
         return 0.0
     if link.all_linked:
@@ -92,14 +95,14 @@ def sum_time(link: Link, machines: int, size: float) -> float:
 
 
 def pass_time(target: Target, link: Link, machines: int, rows: int) -> float:
-    """Seconds of a pass over 1 row or `GAMMA` + 1."""
+    """Returns the seconds of a pass over 1 or `GAMMA` + 1 rows."""
     alone = target.one if rows == 1 else target.five
     computed = target.split * alone / machines + (1 - target.split) * alone
     return computed + (2 * target.layers + 1) * sum_time(link, machines, rows * target.row_bytes)
 
 
 def speed(target: Target, link: Link, machines: int, speculates: bool) -> float:
-    """Tokens a second."""
+    """Returns the tokens per second."""
     if not speculates:
         return 1 / pass_time(target, link, machines, 1)
     tau = (1 - ALPHA ** (GAMMA + 1)) / (1 - ALPHA)
@@ -107,7 +110,7 @@ def speed(target: Target, link: Link, machines: int, speculates: bool) -> float:
 
 
 def table() -> str:
-    """Speed relative to one machine without speculation, as Markdown."""
+    """Returns a Markdown table of the speed relative to one machine without speculation."""
     head = "".join(f" {count} machines |" for count in MACHINES).replace(" 1 machines", " 1 machine")
     rows = [f"| target | link | decoding |{head}", "|---" * (3 + len(MACHINES)) + "|"]
     for target in (SMALL, LARGE):
@@ -120,7 +123,7 @@ def table() -> str:
 
 
 def chart(target: Target, palette: Palette) -> Drawing:
-    """Speed over the number of machines, solid without speculation and dashed with it, a colour for each link."""
+    """Draws the speed over the number of machines: solid without speculation, dashed with it, one colour for each link."""
     found = {
         (link, speculates): [speed(target, link, count, speculates) / speed(target, link, 1, False) for count in MACHINES]
         for link in LINKS
@@ -142,7 +145,7 @@ def chart(target: Target, palette: Palette) -> Drawing:
 
 
 def measure() -> str:
-    """The built-in target's passes and its draft model's steps here, the shortest of many."""
+    """Measures the passes of the built-in target and the steps of its draft model here; returns the shortest of 100 each."""
     import mlx.core as mx
 
     from engine.models.loading import load
@@ -165,7 +168,7 @@ def measure() -> str:
 
 
 def main() -> None:
-    """Writes the charts, or measures."""
+    """Writes the charts and prints the table, or measures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="where the charts go")
     parser.add_argument("--measure", action="store_true", help="measure the built-in target on this machine instead")

@@ -24,7 +24,7 @@ import tarfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/local/cuda/lib64", "/usr/lib/wsl/lib")
-"""Where drivers and toolkits are found that the loader does not know."""
+"""Folders of drivers and toolkits that the loader may not search."""
 
 
 PROBE = """
@@ -37,11 +37,11 @@ print("MLX computes on", device)
 
 
 class Failed(Exception):
-    """A sentence on what is wrong and what to do."""
+    """An error with a message for the user: what is wrong, and what to do."""
 
 
 class Joined:
-    """The parts as one file to read from."""
+    """A readable file that joins the parts."""
 
     def __init__(self, paths):
         self._paths, self._file = list(paths), None
@@ -65,7 +65,7 @@ class Joined:
 
 
 def read_manifest(folder):
-    """Returns manifest.json. Raises Failed if it is not there or not one."""
+    """Returns the content of manifest.json. Raises Failed if it is missing or damaged."""
     path = os.path.join(folder, "manifest.json")
     try:
         with open(path, encoding="utf-8") as file:
@@ -80,7 +80,7 @@ def read_manifest(folder):
 
 
 def require_python(wanted):
-    """Raises Failed on another Python or another kind of machine than the wheels are for."""
+    """Raises Failed if the wheels are for another version of Python or another kind of machine."""
     here = "{}.{}".format(*sys.version_info[:2])
     if here != wanted:
         other = shutil.which("python" + wanted)
@@ -114,16 +114,16 @@ def _sha256(path):
 
 
 def unpack(paths, folder):
-    """Unpacks the archive in the parts; what an earlier parcel left is removed first."""
+    """Unpacks the archive in the parts. Removes the files of an earlier parcel first."""
     for name in ("wheels", "code", "venv"):
         shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     with contextlib.closing(Joined(paths)) as joined, tarfile.open(fileobj=joined, mode="r|") as archive:
-        # Every Python that the parcel is for has the filter; one from before 3.11.4, which only tests use, has not.
+        # Python before 3.11.4, which only tests use, lacks the filter.
         archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
 
 
 def make_environment(folder):
-    """Makes an environment from the wheels alone; returns its Python. pip runs from its own wheel, as not every venv has one."""
+    """Makes an environment from the wheels alone; returns its Python. Runs pip from its wheel, as not every venv has pip."""
     environment = os.path.join(folder, "venv")
     python = os.path.join(environment, "bin", "python")
     wheels = sorted(glob.glob(os.path.join(folder, "wheels", "*.whl")))
@@ -136,9 +136,9 @@ def make_environment(folder):
 
 
 def environment_of_libraries(folder):
-    """The environment variables under which MLX finds NVIDIA's libraries and headers.
+    """Returns the environment variables with which MLX finds NVIDIA's libraries and headers.
 
-    The libraries of PyTorch's packages are linked to where MLX looks for them, beside its own package.
+    Links the libraries of PyTorch's packages to the folder where MLX looks for them, next to its own package.
     """
     variables = dict(os.environ)
     (packages,) = glob.glob(os.path.join(folder, "venv", "lib", "python3*", "site-packages"))
@@ -154,7 +154,7 @@ def environment_of_libraries(folder):
 
 
 def require_mlx(python, variables):
-    """Raises Failed if MLX cannot be imported, naming the library that is missing and where it comes from."""
+    """Raises Failed if MLX cannot be imported or compute. The message names a missing library and its source."""
     command = [python, "-c", PROBE]
     done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode == 0:
@@ -176,7 +176,7 @@ def require_mlx(python, variables):
 
 
 def main(arguments=None):
-    """Opens the parcel and runs the check; returns its exit status, or 2 where it could not be run."""
+    """Opens the parcel and runs the check; returns its exit status, or 2 if it could not be run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )

@@ -37,7 +37,7 @@ from tests.gpu_check.parts import commit  # noqa: E402
 PYTHON = "3.12"
 PART_BYTES = 40_000_000
 BACKENDS = {"cpu": ("mlx-cpu", "cmeel", "cmeel-openblas"), "cuda12": ("mlx-cuda-12",), "cuda13": ("mlx-cuda-13",)}
-"""Packages that one back-end has and the others have not. MLX's own releases all of them together, with one number."""
+"""Packages that only one back-end needs. Those of MLX are released together, under one version number."""
 WINDOW = ("pyside6-essentials", "shiboken6", "pyqtgraph")
 TESTS = ("pytest", "pluggy", "iniconfig")
 NEWEST_GLIBC = 35
@@ -45,7 +45,8 @@ CODE = ("app", "engine", "shaders", "tests", "assets/drafters", "assets/prompts.
 
 
 def locked(path: Path) -> dict[str, str]:
-    """The lock's entries by name, as lines of a requirements file without markers: those for Linux on x86-64 and this Python."""
+    """Returns the entries of a lock for Linux on x86-64 and Python `PYTHON`, by name, as lines of a requirements file without
+    markers."""
     place = {
         "python_version": PYTHON,
         "python_full_version": f"{PYTHON}.0",
@@ -64,7 +65,7 @@ def locked(path: Path) -> dict[str, str]:
 
 
 def requirements(backend: str) -> dict[str, list[str]]:
-    """Lines of requirements files: "locked" with hashes, and "released", what no lock has."""
+    """Returns lines of two requirements files: "locked", with hashes, and "released", for packages that no lock has."""
     runtime, development = (locked(REPOSITORY / "packaging" / f"{name}.lock") for name in ("runtime", "development"))
     others = {name for own, names in BACKENDS.items() if own != backend for name in names}
     lines = [line for name, line in runtime.items() if name not in others and name not in WINDOW]
@@ -77,7 +78,7 @@ def requirements(backend: str) -> dict[str, list[str]]:
 
 
 def download(backend: str, folder: Path) -> list[Path]:
-    """The wheels, in `folder`; those that are there already are not fetched again."""
+    """Downloads the wheels to `folder`, except those that are there already, and returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(NEWEST_GLIBC, 4, -1)] + [
         "manylinux2014_x86_64",
@@ -110,7 +111,7 @@ def download(backend: str, folder: Path) -> list[Path]:
 
 
 class Parts(io.RawIOBase):
-    """A file to write to that goes on in the next part where one is full. `written`: name, size and SHA-256 of each."""
+    """A writable file that starts a new part when one is full. `written`: name, size and SHA-256 of each part."""
 
     def __init__(self, folder: Path, most: int = PART_BYTES) -> None:
         self._folder, self._most = folder, most
@@ -118,11 +119,11 @@ class Parts(io.RawIOBase):
         self.written: list[dict[str, str | int]] = []
 
     def writable(self) -> bool:
-        """Always."""
+        """Returns True."""
         return True
 
     def write(self, data: object) -> int:
-        """Writes all of it."""
+        """Writes all of the data, and returns its size in bytes."""
         left = memoryview(data).cast("B")  # type: ignore[arg-type]
         total = len(left)
         while left:

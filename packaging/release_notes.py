@@ -1,6 +1,6 @@
-"""Prints a version's section of CHANGELOG.md, the notes of its release: python packaging/release_notes.py v0.2.0
+"""Prints a version's section of CHANGELOG.md as release notes: python packaging/release_notes.py v0.2.0
 
-Fails unless the version is the one in pyproject.toml and has a section with something in it.
+Fails unless the version is that of pyproject.toml and its section is not empty.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def section(changelog: str, version: str) -> str:
-    """What stands below a version's heading ("## 0.1.0", or "## 0.1.0, 2026-12-01"); empty if there is none."""
+    """Returns the text below a version's heading ("## 0.1.0", or "## 0.1.0, 2026-12-01"); empty if there is none."""
     found = re.search(rf"^## {re.escape(version)}(?:[ ,(][^\n]*)?\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
     return found.group(1).strip() if found else ""
 
 
 def main() -> int:
-    """Exit status 1 with the reason if there is nothing to release under this name."""
+    """Prints the notes; returns 1, with the reason, if there are none or the tag does not match."""
     tag = sys.argv[1]
     version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     if tag != f"v{version}":

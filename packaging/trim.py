@@ -1,7 +1,7 @@
-"""Removes what Draftlight never uses from the packages it comes with: python packaging/trim.py SITE-PACKAGES
+"""Removes unused files from Draftlight's dependencies: python packaging/trim.py SITE-PACKAGES
 
-For the packages for macOS and Linux, which bring all of them along. Whoever installs the wheel keeps them whole. Prints what was
-saved, and fails if a rule finds nothing on a platform that it names, so that no rule outlives its reason.
+Used for the packages for macOS and Linux, which contain all dependencies. An installation of the wheel is not trimmed. Prints the
+bytes saved. Fails if a rule for all platforms matches nothing, so that outdated rules are noticed.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 QT_MODULES = ("Core", "Gui", "Widgets", "Svg", "DBus", "Network", "OpenGL", "OpenGLWidgets", "Test")
-"""Modules of Qt that stay: what the window imports, what pyqtgraph imports, and what those are linked with."""
+"""Qt modules to keep: those that the window or pyqtgraph imports, and those that these are linked with."""
 QT_LIBRARIES = (*QT_MODULES, "XcbQpa", "WaylandClient", "WlShellIntegration", "EglFSDeviceIntegration", "EglFsKmsSupport")
 QT_PLUGINS = (
     *("platforms", "platformthemes", "platforminputcontexts", "imageformats", "iconengines", "styles", "xcbglintegrations"),
     *("wayland-decoration-client", "wayland-graphics-integration-client", "wayland-shell-integration"),
 )
-"""Folders of Qt's plug-ins that stay."""
+"""Folders of Qt plug-ins to keep."""
 UNUSED_PLUGINS = ("virtualkeyboard", "qpdf.", "linuxfb", "eglfs", "qvnc", "minimalegl", "vkkhrdisplay")
-"""Parts of the names of single plug-ins that go: a keyboard for touch screens, PDF, and screens without a desktop."""
+"""Parts of the names of plug-ins to remove: a keyboard for touch screens, PDF, and screens without a desktop."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Files or folders that go, by a pattern below the folder of packages.
+    """A pattern of files or folders to remove, relative to the folder of packages.
 
     Attributes:
-        everywhere: whether each platform has some; False for what only one of them has.
+        everywhere: whether it matches on every platform; False if only some platforms have such files.
     """
 
     pattern: str
@@ -50,7 +50,7 @@ RULES = (
 
 
 def is_unused_qt(path: Path) -> bool:
-    """Whether a file or folder directly in PySide6, PySide6/Qt, its `lib` or its `plugins` goes."""
+    """Returns whether to remove a path directly in PySide6, PySide6/Qt, its `lib`, its `plugins` or a folder of plug-ins."""
     name, place = path.name, path.parent.name
     if place == "lib":
         stem = name.removeprefix("lib").removeprefix("Qt6").removeprefix("Qt").split(".")[0]
@@ -70,7 +70,7 @@ def is_unused_qt(path: Path) -> bool:
 
 
 def unused_of_qt(site: Path) -> list[Path]:
-    """What goes of PySide6: modules, plug-ins, tools, and what is there for compilers and editors."""
+    """Returns the paths of PySide6 to remove: modules, plug-ins, tools, and files for compilers and editors."""
     package = site / "PySide6"
     folders = [package, package / "Qt", package / "Qt" / "lib", package / "Qt" / "plugins"]
     folders += [package / "Qt" / "plugins" / name for name in QT_PLUGINS]
@@ -78,7 +78,7 @@ def unused_of_qt(site: Path) -> list[Path]:
 
 
 def remove(paths: list[Path]) -> int:
-    """Removes files and folders; the bytes that they took. Links count nothing and are not followed."""
+    """Removes files and folders and returns their bytes. Links count as 0 bytes and are not followed."""
     freed = 0
     for path in paths:
         if path.is_symlink() or path.is_file():
@@ -91,7 +91,7 @@ def remove(paths: list[Path]) -> int:
 
 
 def one_copy_of_openblas(site: Path) -> int:
-    """The wheel of OpenBLAS has one library three times, where others have links; the bytes that links save."""
+    """Replaces copies of the OpenBLAS library by links and returns the bytes saved. Its wheel has three copies of one file."""
     library = site / "cmeel.prefix" / "lib" / "libopenblas.so"
     copies = [path for path in library.parent.glob("libopenblas.so.*") if not path.is_symlink()] if library.is_file() else []
     freed = remove(copies)
@@ -101,7 +101,7 @@ def one_copy_of_openblas(site: Path) -> int:
 
 
 def main() -> int:
-    """Exit status 1 if a rule is out of date."""
+    """Removes the files and prints the bytes saved; returns 1 if a rule is outdated."""
     site = Path(sys.argv[1])
     if not (site / "PySide6" / "Qt").is_dir():
         print(f"{site} is not a folder of packages with PySide6.", file=sys.stderr)

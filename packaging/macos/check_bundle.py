@@ -1,7 +1,8 @@
-"""Says what is wrong with an application for macOS before it is signed: python packaging/macos/check_bundle.py Draftlight.app
+"""Checks an application for macOS before it is signed: python packaging/macos/check_bundle.py Draftlight.app
 
-Reads files only, so it runs on any machine. It knows what others met: kernels away from MLX's library, data beside the program,
-libraries for a newer system or another processor, two libraries of one name, and what Python would write into the bundle.
+It only reads files, so it runs on any machine. It finds faults that are known from other applications: kernels in another folder
+than MLX's library, data next to the program, libraries for a newer system or another processor, different libraries with the same
+name, and files that Python would write into the bundle.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from xml.parsers.expat import ExpatError
 
 OLDEST_SYSTEM = (15, 0)
 OWN_FILES = {"jsonl", "jsonl.gz", "gguf"}
-"""Endings of files that a double-click opens: traces and models."""
+"""Extensions of files that Draftlight opens on a double-click: traces and models."""
 FOREIGN_FILES = {"public.json", "public.zip-archive", "org.gnu.gnu-zip-archive", "public.folder"}
-"""Types of macOS's own that can be opened here, but belong to other programs: chats, packed traces, folders of models."""
+"""Types of macOS itself that Draftlight can open but other programs own: chats, compressed traces, model folders."""
 ARM64, X86_64 = 0x0100000C, 0x01000007
 _THIN, _FAT = 0xFEEDFACF, 0xCAFEBABE
 _BUILD_VERSION, _VERSION_MIN = 0x32, 0x24
@@ -28,18 +29,18 @@ _BUILD_VERSION, _VERSION_MIN = 0x32, 0x24
 
 @dataclass(frozen=True)
 class Code:
-    """What a Mach-O file says of itself: per processor the oldest system it runs on, as (major, minor), or None."""
+    """The headers of a Mach-O file: for each processor, the oldest system that it supports, as (major, minor), or None."""
 
     systems: dict[int, tuple[int, int] | None]
 
 
 def read_code(data: bytes) -> Code | None:
-    """The headers of a Mach-O file (loader.h and fat.h of the macOS SDK); None for any other file."""
+    """Reads the headers of a Mach-O file (loader.h and fat.h of the macOS SDK); returns None for any other file."""
     if len(data) < 32:
         return None
     if struct.unpack_from(">I", data)[0] == _FAT:
         count = struct.unpack_from(">I", data, 4)[0]
-        if count > 16:  # a class file of Java begins alike
+        if count > 16:  # a Java class file has the same magic bytes
             return None
         parts = [struct.unpack_from(">5I", data, 8 + 20 * index) for index in range(count)]
         return Code({processor: _oldest_system(data[offset : offset + size]) for processor, _, offset, size, _ in parts})
@@ -60,7 +61,7 @@ def _oldest_system(data: bytes) -> tuple[int, int] | None:
 
 
 def problems(app: Path) -> Iterator[str]:
-    """What is wrong, in the order of importance."""
+    """Yields the faults of an application, most important first."""
     yield from _of_the_plist(app)
     packages = app / "Contents" / "Resources" / "app_packages"
     kernels = packages / "mlx" / "lib" / "mlx.metallib"
@@ -105,7 +106,7 @@ def _of_the_plist(app: Path) -> Iterator[str]:
 
 
 def _of_the_documents(plist: dict[str, Any]) -> Iterator[str]:
-    """Without these lists Finder, `open -a` and the Dock hand no file over."""
+    """Checks the lists of file types, without which Finder, `open -a` and the Dock pass no file to the application."""
     declared = {
         each["UTTypeIdentifier"]: set(each["UTTypeTagSpecification"]["public.filename-extension"])
         for each in plist.get("UTImportedTypeDeclarations", [])
@@ -152,7 +153,7 @@ def _of_links(app: Path, files: list[Path]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Prints what is wrong, or what is there; exit status 1 if something is wrong."""
+    """Prints the faults, or the size of the application; returns 1 if there is a fault."""
     app = Path(sys.argv[1])
     found = list(problems(app))
     for problem in found:

@@ -1,4 +1,4 @@
-"""Draws assets/app-icon.svg as an icon for macOS, without its tools: python packaging/macos/make_icon.py FILE.icns"""
+"""Converts assets/app-icon.svg to an icon for macOS, without tools of macOS: python packaging/macos/make_icon.py FILE.icns"""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SIZES = {
     b"ic09": 512,
     b"ic10": 1024,
 }
-"""The kinds of entries that hold a PNG, with its pixels; ic11 to ic14 are for screens with two pixels a point."""
+"""Types of entries with a PNG, and its side in pixels; ic11 to ic14 are for screens with two pixels per point."""
 DRAWN = 824 / 1024 * 512 / 448
-"""How much of an icon's side the drawing takes: its body, 448 of 512 units, is then as wide as those of macOS's own icons."""
+"""Share of the icon's side that the drawing takes. Its body, 448 of 512 units, is then as wide as in macOS's own icons."""
 
 
 def png(renderer: QSvgRenderer, side: int) -> bytes:
-    """The drawing as a PNG of `side` pixels, with the margin that macOS's own icons have."""
+    """Returns the drawing as a PNG of `side` pixels, with the margin of macOS's own icons."""
     image = QImage(side, side, QImage.Format.Format_ARGB32_Premultiplied)
     image.fill(Qt.GlobalColor.transparent)
     margin = side * (1 - DRAWN) / 2
@@ -44,14 +44,14 @@ def png(renderer: QSvgRenderer, side: int) -> bytes:
 
 
 def icns(renderer: QSvgRenderer) -> bytes:
-    """An icon file: a header, then each picture with its kind and length, all numbers with the highest byte first."""
+    """Returns the bytes of an icon file: a header, then each picture with its type and length, all numbers big-endian."""
     pictures = {side: png(renderer, side) for side in set(SIZES.values())}
     entries = b"".join(kind + struct.pack(">I", 8 + len(pictures[side])) + pictures[side] for kind, side in SIZES.items())
     return b"icns" + struct.pack(">I", 8 + len(entries)) + entries
 
 
 def main() -> None:
-    """Writes the file."""
+    """Writes the icon."""
     path = Path(sys.argv[1])
     application = QGuiApplication.instance() or QGuiApplication([])
     path.parent.mkdir(parents=True, exist_ok=True)

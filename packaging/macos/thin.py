@@ -1,6 +1,6 @@
 """Removes the code for Intel processors from an application for macOS: python packaging/macos/thin.py Draftlight.app
 
-Does what `lipo -thin arm64` does to each universal file. An application for Apple silicon never runs the rest. Call it before the
+Like `lipo -thin arm64` for each universal file. An application for Apple silicon never runs the rest. Run it before the
 application is signed.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 ARM64 = 0x0100000C
 UNIVERSAL = 0xCAFEBABE
 _MOST_PARTS = 16
-"""A class file of Java begins like a universal file, and then names a version that is larger than that."""
+"""Maximum number of parts of a universal file. A Java class file has the same magic bytes, then a version above this number."""
 
 
 def thin(path: Path) -> int:
@@ -36,14 +36,14 @@ def thin(path: Path) -> int:
         part = file.read(size)
     saved = path.stat().st_size - size
     mode = path.stat().st_mode
-    path.unlink()  # it may share its content with a file elsewhere
+    path.unlink()  # it may be a hard link
     path.write_bytes(part)
     path.chmod(mode)
     return saved
 
 
 def main() -> int:
-    """Prints what was saved."""
+    """Thins all files of the application and prints the bytes saved."""
     app = Path(sys.argv[1])
     saved = sum(thin(path) for path in sorted(app.rglob("*")) if path.is_file() and not path.is_symlink())
     print(f"{app.name}: {saved / 1e6:,.0f} MB of code for Intel processors removed")

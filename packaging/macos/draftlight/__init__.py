@@ -1,1 +1,1 @@
-"""What Briefcase starts in the application for macOS. The program itself is in the wheel, beside its packages."""
+"""The module that Briefcase starts in the application for macOS. The program itself is in the wheel, among the packages."""

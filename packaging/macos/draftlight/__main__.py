@@ -1,5 +1,5 @@
-"""`Draftlight.app/Contents/MacOS/Draftlight` is `draftlight`, a process of its engine (`engine/runtime/process/launch.py`), or
-multiprocessing's resource tracker, which a progress bar of tqdm's starts with the options of a Python."""
+"""Entry point of `Draftlight.app/Contents/MacOS/Draftlight`. By its arguments, it is the command `draftlight`, an engine process
+(`engine/runtime/process/launch.py`), or multiprocessing's resource tracker, which tqdm starts with options of Python."""
 
 import re
 import sys
