@@ -95,7 +95,7 @@ class Judgement:
 
 
 def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
-    """Target and drafter draw independently; a proposal is accepted if both drew the same token.
+    """Judges independent draws of target and drafter: a proposal is accepted if both drew the same token.
 
     Args:
         p: (gamma + 1, vocab) the target's distributions, each given the proposals before it.
@@ -108,13 +108,15 @@ def match(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
 
 
 def gumbel(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
-    """As `match`, but the proposals were drawn with the same `shared` noise as the target's draws. Arguments as in `match`."""
+    """Judges proposals like `match`, if they were drawn with the same `shared` noise as the target's draws. Arguments as in
+    `match`."""
     p, q, proposals = _as_rows(p, q, proposals)
     return _drawn(p, proposals, noise, lambda _: _coupled_probability(p.first(q.rows), q, proposals))
 
 
 def greedy(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array | Sequence[int], noise: RoundNoise) -> Judgement:
-    """Temperature 0, under any rule: a proposal is accepted if it is the target's arg-max. Arguments as in `match`."""
+    """Judges a round at temperature 0, under any rule: a proposal is accepted if it is the target's arg-max. Arguments as in
+    `match`."""
     p, q, proposals = _as_rows(p, q, proposals)
     draws = likeliest(p)
     return _compared(draws, None, proposals, lambda _: (draws[:-1] == proposals).astype(mx.float32))

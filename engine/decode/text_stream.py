@@ -150,7 +150,7 @@ class AnswerText:
 
     @property
     def holds_back(self) -> bool:
-        """As `StopScanner.holds_back`."""
+        """Whether text is held back because it may begin a stop text."""
         return self._scanner.holds_back
 
     def latest(self, count: int) -> list[str]:

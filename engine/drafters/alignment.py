@@ -81,7 +81,7 @@ def compatibility_warning(model: BlockModel | HeadModel, target: LoadedModel) ->
 
 
 def doubts_on(model: BlockModel | HeadModel, target: TargetModel, text: Sequence[int], first: int) -> str:
-    """As `compatibility_warning`, on a given text.
+    """Returns the warning of `compatibility_warning`, measured on a given text.
 
     Args:
         target: an mlx-lm model, to which a block drafter is bound.

@@ -155,7 +155,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         first = 0 if mask is None else int(mask.any(axis=0).argmax())
 
         def attend(queries: mx.array, keys: mx.array, values: mx.array) -> mx.array:
-            """As `Attend`, for one block."""
+            """Computes the attention of one block (see `Attend`)."""
             known = [part[:, :, first:context] for part in (cache.keys, cache.values)]
             keys, values = (mx.concatenate([*parts], axis=2) for parts in zip(known, (keys, values), strict=True))
             return mx.fast.scaled_dot_product_attention(

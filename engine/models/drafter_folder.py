@@ -1,4 +1,4 @@
-"""How the folder of a drafter that was trained here is written."""
+"""Writes the folder of a drafter that was trained here."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from engine.files.whole_file import Content, write_together
 
 
 def write_drafter(folder: Path, arrays: Mapping[str, mx.array], config: Mapping[str, Any], card: str | None = None) -> None:
-    """Writes model.safetensors, config.json and, if there is one, MODEL_CARD.md. Nothing in the folder changes before all of it
-    is on the disk.
+    """Writes model.safetensors, config.json and, if `card` is given, MODEL_CARD.md. Replaces no file before all of them are on
+    the disk.
 
     Args:
-        arrays: written in the types that they have.
+        arrays: stored without conversion of their types.
 
     Raises:
         DraftlightError: it cannot be written.

@@ -107,7 +107,7 @@ class NoiseSource:
     def draw(
         self, logits: reference.Floats, inverse_temperature: float, position: int, domain: str, round_position: int | None
     ) -> tuple[int, np.float32]:
-        """As `argmax_and_margin`, for one row of (vocab,) float32 logits, by numpy."""
+        """Returns the result of `argmax_and_margin` for one row of (vocab,) float32 logits, computed by numpy."""
         words = self._shared.get(position) if domain == "shared" else None
         if words is None:
             words = reference.words(reference.stream_key(self.seed, position, domain, round_position), self.vocab_size)
@@ -131,7 +131,7 @@ class NoiseSource:
         domain: str = "shared",
         round_position: Position | None = None,
     ) -> mx.array:
-        """As `gumbel_argmax`, with this run's seed: (rows,) int32."""
+        """Returns the ids that `gumbel_argmax` draws with this run's seed: (rows,) int32."""
         return self.argmax_and_margin(logits, inverse_temperature, positions, domain, round_position)[0]
 
     def argmax_and_margin(

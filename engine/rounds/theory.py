@@ -95,7 +95,8 @@ def expected_of_weights(
     p_likely: NDArray[np.intp] | None = None,
     q_likely: NDArray[np.intp] | None = None,
 ) -> tuple[float, float, float]:
-    """As `expected`, for non-negative (vocabulary,) weights, their totals and, if known, their `likely_ids`.
+    """Returns the probabilities of `expected` from non-negative (vocabulary,) weights, their totals and, if known, their
+    `likely_ids`.
 
     Likely tokens are sorted, or grouped if there are many (`_in_groups`); the others, the rest, count as one or two groups. If
     most tokens are likely, or two groups represent the rest too coarsely, all tokens are grouped.

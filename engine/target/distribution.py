@@ -339,11 +339,11 @@ class OneHot:
         return (ids == self.ids).astype(mx.float32)
 
     def row(self, index: int | mx.array) -> OneHot:
-        """As `Distribution.row`."""
+        """As in `Distribution`."""
         return OneHot(mx.take(self.ids, mx.array(index).reshape(1)), self.vocab_size)
 
     def residual_mass(self, target: Distribution, scale: mx.array) -> mx.array:
-        """As `Distribution.residual_mass`: only the proposed token has q > 0, and scale * p - 1 is never positive there."""
+        """As in `Distribution`. Only the proposed token has q > 0, and scale * p - 1 is never positive there."""
         return scale * (1.0 - target.probability_of(self.ids))
 
 

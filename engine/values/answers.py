@@ -24,7 +24,7 @@ Phase = Literal["draft", "verify", "judge", "other"]
 Thinking = Literal["auto", "on", "off"]
 """Whether a model thinks before it answers; "auto" leaves that to its chat template."""
 Overflow = Literal["stop", "drop"]
-"""How a conversation that is too long for the context is handled: the answer is refused, or the oldest turns are left out."""
+"""Handling of a conversation that is too long for the context: "stop" refuses the answer, "drop" leaves out the oldest turns."""
 Gamma = int | Literal["auto"]
 """Maximum number of proposals in a round; auto decides after each whether another one pays."""
 Finish = Literal["eos", "stop", "length", "context", "cancelled"]

@@ -122,7 +122,7 @@ class HostDraws:
 
 @dataclass(frozen=True)
 class OtherDraws:
-    """As `HostDraws`, in the lazy graph: all (gamma,) int32 draws of each kind; None at temperature 0."""
+    """Counterpart of `HostDraws` in the lazy graph: all (gamma,) int32 draws of each kind; None at temperature 0."""
 
     rule: Rule
     target: mx.array | None = None
@@ -162,7 +162,7 @@ def other_draws(
 
 
 def later_draws(rule: Rule, proposals: DraftTree, judgement: Judgement, noise: RoundNoise, greedy: bool) -> HostDraws:
-    """As `other_draws`, for a round that has been evaluated: its draws, and the data for drawing the rest."""
+    """Returns the same as `other_draws` for a round that has been evaluated: its draws, and the data for drawing the rest."""
     drafted = _ids(proposals.drafted)
     placed = isinstance(proposals.q, OneHot)
     return HostDraws(
