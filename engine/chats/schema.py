@@ -82,7 +82,7 @@ def migrate(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
-# Earlier versions kept an index of words beside the tables.
+# Earlier versions had an index of words in further tables.
 
 _OLD_INDEX_TABLES = ("titles", "words")
 _OLD_INDEX_TRIGGERS = tuple(f"{table}_{event}" for table in _OLD_INDEX_TABLES for event in ("insert", "delete", "update"))

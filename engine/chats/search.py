@@ -47,7 +47,7 @@ class Term(NamedTuple):
 
     Attributes:
         pattern: finds the term in any text.
-        plain: the term in small letters if it is ASCII, without marks that may be unseen; else empty.
+        plain: the term in lower case if it is ASCII and has no Markdown marks; else empty.
     """
 
     pattern: re.Pattern[str]
@@ -108,7 +108,7 @@ def _without_overlap(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...
 
 @functools.cache
 def _pattern(part: str) -> str:
-    """Returns a pattern of all spellings of a letter, or of letters that one other letter stands for.
+    """Returns a pattern for all variants of a letter, or of a sequence of letters that a single letter can replace.
 
     "e" gives [eéÉ…], "ss" gives (?:[ßẞ]|[sSſ…][sSſ…]).
     """

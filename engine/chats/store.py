@@ -152,7 +152,7 @@ class ChatStore:
             )
         self.notes.append(repair(path, traces))
         database = Database(path, wait)
-        database.keep_fact(IMPORTED, "")  # the traces hold what could not be read
+        database.keep_fact(IMPORTED, "")  # imports traces again: they have texts that could not be read
         database.clear_damage()
         return database
 

@@ -71,7 +71,7 @@ class Drafter(ABC):
         """
 
     def prefetch(self) -> None:  # noqa: B027  (may do nothing)
-        """May start the first step of the next round on the device while the host reports this one."""
+        """Starts the first step of the next round on the device, if possible, while the host reports this one."""
 
     def finish(self) -> None:  # noqa: B027  (may do nothing)
         """Leaves the cache at exactly the committed tokens without the newest, at the end of an answer."""

@@ -72,7 +72,7 @@ def delete_cached(path: Path) -> None:
     """
     revision = cached_revision(path)
     for _, strategy in _strategies(path):
-        strategy.execute()  # only logs what it cannot delete
+        strategy.execute()  # logs failures instead of raising
     if revision.place.exists():
         raise DraftlightError(f"{revision.place} cannot be removed. Close the programs that use it and try again.")
 

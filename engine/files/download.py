@@ -68,12 +68,12 @@ class DownloadProgress:
 
     @property
     def amount(self) -> str:
-        """For people: "312 MB of 1.2 GB"."""
+        """The amount for users: "312 MB of 1.2 GB"."""
         return f"{size(self.done)} of {size(self.total)}"
 
     @property
     def words(self) -> str:
-        """For people: "312 MB of 1.2 GB · 25 MB/s · 40 s left"."""
+        """The progress for users: "312 MB of 1.2 GB · 25 MB/s · 40 s left"."""
         parts = [self.amount]
         if self.doing != "downloading":
             parts.append({"checking": "checking what is here", "waiting": "waiting for the network"}[self.doing])

@@ -134,7 +134,7 @@ def search(words: str, limit: int = MOST_FOUND) -> list[HubModel]:
 
     asked: dict[str, Any] = {"sort": "downloads", "limit": limit, "expand": list(_WANTED)}
     asked |= {"search": words.strip()} if words.strip() else {"pipeline_tag": "text-generation"}
-    try:  # not by list_models, which without a network tries again and again for 23 s
+    try:  # not with list_models, which retries for 23 s without a network
         answer = get_session().get(f"{constants.ENDPOINT}/api/models", params=asked, headers=authorisation(), timeout=_TIMEOUT)
         hf_raise_for_status(answer)
         return [_described(ModelInfo(**entry)) for entry in answer.json()]

@@ -172,7 +172,7 @@ def base_of(folder: Path) -> str | None:
 
 
 def places_of(adapter: Path, base: str) -> tuple[Path, ...]:
-    """Returns the folders where a base model is looked for before the Hub is asked."""
+    """Returns the folders to search for a base model before asking the Hub."""
     return tuple(
         path for path in (Path(base).expanduser(), adapter.parent / base, adapter.parent / Path(base).name) if path != adapter
     )
@@ -184,7 +184,7 @@ def base_target(target: str) -> str | None:
         folder = Path(target).expanduser()
         base = base_of(folder)
         return None if base is None else next((str(path) for path in places_of(folder, base) if path.is_dir()), base)
-    except (OSError, RuntimeError, ValueError):  # no name of a folder
+    except (OSError, RuntimeError, ValueError):  # an impossible folder name
         return None
 
 

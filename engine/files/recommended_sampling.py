@@ -42,7 +42,7 @@ def of_target(name: str) -> Sampling:
             return of_metadata(metadata, ollama.model_of(path))
         folder = folder_of(name)
         return () if folder is None else of_folder(folder)
-    except (DraftlightError, ValueError, OSError):  # loading the model says what is wrong
+    except (DraftlightError, ValueError, OSError):  # loading the model reports the error
         return ()
 
 

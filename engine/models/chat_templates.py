@@ -443,7 +443,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Filter `tojson` as in transformers: unlike Jinja's, it does not escape HTML."""
+    """Implements the filter `tojson` as transformers does: unlike Jinja's, it does not escape HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 

@@ -103,7 +103,7 @@ def template_warning(target: LoadedModel, name: str, tokenizer: Tokenizer) -> st
 
 
 def _marks(tokenizer: Tokenizer) -> list[str]:
-    """Control tokens that occur in the chat template, in its order."""
+    """Returns the control tokens that occur in the chat template, in its order."""
     template = tokenizer.chat_template or ""
     return sorted({token.text for token in tokenizer.special.values() if token.text in template}, key=template.index)
 

@@ -104,7 +104,7 @@ def _object_reader(kind: Any) -> Callable[[Any], Any]:
     optional = [field for field in fields if field[2] is not dataclasses.MISSING]
 
     def read(value: Any) -> Any:
-        """The object that this JSON value stands for."""
+        """Returns the object of a JSON value."""
         get = value.get
         return kind(
             *[one(value[name]) for name, one in required],
@@ -162,7 +162,7 @@ def _position(value: object) -> int:
 
 
 def _truth(value: object) -> bool:
-    """Null, too, is false."""
+    """Returns a boolean; null, too, is false."""
     if value is None or isinstance(value, bool):
         return bool(value)
     raise ValueError(f"{reprlib.repr(value)} is neither true nor false")

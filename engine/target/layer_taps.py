@@ -51,7 +51,7 @@ class Taps:
         return self.take_batch()[0]
 
     def take_batch(self) -> mx.array:
-        """Like `take`, for all sequences of a batch: (batch, rows, taps x hidden)."""
+        """Returns the result of `take` for all sequences of a batch: (batch, rows, taps x hidden)."""
         if len(self._outputs) < len(set(self.layers)):
             raise RuntimeError("the target has not run since its features were taken last")
         joined = mx.concatenate([self._outputs[index] for index in self.layers], axis=-1)

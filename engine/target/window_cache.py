@@ -96,7 +96,7 @@ class _RowsOfText:
         self.offset = length
 
     def trim(self, n: int) -> int:
-        """Same as mlx-lm's: drops the newest `n` tokens and returns `n`, or drops none and returns 0 if it cannot."""
+        """Drops the newest `n` tokens and returns `n`; if it cannot, drops none and returns 0, as mlx-lm's does."""
         if not self.reaches(self.offset - n):
             return 0
         self.cut(self.offset - n)
@@ -177,7 +177,7 @@ class WindowCache(_RowsOfText, RotatingKVCache):
         return min(held, self.max_size - 1 + SLACK)
 
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Any:
-        """Same as mlx-lm's, for rows in text order."""
+        """Returns the same mask as mlx-lm's, for rows in text order."""
         window = window_size or self.max_size
         if self.watched:
             window = min(window, self.max_size)
