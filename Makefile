@@ -46,11 +46,12 @@ test-offline: test-tools ## on Linux: run the tests where there is no network bu
 test-tools: setup model
 	@bash packaging/system_packages.sh --tests
 
-lint: setup ## check style, types and import contracts
+lint: setup ## check style, types, import contracts and wording
 	$(PY) -m ruff check $(SOURCES)
 	$(PY) -m ruff format --check $(SOURCES)
 	.venv/bin/lint-imports --no-cache
 	@$(MAKE) --no-print-directory --jobs 2 types-linux types-darwin
+	$(PY) -m tests.plain_english
 
 # Each with a cache of its own: in one cache each would undo what the other has checked.
 types-%:

@@ -29,6 +29,7 @@ class Item(Protocol):
     """An item that draws marks of one kind."""
 
     def set_mark(self, mark: Any, theme: Theme, ratio: float) -> None:
+        """As in `LineItem`."""
         """Draws another mark, in a theme, with lines `ratio` times as wide."""
 
 
@@ -47,6 +48,7 @@ class LineItem(pg.PlotDataItem):
         self._look: tuple[object, ...] = ()
 
     def set_mark(self, mark: Line, theme: Theme, ratio: float) -> None:
+        """Shows a line in the colours of a theme; `ratio` is device pixels per pixel."""
         colour = getattr(theme, mark.role)
         if self._look != (look := (colour, mark.dash, mark.width, ratio)):
             self._look = look
@@ -66,6 +68,7 @@ class LevelItem(pg.InfiniteLine):
         super().__init__(angle=0)
 
     def set_mark(self, mark: Level, theme: Theme, ratio: float) -> None:
+        """As in `LineItem`."""
         self.setPen(cosmetic(getattr(theme, mark.role), STYLES[mark.dash], mark.width * ratio))
         self.setValue(mark.y)
 
@@ -80,6 +83,7 @@ class PaintedItem(pg.GraphicsObject):
         self._ratio = 1.0
 
     def set_mark(self, mark: Any, theme: Theme, ratio: float) -> None:
+        """As in `LineItem`."""
         self._mark, self._theme, self._ratio = mark, theme, ratio
         self.update()
 
@@ -87,6 +91,7 @@ class PaintedItem(pg.GraphicsObject):
         return QRectF(-1, -1, 1e7, 1e7)
 
     def paint(self, painter: QPainter, *_: Any) -> None:
+        """Paints the mark, if it is set."""
         transform = painter.worldTransform()
         across, up = abs(transform.m11()), abs(transform.m22())
         if self._theme is not None and across > 0 and up > 0:
@@ -101,6 +106,7 @@ class AreaItem(PaintedItem):
     """Draws an `Area`: a polygon for each contiguous run of known values."""
 
     def set_mark(self, mark: Area, theme: Theme, ratio: float) -> None:
+        """As in `LineItem`."""
         super().set_mark(mark, theme, ratio)
         self._runs: list[list[QPointF]] = []
         run: list[tuple[float, float, float]] = []
@@ -113,6 +119,7 @@ class AreaItem(PaintedItem):
                 run = []
 
     def paint_mark(self, painter: QPainter, theme: Theme, across: float, up: float) -> None:
+        """As in `PaintedItem`."""
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(faded(getattr(theme, self._mark.role), 60))
         for run in self._runs:
@@ -123,6 +130,7 @@ class WhiskersItem(PaintedItem):
     """Draws `Whiskers`."""
 
     def paint_mark(self, painter: QPainter, theme: Theme, across: float, up: float) -> None:
+        """As in `PaintedItem`."""
         mark, foot = self._mark, 2.5 / across
         lines = []
         for x, low, high in zip(mark.x.tolist(), mark.low.tolist(), mark.high.tolist(), strict=True):
@@ -136,6 +144,7 @@ class BarsItem(PaintedItem):
     """Draws `Bars`. A bar that is cut off has a mark at its top."""
 
     def paint_mark(self, painter: QPainter, theme: Theme, across: float, up: float) -> None:
+        """As in `PaintedItem`."""
         mark = self._mark
         cells = mark.cells and up >= LEAST_CELL
         width = min(2 * mark.half, mark.widest / across)
