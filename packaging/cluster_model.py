@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
-from engine.exports.charts import draw
-from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
+from engine.exports.svg import DARK, LIGHT, Drawing, Palette
+from engine.exports.svg_charts import draw
 from engine.lens.chart_spec import Axis, ChartSpec, Key, Line, Panel
 
 MACHINES = (1, 2, 4, 8)

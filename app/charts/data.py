@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from engine.exports.drawing import Palette
+from engine.exports.svg import Palette
 from engine.lens.bins import RoundSpan, bin_size
 from engine.lens.chart_spec import Dash, Fill, Key, Note
 from engine.values.wording import amount

@@ -29,7 +29,6 @@ class Item(Protocol):
     """An item that draws marks of one kind."""
 
     def set_mark(self, mark: Any, theme: Theme, ratio: float) -> None:
-        """As in `LineItem`."""
         """Draws another mark, in a theme, with lines `ratio` times as wide."""
 
 
@@ -48,7 +47,7 @@ class LineItem(pg.PlotDataItem):
         self._look: tuple[object, ...] = ()
 
     def set_mark(self, mark: Line, theme: Theme, ratio: float) -> None:
-        """Shows a line in the colours of a theme; `ratio` is device pixels per pixel."""
+        """As in `Item`."""
         colour = getattr(theme, mark.role)
         if self._look != (look := (colour, mark.dash, mark.width, ratio)):
             self._look = look
@@ -68,7 +67,7 @@ class LevelItem(pg.InfiniteLine):
         super().__init__(angle=0)
 
     def set_mark(self, mark: Level, theme: Theme, ratio: float) -> None:
-        """As in `LineItem`."""
+        """As in `Item`."""
         self.setPen(cosmetic(getattr(theme, mark.role), STYLES[mark.dash], mark.width * ratio))
         self.setValue(mark.y)
 
@@ -83,7 +82,7 @@ class PaintedItem(pg.GraphicsObject):
         self._ratio = 1.0
 
     def set_mark(self, mark: Any, theme: Theme, ratio: float) -> None:
-        """As in `LineItem`."""
+        """As in `Item`."""
         self._mark, self._theme, self._ratio = mark, theme, ratio
         self.update()
 
@@ -106,7 +105,7 @@ class AreaItem(PaintedItem):
     """Draws an `Area`: a polygon for each contiguous run of known values."""
 
     def set_mark(self, mark: Area, theme: Theme, ratio: float) -> None:
-        """As in `LineItem`."""
+        """As in `Item`."""
         super().set_mark(mark, theme, ratio)
         self._runs: list[list[QPointF]] = []
         run: list[tuple[float, float, float]] = []

@@ -345,8 +345,8 @@ class CompareText(AnswerView):
         painter.drawText(area, int(Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignLeft), self.words)
 
     def _paint_gutter(self, painter: QPainter, block: TextBlock) -> None:
-        """Paints a solid line beside the text while it agrees and a dotted one after the difference, and fills the differing
-        token."""
+        """Paints a line to the left of the text: solid as far as the text equals that of the column it is compared with, dotted
+        from the first different token on. That token gets a background."""
         scrolled = self.verticalScrollBar().value()
         top = block.top - scrolled
         end = top + block.origin.y() + block.flow.height

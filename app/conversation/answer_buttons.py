@@ -24,8 +24,9 @@ class AnswerButtons:
 
     Attributes:
         latest: jumps to the end; visible while the end is not in view.
-        copy, regenerate, reading: at the right end of the newest answer's last line of figures, once the answer is done.
-        thoughts, codes, continues: one per item in view; `continues` are for answers that ended early.
+        copy, regenerate, reading: below the newest answer once it is done; `reading` switches between token and reading view.
+        thoughts, codes, continues: one for each folded thought (unfolds it), code block (copies it) and answer that ended early
+            (continues it) in view.
         bars: the horizontal scroll bars of the code blocks in view that are too wide.
     """
 

@@ -528,7 +528,8 @@ class Transcript(AnswerView):
             QGuiApplication.clipboard().setText(text)
 
     def copy_answer(self) -> None:
-        """Copies the newest answer without ghosts and thoughts; if it has only thoughts, copies these."""
+        """Copies the newest answer to the clipboard, without rejected proposals and without thoughts. An answer that consists of
+        thoughts alone is copied whole."""
         if self._answers:
             text = self._answers[-1].text
             QGuiApplication.clipboard().setText(text.answer or text.text)

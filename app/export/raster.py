@@ -10,7 +10,7 @@ from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QSize
 from PySide6.QtGui import QColor, QFontDatabase, QFontMetricsF, QGuiApplication, QImage, QImageWriter, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
-from engine.exports.drawing import FONT, MONO
+from engine.exports.svg import FONT, MONO
 
 
 def to_image(svg: str, factor: float = 2.0) -> QImage:

@@ -15,8 +15,8 @@ from string import ascii_uppercase
 from app.export.card_text import CODE, Measure, TextRun, estimated, lay_out
 from app.export.pictures import content
 from engine.exports import captions
-from engine.exports.drawing import DARK, LIGHT, Drawing, Palette
 from engine.exports.formats import Wanted
+from engine.exports.svg import DARK, LIGHT, Drawing, Palette
 from engine.exports.tables import compared, dividers_of, last_question, options_of, throughput
 from engine.lens.bins import RoundSpan, bin_size
 from engine.lens.chart_kinds import CHARTS

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from engine.exports import drawing
+from engine.exports import svg
 
 
 @dataclass(frozen=True, slots=True)
-class Theme(drawing.Palette):
+class Theme(svg.Palette):
     """The colours shared with pictures, and those of the window alone, as #rrggbb.
 
     Attributes:
@@ -29,7 +29,7 @@ class Theme(drawing.Palette):
 
 
 DARK = Theme(
-    **asdict(drawing.DARK),
+    **asdict(svg.DARK),
     name="dark",
     raised="#232833",
     faint="#8a92a3",
@@ -42,7 +42,7 @@ DARK = Theme(
     warning_tint="#33251e",
 )
 LIGHT = Theme(
-    **asdict(drawing.LIGHT),
+    **asdict(svg.LIGHT),
     name="light",
     raised="#eceef1",
     faint="#646c7a",

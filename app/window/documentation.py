@@ -67,7 +67,7 @@ class ManualWindow(PassingDialog):
         self.browser.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def open_page(self, name: str, heading: str = "") -> None:
-        """Shows a page, scrolled to a heading if a link anchor is given."""
+        """Shows a page from its beginning, or from a heading, given as the anchor of its link ("the-window")."""
         if not self.pages or self.pages[-1] != name:
             self.pages.append(name)
             features = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML

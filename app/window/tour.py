@@ -27,7 +27,7 @@ class Stop:
     """One stop of the tour.
 
     Attributes:
-        place: returns the widget it explains; None if it is not shown, then the stop is skipped.
+        place: returns the widget that this stop explains; None if the widget is hidden, which skips the stop.
         marks: whether the card shows the legend of token marks.
     """
 

@@ -371,7 +371,7 @@ class Window(QMainWindow):
             self.banner.hide()
 
     def _let_go(self) -> bool:
-        """Unpins a token or round, or leaves the one that the arrow keys reached; returns False if there is none."""
+        """Clears the token or round that is pinned or that the arrow keys have selected. Returns False if there is none."""
         cursor, focused = self.cursor_place, QApplication.focusWidget()
         in_panel = focused is not None and self.panel.isAncestorOf(focused)
         if not (self.transcript.pointing.holds or (in_panel and cursor.place is not None)):

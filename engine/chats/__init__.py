@@ -4,12 +4,12 @@
 are separate files. Not here: displaying conversations, and requesting answers from the engine.
 """
 
-from engine.chats.answer_of_trace import given_ids
 from engine.chats.database import ChatsBusy, ChatsDamaged, ChatsNotSaved
 from engine.chats.exchange.markdown import to_markdown
 from engine.chats.exchange.own import to_json
 from engine.chats.exchange.reading import ReadChats, may_hold_chats, read_chats
 from engine.chats.importing import TakenIn, take_in
+from engine.chats.interrupted import given_ids
 from engine.chats.store import KEPT_DAYS, Begun, ChatStore, how_many_open
 from engine.chats.values import (
     CONTINUABLE,

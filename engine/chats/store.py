@@ -16,9 +16,9 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.chats import search
-from engine.chats.answer_of_trace import conversations_of, end_interrupted
 from engine.chats.database import MOST, ChatsBusy, ChatsDamaged, ChatsNotSaved, Database, clean
 from engine.chats.exchange.own import own_origin
+from engine.chats.interrupted import conversations_of, end_interrupted
 from engine.chats.presence import Hold, Presence, how_many
 from engine.chats.repair import finish, repair
 from engine.chats.trace_files import DAY, IMPORTED, TraceFiles

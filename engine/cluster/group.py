@@ -65,7 +65,7 @@ class Links:
         self._seconds = 0.0
 
     def take(self) -> float:
-        """Returns the milliseconds measured since the last call, and turns timing off."""
+        """Returns the milliseconds that the timed pass waited for other ranks, and ends its timing."""
         seconds, self._seconds, self.timed = self._seconds, 0.0, False
         return seconds * 1e3
 

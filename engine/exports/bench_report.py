@@ -8,9 +8,9 @@ from itertools import groupby
 
 import numpy as np
 
-from engine.exports.charts import draw
-from engine.exports.drawing import VARIABLES
 from engine.exports.html_page import Column, bars, chart, facts, figure, page, pairs, table, text
+from engine.exports.svg import VARIABLES
+from engine.exports.svg_charts import draw
 from engine.lens.chart_spec import Axis, ChartSpec, Level, Line, Panel
 from engine.machine import provenance
 from engine.tools.bench.chooser import Decision, advice, setting_words

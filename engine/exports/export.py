@@ -14,11 +14,11 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from engine.exports.charts import chart_svg
 from engine.exports.csv_files import csv_texts
 from engine.exports.formats import FORMATS, ExportFormat, Wanted, named_as
 from engine.exports.json_file import to_json, total
 from engine.exports.report import to_html
+from engine.exports.svg_charts import chart_svg
 from engine.files.whole_file import write_together
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import Ghosts

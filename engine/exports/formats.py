@@ -137,7 +137,7 @@ FORMATS: dict[str, ExportFormat] = {
             "engine.exports.parquet_files:read_rounds_parquet",
             printable=False,
         ),
-        ExportFormat("svg", "one chart of the latest answer", {".svg": "SVG"}, "engine.exports.charts:make", in_dialog=False),
+        ExportFormat("svg", "one chart of the latest answer", {".svg": "SVG"}, "engine.exports.svg_charts:make", in_dialog=False),
     )
 }
 """All formats in the order of menus; pictures that need fonts are in `app.export.kinds`."""

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Generic, Literal, TypeVar
 
-from engine.exports.drawing import DARK, FONT, LIGHT, Palette
+from engine.exports.svg import DARK, FONT, LIGHT, Palette
 from engine.lens.pieces import without_controls
 from engine.values.wording import size
 

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from engine.exports.charts import picture
-from engine.exports.drawing import VARIABLES
 from engine.exports.formats import Wanted
 from engine.exports.html_page import Column, chart, facts, figure, page, pairs, table, text, worded
 from engine.exports.json_file import total
+from engine.exports.svg import VARIABLES
+from engine.exports.svg_charts import picture
 from engine.exports.tables import (
     Row,
     about,

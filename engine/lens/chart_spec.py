@@ -1,7 +1,7 @@
 """A chart as a plain value, without Qt and without SVG: axes, marks, legend and description.
 
-`engine.lens.charts` makes such values from an answer; `app.charts.chart` (pyqtgraph) and `engine.exports.charts` (SVG) draw any
-of them. Colours are roles: names of fields of `engine.exports.drawing.Palette`.
+`engine.lens.charts` makes such values from an answer; `app.charts.chart` (pyqtgraph) and `engine.exports.svg_charts` (SVG) draw
+any of them. Colours are roles: names of fields of `engine.exports.svg.Palette`.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ def check_pair(target: LoadedModel, drafter: LoadedModel) -> PairReport:
     """Compares what speculative decoding relies on: equal tokens for equal ids, and caches that can be rolled back.
 
     Widths may differ, and either side may lack tokens: an absent token has probability 0 there. Tokens that both have must have
-    the same bytes, control tokens included. Only reserved slots may have other names. That is safe because the rules are exact
-    whatever is proposed: a wrong name could only cost proposals, and a token that was never trained is not proposed.
+    the same bytes, control tokens included; else the drafter would propose other text than it means, and most of it would be
+    rejected. Reserved slots may differ in name: they were never trained, so they are not proposed.
     """
     reasons = [
         reason

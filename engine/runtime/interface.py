@@ -34,10 +34,11 @@ Asked = TypeVar("Asked")
 
 
 class Requests:
-    """A method for each request, which sends its command. Numbers of answers, tasks and counts are assigned only here.
+    """A method for each request to the engine, which sends the matching command. The ids of answers, long tasks and token counts
+    are assigned only here.
 
     Attributes:
-        numbers: iterator of new numbers. Successive engines behind one `send` share it, so that numbers stay unique.
+        numbers: iterator of new ids. Engines that replace each other in one window share it, so that ids stay unique.
     """
 
     numbers: Iterator[int]

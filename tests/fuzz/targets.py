@@ -72,7 +72,7 @@ def trace(data: bytes) -> None:
     """A trace is read, replayed, judged again, and taken for a chat."""
     from app.replay.player import Replay
     from app.session.session import Session
-    from engine.chats.answer_of_trace import making_of, state_of
+    from engine.chats.interrupted import making_of, state_of
     from engine.exports.tables import options_of
     from engine.lens.rejudge import rejudge, why_not
     from engine.rounds.trace import read

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.exports.charts import draw
-from engine.exports.drawing import VARIABLES
 from engine.exports.html_page import Column, bars, chart, facts, page, pairs, table, text
+from engine.exports.svg import VARIABLES
+from engine.exports.svg_charts import draw
 from engine.lens.chart_spec import Axis, ChartSpec, Line, Panel
 from engine.values.wording import seconds, size
 

@@ -134,10 +134,11 @@ def coupled_acceptance(p: Row, q: Row, token: int) -> float:
 
 
 def block_acceptance(p: Sequence[Row], q: Sequence[Row], drafted: Sequence[int]) -> list[float]:
-    """Returns `theory.block_acceptance` of whole rows, (gamma,), within 1e-5.
+    """Returns the expected acceptance under block verification at each of the gamma positions, from complete rows of p and q.
+    Equals `theory.block_acceptance` within 1e-5.
 
     Args:
-        p, q: the first gamma rows of each side.
+        p, q: gamma rows of the target and of the drafter.
         drafted: (gamma,) ids, each drawn from its row of q.
     """
     passing = []

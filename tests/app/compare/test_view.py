@@ -27,7 +27,7 @@ from app.session.cursor import Place
 from app.session.settings import Settings
 from app.window.window import Window
 from engine.chats import ChatStore, Retention
-from engine.exports import drawing
+from engine.exports import svg
 from engine.rounds.trace import read
 from engine.runtime.worker import Engine
 from engine.types import (
@@ -737,7 +737,7 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
         assert unescape(in_card).replace(" ", "").find(sentence.replace(" ", "")) >= 0, "the picture says what the page says"
     assert any(shown)
     assert "A: No drafter" in card and "B: " in card, "all answers are on it"
-    assert drawing.LIGHT.background in card, "in the colours of the window"
+    assert svg.LIGHT.background in card, "in the colours of the window"
     assert len(json.loads((tmp_path / "both.json").read_text(encoding="utf-8"))["answers"]) == 2
     assert window.settings.export_folder == str(tmp_path)
     with ChatStore() as store:  # as when a limit is set while the comparison is open

@@ -21,7 +21,7 @@ from app.export.pictures import save_charts
 from app.look import colours
 from app.session.settings import Settings, load
 from app.window.window import Window
-from engine.exports import drawing
+from engine.exports import svg
 from engine.exports.export import CHARTS, chart_svg, read_export, read_traces
 from engine.rounds.metrics import summarise
 from engine.types import Message, Request, RunFinished
@@ -83,7 +83,7 @@ def test_kinds_have_names_and_endings_of_their_own() -> None:
 
 
 def test_pictures_have_the_colours_of_the_window() -> None:
-    for theme, palette in ((colours.DARK, drawing.DARK), (colours.LIGHT, drawing.LIGHT)):
+    for theme, palette in ((colours.DARK, svg.DARK), (colours.LIGHT, svg.LIGHT)):
         for field in dataclasses.fields(palette):
             assert getattr(palette, field.name) == getattr(theme, field.name), field.name
 

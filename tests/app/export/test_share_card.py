@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.export import share_card
 from app.export.card_text import code_width, estimated, lay_out
 from app.export.kinds import PICTURES
-from engine.exports import drawing
+from engine.exports import svg
 from engine.exports.export import write
 from engine.lens.pieces import GHOST_STEPS
 from engine.rounds.metrics import stretches, summarise
@@ -202,7 +202,7 @@ def test_code_on_a_card_keeps_its_fixed_width_its_indentation_and_its_marks(tmp_
     cell = code_width(" ", share_card.TEXT)
     assert left["for"] - left["def"] == pytest.approx(4 * cell) and left["yield"] - left["def"] == pytest.approx(8 * cell)
     assert "Done" in plain and "here." in plain and "def" not in plain
-    assert drawing.LIGHT.accepted_tint in share_card.card_svg(trace, "light", ghosts="none")
+    assert svg.LIGHT.accepted_tint in share_card.card_svg(trace, "light", ghosts="none")
 
 
 def test_indentation_of_tokens_that_are_blank_adds_up() -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from app.look.colours import DARK, LIGHT, Theme
-from engine.exports.drawing import VARIABLES
+from engine.exports.svg import VARIABLES
 from engine.types import PHASES, RULES
 from tests.app.look.test_theme import contrast
 

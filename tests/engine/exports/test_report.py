@@ -19,10 +19,10 @@ import pytest
 from app.panel.definitions import define
 from app.session.session import Answer
 from app.verdict.verdict import judge
-from engine.exports.charts import MOST_COLUMNS, draw
-from engine.exports.drawing import DARK, ticks
 from engine.exports.export import CHARTS, chart_svg, read_traces, to_html
 from engine.exports.report import details
+from engine.exports.svg import DARK, ticks
+from engine.exports.svg_charts import MOST_COLUMNS, draw
 from engine.lens.chart_spec import Area, Bars, ChartSpec, Fill, Key, Level, Line, Mark, Panel, Part, Whiskers, counted, halves
 from engine.lens.pieces import GHOST_STEPS, Ghosts, pieces
 from engine.rounds.metrics import summarise

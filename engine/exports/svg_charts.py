@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from engine.exports import captions
-from engine.exports.drawing import CAPTION, DARK, LIGHT, Drawing, Frame, Palette, number, ticks
 from engine.exports.formats import Wanted
+from engine.exports.svg import CAPTION, DARK, LIGHT, Drawing, Frame, Palette, number, ticks
 from engine.exports.tables import dividers_of
 from engine.lens.bins import RoundSpan, bin_size
 from engine.lens.chart_kinds import CHARTS, ChartKind, ChartName
