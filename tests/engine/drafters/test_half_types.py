@@ -30,7 +30,7 @@ def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (alignment, block_model, head_model):
         monkeypatch.setattr(module, "computes_on_host", lambda: False)
     for module in (block, feature_head):
-        monkeypatch.setattr(module, "doubts", lambda model, target: "")  # other settings, tried on many tokens
+        monkeypatch.setattr(module, "compatibility_warning", lambda model, target: "")  # other settings, tried on many tokens
 
 
 def target_in(dtype: mx.Dtype, quantised: bool = False) -> LoadedModel:

@@ -203,7 +203,8 @@ def test_a_failed_load_keeps_the_previous_model_usable(desk: Desk) -> None:
 
 def test_an_answer_for_a_model_that_cannot_be_loaded_fails_with_the_reason(desk: Desk) -> None:
     run_id = desk.ask(target="broken")
-    assert desk.until(RunFailed)[0] == RunFailed(run_id, "broken is not a model. Choose another file.")
+    words = "broken is not a model. Choose another file."
+    assert desk.until(RunFailed)[0] == RunFailed(run_id, words, refused=LoadFailed("broken", words))
 
 
 def test_a_defect_while_loading_is_logged_and_explained_without_a_traceback(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
@@ -226,7 +227,8 @@ def test_a_drafter_that_does_not_fit_is_refused_with_its_reasons(desk: Desk) -> 
     ]
     assert "other" not in desk.backend.loads
     run_id = desk.ask(target="good", drafter="misfit")
-    assert desk.until(RunFailed)[0] == RunFailed(run_id, "misfit cannot draft for good: token 7 differs.")
+    words = "misfit cannot draft for good: token 7 differs."
+    assert desk.until(RunFailed)[0] == RunFailed(run_id, words, refused=DrafterRefused("misfit", words))
     assert desk.answer(target="good").text == "abc"
 
 

@@ -204,7 +204,7 @@ def test_others_are_told_before_a_drafter_is_loaded() -> None:
 
 def test_what_is_handed_over_holds_no_array_of_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[AnalysisInputs] = []
-    monkeypatch.setattr(loop, "analysed", lambda round_, sight, options, text_of: seen.append(sight) or round_)
+    monkeypatch.setattr(loop, "with_analysis", lambda round_, inputs, options, text_of: seen.append(inputs) or round_)
     for rule in RULES:
         list(decode(TabularModel(TABLES.target), PROMPT, drafter_of("model"), OPTIONS.replace(rule=rule)))
     holders: list[Any] = [*seen, *(sight.others for sight in seen)]
