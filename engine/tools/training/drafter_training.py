@@ -448,7 +448,7 @@ class HeadTraining(DrafterTraining):
         return loss
 
     def _teacher_forced(self, batch: Sequence[Example]) -> Iterator[Drafted]:
-        """As in the base class, at every second position: half the work measures the head well enough."""
+        """Yields the logits at every second draft position of a batch, which halves the work."""
         inputs, embedded, labels = self.lessons.load(batch, POSITIONS)
         steps = unroll(self.head, self.head.fuse(inputs), embedded, POSITIONS)
         mx.eval(steps)
