@@ -265,8 +265,8 @@ class CompareText(AnswerView):
         return low, self._top_of(low) / self._line
 
     def scroll_to(self, position: int, lines: float) -> None:
-        """Scrolls so that the line of an answer position is `lines` line heights below the upper edge; to the end if the text is
-        shorter."""
+        """Scrolls so that the line with a token (`position` counts tokens) is `lines` line heights below the upper edge. Beyond
+        the last token, that one counts."""
         if self.run is None or not self.run.spots:
             return
         bar = self.verticalScrollBar()

@@ -292,7 +292,7 @@ def _legend(drawing: Drawing, top: float, measure: Measure) -> None:
 
 
 def _machine(trace: Trace) -> Iterator[str]:
-    """Yields hashes, filters, versions and hardware, as far as the trace has them."""
+    """Yields how the answer was made, as far as the trace says: hashes of the models, sampling filters, versions and hardware."""
     hardware, versions = trace.part("hardware"), trace.part("versions")
     for words, part in (("target", "target"), ("drafter", "drafter")):
         digest = trace.part(part).get("sha256")

@@ -117,7 +117,7 @@ class LanePainter:
     # A lane
 
     def lane(self, painter: QPainter, lane: Lane, scale: LaneScale) -> None:
-        """Draws one lane with everything in it; the painter is clipped to it or wider."""
+        """Draws one lane with everything in it. The painter's clip must contain the lane."""
         if lane.lit is not None:
             painter.fillRect(QRectF(0, lane.top, lane.right, scale.row), self._lit)
         if lane.pinned:

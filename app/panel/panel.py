@@ -35,11 +35,12 @@ PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "ta
 
 
 class SidePanel(QWidget):
-    """Reads the session's newest answer if `touch` was called since the last repaint. Its page and the charts that are folded are
-    settings.
+    """The panel beside the conversation. It reads the newest answer again only if `touch` was called since the last repaint.
+    Which page is shown and which charts are folded is stored in the settings.
 
     Attributes:
-        explainer, picture_menu: what a click on a figure or chart opens. measurer: measures the plain speed of the shown answer.
+        explainer: shows the definition of a figure or chart. picture_menu: saves or copies a chart. measurer: measures the plain
+            speed of the shown answer.
     """
 
     def __init__(self, chat: Chat, cursor: Cursor, banner: Banner) -> None:

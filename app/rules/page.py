@@ -108,7 +108,7 @@ class RulesPage(QWidget):
         self.refresh()
 
     def _offer(self, longest: int) -> None:
-        """Offers every draft length below the longest one used."""
+        """Offers to judge at most 1, 2, … `longest` - 1 proposals a round; `longest` itself is “All proposals”."""
         if self._offered == longest and self.gamma.count():
             return
         self._offered = longest

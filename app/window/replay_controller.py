@@ -69,7 +69,7 @@ class ReplayController(QObject):
     # Opening.
 
     def ask(self) -> None:
-        """Asks the user for a trace."""
+        """Opens a file dialog for a trace, and shows the trace that the user chooses."""
         folder = traces_folder()
         start = str(folder) if folder.is_dir() else ""
         chosen, _ = QFileDialog.getOpenFileName(self._parent, "Open a trace", start, TRACE_KINDS)

@@ -58,10 +58,10 @@ class RuleBar:
     """The bar of one rule; shares are from 0 to 1.
 
     Attributes:
-        expected: the expected share; None before there is data, and for block.
+        expected: the expected share; None before there is data, and under block, which has none.
         happened: the accepted share, for the rule in use; None for the others.
         gap: the difference from the rule in use, with its interval; None for that rule itself.
-        in_force: whether the shown answer uses this rule.
+        in_force: whether this is the rule in use: that of the shown answer.
     """
 
     rule: Rule

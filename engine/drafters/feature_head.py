@@ -147,7 +147,7 @@ def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> Lo
 
 
 def from_folder(folder: Path, name: str, target: LoadedModel) -> LoadedDrafter:
-    """Returns the head of a folder as a drafter of any name. Errors as in `engine.drafters.loaded.Build`."""
+    """Loads a head from a folder as a drafter that is called `name`. Errors as in `engine.drafters.loaded.Build`."""
     head = in_targets_type(functools.partial(load_head, folder), target)
     make = functools.partial(FeatureHead, head, target, name)
     return LoadedDrafter(name, make(), head.sha256, make=make, warning=compatibility_warning(head, target))

@@ -245,7 +245,8 @@ def _environment() -> _Environment:
 
 
 class _Metering(NodeTransformer):
-    """Rewrites a template's syntax tree so that loops, macros, concatenations and slices draw on the budget."""
+    """Rewrites a template's syntax tree so that loops, macros, concatenations and slices draw on a budget,
+    which limits the work and the size of the text."""
 
     def __init__(self, environment: jinja2.Environment) -> None:
         self._meter = environment.extensions[_Meter.identifier]

@@ -135,7 +135,7 @@ class OtherDraws:
         return [array for array in (self.target, self.coupled, self.independent) if array is not None]
 
     def on_host(self) -> HostDraws:
-        """Returns the ids, once the arrays have been evaluated."""
+        """Returns the draws as plain values. The caller has evaluated the arrays."""
         if self.target is None or self.coupled is None or self.independent is None:
             return HostDraws(self.rule, 0, 0, 0, {}, None, None, None, greedy=True)
         target, coupled, independent = (_ids(array) for array in (self.target, self.coupled, self.independent))

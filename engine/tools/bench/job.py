@@ -302,8 +302,8 @@ class _Bench:
         return self._order - 1
 
     def _require_time(self, runs: int) -> None:
-        """Raises _OutOfTime if this number of answers is not expected to finish within the time limit, judging by those so
-        far."""
+        """Raises _OutOfTime if `runs` more answers are not expected to end within the time limit, at the mean time of the
+        answers so far."""
         seconds, measured = self._measuring
         if self._limit is not None and measured:
             left = self._limit - (time.monotonic() - self._began)
