@@ -20,9 +20,6 @@ from app.session.session import Session, Turn
 Wish = Literal["copy", "edit", "regenerate", "continue", "replay", "compare", "new chat", "delete"]
 Message = tuple[int, bool]
 """Index of a turn, and whether its prompt is meant rather than its answer."""
-PlacedAnswer = tuple[int, AnswerBlock, float]
-PlacedPrompt = tuple[int, UserBlock, float]
-"""A message in view: index of its turn, its block, and the y of the block's top in the viewport."""
 TITLES: dict[Wish, tuple[str, str]] = {
     "copy": ("Copy prompt", "Copy answer"),
     "edit": ("Edit prompt", "Edit answer…"),

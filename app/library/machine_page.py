@@ -39,7 +39,6 @@ from engine.values.wording import size
 
 LIST_KEYS = "Enter uses the model as {}, Delete deletes it."
 NO_OTHERS = "There are no other models here yet. Download one from the Hugging Face Hub, or add a folder with models."
-FORGOTTEN = "Its models are no longer listed. No files are deleted."
 MOST_NAMED = 8
 """Maximum number of files listed in a question."""
 MOVED_MS = 200
