@@ -191,8 +191,9 @@ class ChartsPage(QWidget):
                 keys = KEYS_IN_WORDS if chart.kind.per_round else ""
                 chart.setAccessibleDescription(f"{spec.empty or spec.words} {keys}".strip())
             return
-        words = spec.readout(place.round)
-        section.note.set_words((words, words), (short := words.partition(": ")[2], short))
+        where, values = spec.reading(place.round)
+        words = f"{where}: {values}"
+        section.note.set_words((words, words), (values, values))
         if chart.hasFocus():
             chart.setAccessibleDescription(words)
 

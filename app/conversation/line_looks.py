@@ -76,9 +76,8 @@ class LineLooks:
         self._lines = [""]  # those of the open block; the last one is open
         self._looks = [NO_LOOK]
         self._changed: dict[int, Look] = {}
-        self._formatted = (
-            0  # lines of the open block that have their format; the open line is not counted unless it is the only one
-        )
+        # lines of the open block that have their format; the open line is not counted unless it is the only one
+        self._formatted = 0
         self._in_fence = False  # whether the open block is code
         self._stale = False  # whether formats may have changed
         self._may_end = False  # whether the open block may have ended

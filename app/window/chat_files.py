@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QMimeData, QObject, Slot
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
-from app.export.dialog import documents, show_folder
+from app.export.dialog import documents, folder_offer
 from app.export.kinds import free_name
 from app.look.banner import Banner
 from app.look.dragged import local_files
@@ -117,8 +117,7 @@ class ChatFiles(QObject):
         keeper.read(partial(_exported, numbers, path), partial(self._say_exported, path), self._say)
 
     def _say_exported(self, path: Path, many: int) -> None:
-        self._banner.show_message(f"{amount(many, 'chat')} exported to {path}.", "note")
-        self._banner.offer("Show in folder", partial(show_folder, path.parent))
+        self._chat.say(f"{amount(many, 'chat')} exported to {path}.", offer=folder_offer(path.parent))
 
     # Drag and drop.
 

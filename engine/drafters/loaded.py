@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import cast
 
 from engine.drafters.base import Drafter
@@ -49,5 +49,4 @@ that loads the model of that name. Raises DraftlightError with the reasons if th
 
 def builder(kind: DrafterKind) -> Build:
     """Imports and returns the function that builds drafters of a kind."""
-    module, _, function = kind.build.partition(":")
-    return cast(Build, getattr(importlib.import_module(module), function))
+    return cast(Build, resolve_name(kind.build))

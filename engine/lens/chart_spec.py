@@ -208,15 +208,20 @@ class ChartSpec:
     empty: str = ""
 
     def readout(self, round_: int) -> str:
-        """Returns the values of a round, or of the column that contains it, in words; the topmost mark comes first."""
+        """Returns which round this is, or which rounds the column that contains it has, and their values in words."""
+        where, values = self.reading(round_)
+        return f"{where}: {values}" if where else ""
+
+    def reading(self, round_: int) -> tuple[str, str]:
+        """Returns the two parts of `readout`; the topmost mark comes first. Both are empty if the round is not shown."""
         place = None if self.span is None else self.span.centre(round_)
         if self.span is None or place is None:
-            return ""
+            return "", ""
         first = self.span.column_start(round_)
         last = min(first + self.span.each, self.span.last)
         where = f"round {round_ + 1:,}" if self.span.each == 1 else f"rounds {first + 1:,} to {last:,}"
         values = [words for panel in self.panels for mark in reversed(panel.marks) for words in mark.reading(place)]
-        return f"{where}: {', '.join(values) or 'no data'}"
+        return where, ", ".join(values) or "no data"
 
 
 def step_above(value: float) -> float:
