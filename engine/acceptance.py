@@ -50,6 +50,26 @@ class RoundNoise:
             self._tossed = self.source.coins(self._positions(0, count), self.position)
         return self._tossed
 
+    def shared_at(self, rows: Distribution, depths: Sequence[int]) -> tuple[mx.array, mx.array]:
+        """Returns (rows,) ids drawn with the `shared` noise of each row's depth, counted from the round's first position, and the
+        margins of their scores."""
+        return rows.drawn(self.source, self._at(depths), "shared", self.position)
+
+    def first_draws(self, rows: Distribution, depths: Sequence[int], domain: str, count: int) -> mx.array:
+        """Returns (rows, count) ids, for each row drawn without replacement with the noise of its depth in a domain."""
+        return rows.first_draws(self.source, self._at(depths), domain, self.position, count)
+
+    def rank_coins(self, depths: Sequence[int], ranks: int) -> mx.array:
+        """Returns (depths, ranks) float32 coins: one for each rank at each depth."""
+        return self.source.rank_coins(self._at(depths), self.position, ranks)
+
+    def residual_at(self, rows: Distribution, depths: Sequence[int]) -> mx.array:
+        """Returns (rows,) ids drawn with the `residual` noise of each row's depth."""
+        return rows.drawn(self.source, self._at(depths), "residual", self.position)[0]
+
+    def _at(self, depths: Sequence[int]) -> list[int]:
+        return [self.position + depth for depth in depths]
+
     def residual(self, row: Distribution, index: mx.array) -> mx.array:
         """Returns a (1,) id drawn with the `residual` noise of the round's `index`-th position; the index is in the lazy
         graph."""
@@ -161,6 +181,61 @@ def block(p: Distribution | mx.array, q: Draft | mx.array, proposals: mx.array |
     failing_from = mx.cumprod(1.0 - passing, reverse=True)
     token = _residual_or_bonus(p, q, accepted, mx.take(weight, accepted), noise)
     return Judgement(accepted, token, 1.0 - failing_from, coins=coins)
+
+
+@dataclass(frozen=True)
+class SiblingVerdicts:
+    """Verdicts of recursive rejection on the children of some nodes of a tree.
+
+    Attributes:
+        accepted: (nodes,) int32, rank of the accepted child; the number of ranks if none was accepted.
+        chances: (nodes, ranks) float32, probability that a child is accepted if those before it were not; 0 where there is none.
+        residual: (nodes, vocab) probabilities that the replacement is drawn from if no child was accepted.
+    """
+
+    accepted: mx.array
+    chances: mx.array
+    residual: mx.array
+
+
+def reject_siblings(
+    p: mx.array, q: mx.array, children: mx.array, counts: mx.array, placed: mx.array, coins: mx.array
+) -> SiblingVerdicts:
+    """Judges the children of nodes by recursive rejection sampling without replacement (Jeon et al. 2024, arXiv 2402.14160).
+
+    The children of a node are tried by rank. The first is judged by p / q. After a rejection, p becomes the normalised (p - q)+,
+    and q loses the rejected token, since the next child was drawn without it; then the next child is judged in the same way. The
+    accepted child, or a draw from the last residual, follows p exactly if the children were drawn without replacement from q and
+    each has a coin of its own.
+
+    Args:
+        p: (nodes, vocab) probabilities of the target after each node.
+        q: (nodes, vocab) probabilities that the children were drawn from.
+        children: (nodes, ranks) ids. counts: (nodes,) number of children of each node.
+        placed: (nodes, ranks) bool, children that were proposed without a draw: their own q is 1.
+        coins: (nodes, ranks) float32.
+    """
+    ranks = children.shape[1]
+    accepted = mx.full(p.shape[:1], ranks, mx.int32)
+    chances = []
+    ids = mx.arange(p.shape[1])[None]
+    for rank in range(ranks):
+        token, is_placed, exists = children[:, rank : rank + 1], placed[:, rank : rank + 1], counts[:, None] > rank
+        known = mx.maximum(token, 0)
+        q_token = mx.where(is_placed, 1.0, mx.take_along_axis(q, known, axis=1))
+        exists = exists & (token >= 0) & (q_token > 0)  # nothing that q cannot draw was drawn
+        ratio = mx.where(exists, mx.take_along_axis(p, known, axis=1) / mx.where(exists, q_token, 1.0), 0.0)
+        passes = coins[:, rank : rank + 1] < ratio
+        accepted = mx.minimum(accepted, mx.where(passes[:, 0], rank, ranks))
+        chances.append(mx.minimum(ratio, 1.0))
+        at = ids == token
+        excess = mx.maximum(p - mx.where(is_placed, at.astype(mx.float32), q), 0.0)
+        mass = excess.sum(axis=1, keepdims=True)
+        p = mx.where(exists & (mass > 0), excess / mx.where(mass > 0, mass, 1.0), p)
+        rest = mx.where(at, 0.0, q)
+        left = rest.sum(axis=1, keepdims=True)
+        q = mx.where(exists & (left > 0), rest / mx.where(left > 0, left, 1.0), mx.where(exists, rest, q))
+    return SiblingVerdicts(accepted, mx.concatenate(chances, axis=1), p)
 
 
 Judge = Callable[[Distribution | mx.array, Draft | mx.array, mx.array | Sequence[int], RoundNoise], Judgement]

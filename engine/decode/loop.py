@@ -9,8 +9,10 @@ function for it, so that another thread can run it and the next token does not w
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import mlx.core as mx
@@ -24,7 +26,7 @@ from engine.decode.policy.fixed import FixedPolicy
 from engine.decode.recording.record import AnalysisInputs, EvaluatedRound, to_record, with_analysis
 from engine.decode.target_session import Scored, TargetSession
 from engine.decode.timer import RoundTimer
-from engine.decode.verification import verifier
+from engine.decode.verification import Verification, verifier
 from engine.drafters.base import Drafter
 from engine.drafters.draft import Draft, DraftContext, DraftPlan, DraftTree
 from engine.drafters.sampler import Sampler
@@ -36,6 +38,8 @@ from engine.target.distribution import Shaper
 from engine.types import SEED_LIMIT, Round
 from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.errors import DraftlightError
+
+_log = logging.getLogger(__name__)
 
 CLEAR_CACHE_EVERY = 256
 """Interval, in rounds, at which MLX's pool of freed buffers is released, as in mlx-lm."""
@@ -67,6 +71,7 @@ class DecodeLoop:
         self._target.require_prompt(self._answer.tokens)
         if drafter is not None:
             self._target.require_rollback()
+        self._width = self._tree_width()
         self._shaper = Shaper(self._options, _known_ids(loaded, self._target.vocab_size))
         self._noise = NoiseSource(seed, self._target.vocab_size)
         self._verifier = verifier(self._shaper, options.analyse)
@@ -167,6 +172,7 @@ class DecodeLoop:
             if drafter is not self._drafter and self._drafter is not None:
                 self._drafter.finish()
             self._options, self._drafter = options, drafter
+            self._width = self._tree_width()
             self._target.follow_with(drafter)
             self._policy = self._new_policy()
         return has_caught_up
@@ -194,12 +200,13 @@ class DecodeLoop:
         if timer.is_staged:
             timer.communication = self._target.take_communication()
 
-        p = self._shaper.shape(scored.logits, self._answer.tokens, drafted, lazy=proposals is None)
+        p = self._shaper.shape(scored.logits, self._answer.tokens, drafted, proposals is None, draft.tree.before)
         if p.is_known:
             self._control.resumes()
         verification = self._verifier.verify(options, p, proposals, noise)
         arrays = verification.arrays(options.analyse)
-        if self._drafter is None and self._answer.room >= 2 and not self._is_staged(self._index + 1):
+        can_prefetch = self._drafter is None and self._answer.room >= 2 and not self._is_staged(self._index + 1)
+        if can_prefetch and isinstance(verification, Verification):
             timer.prefetching = self._target.prefetch(verification.judgement.token, arrays)
         self._control.waits()
         mx.eval(*arrays)  # the only synchronisation
@@ -249,7 +256,7 @@ class DecodeLoop:
             emitted=emitted,
             expected=(),
             milliseconds=timer.milliseconds(),
-            rows=len(verdict.drafted) + 1,
+            rows=draft.tree.size + 1,
             cache_length=len(self._answer.tokens) - 1,
             started=(timer.began - self._started) * 1e3,
             text=appended.text,
@@ -279,11 +286,26 @@ class DecodeLoop:
             estimates = self._drafter.estimates(room) if room >= 1 else {}
             plan = self._policy.plan(estimates, room)
             if plan.drafter is not None:
+                if self._options.budget is not None:
+                    grows = self._drafter.members[plan.drafter].capabilities.grows_trees
+                    plan = replace(plan, budget=self._options.budget, width=self._width if grows else 1)
+                    plan = plan if plan.width > 1 else replace(plan, length=min(plan.length, plan.budget))
                 tokens, rule = self._answer.tokens, self._options.rule
                 sampler = Sampler(self._shaper, rule, noise, tokens, vocab_size, plan, self._policy)
                 return plan, self._drafter.propose(plan, sampler)
             statistics = next(iter(estimates.values())).statistics if len(estimates) == 1 else None
         return plan, Draft(DraftTree.plain(self._answer.newest, vocab_size), statistics=statistics)
+
+    def _tree_width(self) -> int:
+        """Returns the maximum number of children of a node; 1 if trees are not asked for or cannot be judged or read."""
+        options = self._options
+        if options.budget is None or options.width == 1 or options.rule == "block":
+            return 1
+        if reason := self._target.tree_reason():
+            _log.info("%s drafts chains instead of trees: %s.", self._target.name, reason)
+            return 1
+        possible = options.top_k if options.temperature > 0 and options.top_k else options.width
+        return min(options.width, possible)
 
     def _new_policy(self) -> FixedPolicy | AdaptivePolicy:
         """Returns the policy for the current drafter and options."""

@@ -15,6 +15,7 @@ from engine.target import prompt_cache as caches
 from engine.target.interface import PromptCache, SplitTarget, TargetModel
 from engine.target.layer_taps import Taps, tap
 from engine.target.quantised_cache import make_quantised_cache
+from engine.target.tree_pass import TreeRows, keep_path, tree_check, tree_pass
 
 
 class Scored(NamedTuple):
@@ -29,9 +30,10 @@ class Scored(NamedTuple):
     hidden_states: mx.array | None
 
     def hidden_states_of(self, path: Sequence[int]) -> mx.array | None:
-        """Returns the lazy (len(path), layers x hidden) hidden states of these nodes. At present a path is always the beginning
-        of a chain."""
-        return None if self.hidden_states is None else self.hidden_states[: len(path)]
+        """Returns the lazy (len(path), layers x hidden) hidden states of these nodes."""
+        if self.hidden_states is None or list(path) == list(range(len(path))):
+            return None if self.hidden_states is None else self.hidden_states[: len(path)]
+        return self.hidden_states[mx.array(list(path))]
 
 
 class TargetSession:
@@ -50,12 +52,8 @@ class TargetSession:
     def __init__(self, target: LoadedModel | TargetModel, cache: PromptCache | None, kv_bits: int | None, clock: Clock) -> None:
         self._target = target
         name, self._model = (target.name, target.model) if isinstance(target, LoadedModel) else ("The model", target)
-        if cache is not None:
-            self._cache = cache
-        elif kv_bits is None:
-            self._cache = caches.make_prompt_cache(self._model)
-        else:
-            self._cache = make_quantised_cache(self._model, kv_bits, name)
+        self._name, self._kv_bits = name, kv_bits
+        self._cache = self._empty_cache() if cache is None else cache
         self._clock = clock
         self._can_prefetch = caches.can_hide(self._cache)
         self._prefetched: mx.array | None = None  # (1, vocab) logits
@@ -63,6 +61,11 @@ class TargetSession:
         self._read = 0  # committed tokens that the cache holds
         self._links = self._model.links if isinstance(self._model, SplitTarget) else None
         self.vocab_size = caches.logits_width(self._model)
+
+    def _empty_cache(self) -> PromptCache:
+        if self._kv_bits is None:
+            return caches.make_prompt_cache(self._model)
+        return make_quantised_cache(self._model, self._kv_bits, self._name)
 
     def require_prompt(self, prompt: Sequence[int]) -> None:
         """Raises ValueError unless all ids are in the vocabulary and the cache holds a proper prefix of the prompt."""
@@ -78,6 +81,16 @@ class TargetSession:
     def require_rollback(self) -> None:
         """Raises DraftlightError if the cache cannot be rolled back."""
         caches.require_rollback(self._cache, "target")
+
+    @property
+    def name(self) -> str:
+        """The model's name, for messages."""
+        return self._name
+
+    def tree_reason(self) -> str:
+        """Returns why the target cannot read trees, as the end of a sentence; empty if it can. The first call for a model reads a
+        small tree and its paths."""
+        return tree_check(self._model, self._empty_cache, self.vocab_size, self._kv_bits).reason
 
     @property
     def target(self) -> LoadedModel | TargetModel:
@@ -118,7 +131,10 @@ class TargetSession:
         if prefetched is not None:
             caches.show_newest(self._cache)
             return Scored(prefetched, None)
-        logits = self._model(tree.tokens[None], cache=self._cache)[0]
+        if tree.shape.is_chain:
+            logits = self._model(tree.tokens[None], cache=self._cache)[0]
+        else:
+            logits = tree_pass(self._model, self._cache, tree.tokens, TreeRows.whole(tree.shape))
         return Scored(logits, None if self._taps is None else self._taps.take())
 
     @property
@@ -150,11 +166,9 @@ class TargetSession:
         return took
 
     def commit(self, path: Sequence[int]) -> None:
-        """Keeps the rows of these nodes of the tree, from the root on. At present the caches can only keep beginnings of
-        chains."""
-        assert list(path) == list(range(len(path))), "a path beside the first branch needs its rows moved"
+        """Keeps the rows of these nodes of the tree, a path from the root on."""
+        keep_path(self._cache, self._read, path, "target")
         self._read += len(path)
-        caches.trim_to(self._cache, self._read, "target")
 
     def mark(self) -> None:
         """Marks the state at the end of an answer, so that a later answer can return to it."""

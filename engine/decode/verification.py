@@ -14,6 +14,7 @@ import numpy as np
 from engine.acceptance import JUDGES, Judgement, RoundNoise, greedy, likeliest
 from engine.decode.recording.other_draws import HostDraws, OtherDraws, later_draws, other_draws
 from engine.decode.recording.record import EvaluatedRound
+from engine.decode.tree_verification import TreeVerification
 from engine.drafters.draft import DraftTree
 from engine.machine.host import computes_on_host
 from engine.noise.source import check_drawn
@@ -66,14 +67,22 @@ class Verifier:
         self._shaper = shaper
         self._analyse = analyse
 
-    def verify(self, options: DecodingOptions, p: Distribution, proposals: DraftTree | None, noise: RoundNoise) -> Verification:
+    def verify(
+        self, options: DecodingOptions, p: Distribution, proposals: DraftTree | None, noise: RoundNoise
+    ) -> Verification | TreeVerification:
         """Judges proposals under the rule of `options`; without proposals, draws the plain token."""
+        if proposals is not None and not proposals.is_chain:
+            return TreeVerification.of(options, p, proposals, noise)
         judgement = self._judge(options, p, proposals, noise)
         verification = Verification(p, proposals, judgement)
         return self._with_analysis(options, verification, noise) if self._analyse else verification
 
-    def evaluated(self, options: DecodingOptions, verification: Verification, position: int, noise: RoundNoise) -> EvaluatedRound:
+    def evaluated(
+        self, options: DecodingOptions, verification: Verification | TreeVerification, position: int, noise: RoundNoise
+    ) -> EvaluatedRound:
         """Returns the verdict as host values, once the arrays have been evaluated."""
+        if isinstance(verification, TreeVerification):
+            return verification.evaluated(options, position)
         judgement, proposals = verification.judgement, verification.proposals
         accepted, token = _integers(judgement.accepted)[0], _integers(judgement.token)[0]
         drafted = [] if proposals is None else _integers(proposals.drafted)
@@ -113,8 +122,12 @@ class HostVerifier(Verifier):
         """Adds nothing yet: the round has not been evaluated."""
         return verification
 
-    def evaluated(self, options: DecodingOptions, verification: Verification, position: int, noise: RoundNoise) -> EvaluatedRound:
+    def evaluated(
+        self, options: DecodingOptions, verification: Verification | TreeVerification, position: int, noise: RoundNoise
+    ) -> EvaluatedRound:
         """Adds the noise and rows from which the analysis draws for other rules."""
+        if isinstance(verification, TreeVerification):
+            return verification.evaluated(options, position)
         proposals = verification.proposals
         if proposals is not None and self._analyse:
             others = later_draws(options.rule, proposals, verification.judgement, noise, self._shaper.greedy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import mlx.core as mx
 
@@ -12,6 +13,7 @@ from engine.machine.host import on_host
 from engine.models.loaded import LoadedModel
 from engine.target.distribution import OneHot
 from engine.target.interface import TargetModel
+from engine.target.tree_shape import TreeShape
 from engine.types import MAX_GAMMA, DrafterStatistics, Outlook
 
 
@@ -20,27 +22,35 @@ class DraftTree:
     """Tokens that the target scores in one pass: the newest committed token as root, and the proposals below it.
 
     Nodes are numbered from the root, 0, and parents precede children. A plain round is the root alone. In a chain the parent of
-    each node is the node before it; at present all drafters propose chains.
+    each node is the node before it.
+
+        node        0        1        2        3        4
+        token      "The"    " cat"   " dog"   " sat"   " ran"
+        parent      -        0        0        1        1
 
     Attributes:
         root: id of the newest committed token.
-        drafted: (nodes - 1,) int32 ids of the nodes below the root, in the target's vocabulary; lazy or not.
-        parents: for each node below the root, the number of its parent.
-        q: the distributions that `drafted` were sampled from, on the target's ids, one row each; `OneHot` if all were placed.
+        drafted: (nodes - 1,) int32 ids of the nodes below the root, in the target's vocabulary; lazy or not. In a tree that is
+            not a chain, NO_TOKEN stands for a child that the drafter's distribution had no token for.
+        shape: the parent of each node.
+        q: the distributions that `drafted` were sampled from, on the target's ids; `OneHot` if all were placed. A chain has a row
+            for each of them, another tree a row for each node with sampled children, in the order of `q_nodes`.
         placed: indexes into `drafted` of tokens that were proposed without sampling, among sampled ones; not needed with
             `OneHot`.
+        q_nodes: of a tree that is not a chain, the nodes that the rows of `q` follow.
     """
 
     root: int
     drafted: mx.array
-    parents: tuple[int, ...]
+    shape: TreeShape
     q: DraftRows
     placed: frozenset[int] = frozenset()
+    q_nodes: tuple[int, ...] = ()
 
     @classmethod
     def chain(cls, root: int, drafted: mx.array, q: DraftRows, placed: frozenset[int] = frozenset()) -> DraftTree:
         """Returns a tree in which each node follows the one before it."""
-        return cls(root, drafted, tuple(range(int(drafted.shape[0]))), q, placed)
+        return cls(root, drafted, TreeShape.chain(int(drafted.shape[0])), q, placed)
 
     @classmethod
     def copied(cls, root: int, ids: Sequence[int], vocab_size: int) -> DraftTree:
@@ -56,15 +66,31 @@ class DraftTree:
     @property
     def size(self) -> int:
         """Number of nodes below the root, known without evaluating them."""
-        return len(self.parents)
+        return self.shape.size
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each node follows the one before it."""
+        return not self.q_nodes
 
     @property
     def tokens(self) -> mx.array:
-        """(nodes,) int32: the inputs of the target's pass."""
+        """(nodes,) int32: the inputs of the target's pass. A missing child is read as token 0."""
         drafted = on_host(self.drafted)
         if drafted is not None:
-            return mx.array([self.root, *drafted.tolist()], dtype=mx.int32)
-        return mx.concatenate([mx.array([self.root], dtype=mx.int32), self.drafted])
+            return mx.array([self.root, *(max(0, token) for token in drafted.tolist())], dtype=mx.int32)
+        return mx.concatenate([mx.array([self.root], dtype=mx.int32), mx.maximum(self.drafted, 0)])
+
+    @cached_property
+    def before(self) -> list[list[int]] | None:
+        """For each node, root included, the indexes into `drafted` of the proposals on its path; None for a chain."""
+        return None if self.is_chain else [[each - 1 for each in self.shape.path_to(node)[1:]] for node in range(self.size + 1)]
+
+    def q_row(self, index: int) -> int | None:
+        """Returns the row of `q` of the proposal at `index` of `drafted`; None if it was placed and has none."""
+        if self.is_chain:
+            return None if isinstance(self.q, OneHot) else index
+        return None if self.is_copied(index) else self.q_nodes.index(self.shape.parents[index])
 
     def is_copied(self, index: int) -> bool:
         """Returns whether the node at `index` of `drafted` was proposed without sampling."""
@@ -80,12 +106,14 @@ class DrafterCapabilities:
         copies: True if it may know before a round which tokens it would copy (`Drafter.estimates`).
         sets_own_length: True if it decides itself how many tokens to propose, by asking the sampler after each sampled token.
         hidden_layers: layers of the target whose outputs it reads, counted from 0; -1 is the first one's input.
+        grows_trees: True if it can propose several tokens for one position.
     """
 
     samples: bool
     copies: bool = False
     sets_own_length: bool = False
     hidden_layers: tuple[int, ...] = ()
+    grows_trees: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +161,7 @@ class DraftPlan:
         is_adaptive: whether the policy decides after each token whether another one pays.
         speed: expected tokens per plain round's time; the rate at which another token must pay.
         outlook: the figures behind the decision; None under a fixed length.
+        budget: maximum number of nodes of a tree. width: maximum number of children of a node; 1 asks for a chain.
     """
 
     drafter: str | None
@@ -141,6 +170,8 @@ class DraftPlan:
     is_adaptive: bool = False
     speed: float = 1.0
     outlook: Outlook | None = None
+    budget: int = MAX_GAMMA
+    width: int = 1
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections.abc import Callable, Sequence
 
 import mlx.core as mx
+import numpy as np
 
 from engine.drafters.base import Drafter, Proceed, always
 from engine.drafters.draft import Draft, DraftContext, DrafterCapabilities, DraftPlan
 from engine.drafters.loaded import LoadedDrafter
-from engine.drafters.sampler import Sampler
+from engine.drafters.lookup import CopySource
+from engine.drafters.sampler import Sampler, TreeSampler
 from engine.models.loaded import LoadedModel
 from engine.models.pair_check import check_pair
 from engine.target.interface import PromptCache, TargetModel
@@ -28,7 +31,11 @@ from engine.target.prompt_cache import (
     watch,
 )
 from engine.target.quantised_cache import make_quantised_cache
+from engine.target.tree_pass import TreeRows, keep_path, tree_check, tree_pass
+from engine.target.tree_shape import likeliest_tree
 from engine.values.errors import DraftlightError
+
+_log = logging.getLogger(__name__)
 
 
 class DraftModel(Drafter):
@@ -43,7 +50,7 @@ class DraftModel(Drafter):
         DraftlightError: the model's cache cannot be rolled back.
     """
 
-    capabilities = DrafterCapabilities(samples=True, sets_own_length=True)
+    capabilities = DrafterCapabilities(samples=True, sets_own_length=True, grows_trees=True)
 
     def __init__(self, model: LoadedModel | TargetModel, name: str = "", target_ids: mx.array | None = None) -> None:
         self._target_ids = target_ids
@@ -75,7 +82,9 @@ class DraftModel(Drafter):
         # Number of committed tokens in the cache, drafted ones follow them; while a step is queued, the number of all committed
         # tokens.
         self._read = 0
-        self._ahead = 0  # number of drafted tokens in the cache
+        self._ahead = 0  # number of drafted tokens of a chain in the cache
+        self._nodes: list[int] = []  # nodes of a tree in the cache, in the order of its rows
+        self._copies: CopySource | None = None  # begun with the first tree
         self._queued: mx.array | None = None
 
     def start(self, context: DraftContext, proceed: Proceed = always) -> bool:
@@ -85,7 +94,7 @@ class DraftModel(Drafter):
             self._kv_bits = context.kv_bits
             self._reset()
         tokens = context.tokens
-        self._ahead, self._queued = 0, None
+        self._ahead, self._queued, self._nodes, self._copies = 0, None, [], None
         common = 0
         while common < min(self._read, len(tokens) - 1) and self._committed[common] == tokens[common]:
             common += 1
@@ -102,12 +111,14 @@ class DraftModel(Drafter):
         return True
 
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
-        """As in `Drafter`; a lazy chain of steps, unless the policy may end it."""
+        """As in `Drafter`; a lazy chain of steps, unless the policy may end it, or a tree."""
         limit = min(plan.length, sampler.remaining)
         if self._context_length is not None:
             limit = min(limit, self._context_length - len(self._committed))
         if limit < 1:
             return sampler.draft()
+        if plan.width > 1 and not self._tree_reason:
+            return self._grown(plan, limit, sampler)
         logits = self._first_step()
         for step in range(limit):
             token = sampler.sample(logits, self._target_ids)
@@ -117,8 +128,60 @@ class DraftModel(Drafter):
             self._ahead += 1
         return sampler.draft()
 
+    def _grown(self, plan: DraftPlan, depth: int, sampler: Sampler) -> Draft:
+        """Proposes a tree: the copy of what followed the latest tokens earlier, if there is one, with the model's own choices
+        beside and below it.
+
+        The model reads all nodes whose tokens are known in one pass, and samples their children, until the shape is filled.
+        """
+        if self._copies is None:
+            self._copies = CopySource(self._committed)
+        copied, chances = self._copies.find(depth)
+        shape = likeliest_tree(plan.budget, depth, plan.width, chances)
+        spine, node = dict[int, int](), 0
+        while shape.children[node] and len(spine) < len(copied):
+            node = shape.children[node][0]
+            spine[node] = copied[len(spine)]
+        growing = sampler.tree(shape, spine)
+        if growing.waiting:
+            logits = self._first_step()[None]
+            if growing.waiting[0] == 0:
+                growing.expand([0], logits, self._target_ids)
+        while nodes := self._unread(growing):
+            logits = self._tree_step(nodes, growing)
+            wanted = [index for index, each in enumerate(nodes) if each in growing.waiting]
+            growing.expand([nodes[index] for index in wanted], logits[mx.array(wanted)], self._target_ids)
+        return growing.draft()
+
+    def _unread(self, growing: TreeSampler) -> list[int]:
+        """Returns the nodes for the model's next pass: those whose children are to be sampled, with their ancestors."""
+        needed = {each for node in growing.waiting for each in growing.shape.path_to(node)[1:]}
+        return sorted(needed.difference(self._nodes))
+
+    def _tree_step(self, nodes: Sequence[int], growing: TreeSampler) -> mx.array:
+        """Returns the (nodes, draft width) logits after some nodes of a tree, whose ancestors the cache has or gets with them."""
+        rows = [*self._nodes, *nodes]
+        depths = np.array(growing.shape.depths)[rows] - 1  # the root is committed
+        visible = growing.shape.visible[np.ix_(nodes, rows)]
+        self._nodes = rows
+        return tree_pass(self._known, self._cache, growing.tokens(nodes), TreeRows(depths, visible), self._model)
+
+    @property
+    def _tree_reason(self) -> str:
+        """Why the model cannot read trees; empty if it can."""
+        reason = tree_check(self._model, self._empty_cache, logits_width(self._model), self._kv_bits).reason
+        if reason:
+            _log.info("%s drafts chains instead of trees: %s.", self.name, reason)
+        return reason
+
     def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         """As in `Drafter`. Accepted drafted tokens stay in the cache."""
+        if self._copies is not None:
+            self._copies.extend(tokens)
+        if self._nodes:
+            rows = [self._nodes.index(node) for node in path[1:] if node in self._nodes]
+            keep_path(self._cache, self._read, rows, "drafter")
+            self._ahead = len(rows)
         kept = min(self._ahead, len(tokens) - 1)
         # The last of `tokens` is the target's own; those before it are the accepted proposals, which are in the cache.
         self._committed.extend(tokens)
@@ -172,7 +235,7 @@ class DraftModel(Drafter):
 
     def _drop_drafts(self) -> None:
         trim_to(self._cache, self._read, "drafter")
-        self._ahead = 0
+        self._ahead, self._nodes = 0, []
 
 
 def build(name: str, target: LoadedModel, load: Callable[[], LoadedModel]) -> LoadedDrafter:

@@ -120,3 +120,32 @@ class Odds:
         step = bisect_right(MATCH_STEPS, match) - 1
         self._right[step] += was_right
         self._judged[step] += 1
+
+
+class CopySource:
+    """Finds what followed the latest tokens earlier in a growing text, and learns how often such copies are right.
+
+    Args:
+        tokens: the text so far.
+    """
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self._lookup = Lookup()
+        self._lookup.restart(tokens)
+        self._odds = Odds()
+
+    def find(self, limit: int) -> tuple[list[int], list[float]]:
+        """Returns at most `limit` ids that may follow the text, and for each the probability that it is right if those before it
+        are; both empty if the latest tokens are new."""
+        match, start, _ = self._lookup.match()
+        if not match:
+            return [], []
+        return self._lookup.copied(start, limit), [self._odds.of(match + place) for place in range(limit)]
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Appends the tokens of a round, and compares them one by one with the copies that would have been made."""
+        for token in tokens:
+            match, start, _ = self._lookup.match()
+            if match:
+                self._odds.learn(match, self._lookup.copied(start, 1)[0] == token)
+            self._lookup.extend((token,))

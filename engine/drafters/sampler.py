@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import mlx.core as mx
@@ -12,6 +12,7 @@ from engine.acceptance import RoundNoise, likeliest
 from engine.drafters.draft import Draft, DraftPlan, DraftTree
 from engine.machine.host import computes_on_host
 from engine.target.distribution import Distribution, OneHot, Shaper, latest, onto_target_ids
+from engine.target.tree_shape import TreeShape
 from engine.types import DrafterStatistics, Rule
 
 
@@ -137,6 +138,10 @@ class Sampler:
             self.chances.append(float(np.asarray(self._rows[-1].probability_of(self._tokens[-1]))[0]))
         return self._policy.should_expand(self._plan, self.chances, last in self._placed)
 
+    def tree(self, shape: TreeShape, copies: Mapping[int, int]) -> TreeSampler:
+        """Returns the sampler of a tree of this round, see `TreeSampler`."""
+        return TreeSampler(self._shaper, self._rule, self._noise, self._history, self.vocab_size, shape, copies)
+
     def draft(self, statistics: DrafterStatistics | None = None) -> Draft:
         """Returns all sampled and placed tokens, as a chain."""
         return Draft(self._tree(), tuple(self.chances), statistics)
@@ -157,3 +162,93 @@ class Sampler:
         if len(self._placed) == len(self._tokens):
             return DraftTree.chain(self._root, tokens, OneHot(tokens, self.vocab_size))
         return DraftTree.chain(self._root, tokens, Distribution.joined(self._rows), frozenset(self._placed))
+
+
+class TreeSampler:
+    """Samples the nodes of one round's tree, whose shape is known before any token is.
+
+    The children of a node are the tokens with the largest scores under its distribution and the noise of its depth: under gumbel
+    the target's own noise, otherwise that of the draft. That is sampling without replacement, so the rules stay exact, as long as
+    the shape does not depend on a token that was drawn.
+
+    Args:
+        shaper, rule, noise, history, vocab_size: as in `Sampler`.
+        shape: parents of the nodes.
+        copies: ids of nodes that are proposed without sampling, by node: first children, along one path from the root.
+    """
+
+    def __init__(
+        self,
+        shaper: Shaper,
+        rule: Rule,
+        noise: RoundNoise,
+        history: Sequence[int],
+        vocab_size: int,
+        shape: TreeShape,
+        copies: Mapping[int, int],
+    ) -> None:
+        self._shaper = shaper
+        self._rule = rule
+        self._noise = noise
+        self._history = history
+        self._vocab_size = vocab_size
+        self.shape = shape
+        self._copies = copies
+        self._tokens = {node: mx.array([token], dtype=mx.int32) for node, token in copies.items()}
+        self._rows: dict[int, Distribution] = {}
+
+    @property
+    def waiting(self) -> list[int]:
+        """The nodes whose tokens are known and whose children must still be sampled, ascending."""
+        return [
+            node
+            for node in self.shape.expanded
+            if node not in self._rows and (not node or node in self._tokens) and self._sampled_children(node)
+        ]
+
+    def tokens(self, nodes: Sequence[int]) -> mx.array:
+        """Returns (nodes,) int32 ids of nodes below the root, as inputs of a model."""
+        return mx.maximum(mx.concatenate([self._tokens[node] for node in nodes]), 0)
+
+    def expand(self, nodes: Sequence[int], logits: mx.array, target_ids: mx.array | None = None) -> None:
+        """Samples the children of some nodes.
+
+        Args:
+            logits: (nodes, draft width) raw logits of the drafter after each node.
+            target_ids: (draft width,) for a trimmed head, else None.
+        """
+        whole = onto_target_ids(logits, self._vocab_size, target_ids)
+        known = sorted(self._tokens)
+        proposals = mx.concatenate([self._tokens[node] for node in known]) if known else None
+        before = [[known.index(each) for each in self.shape.path_to(node)[1:]] for node in nodes]
+        rows = self._shaper.shape(whole, self._history, proposals, before=before)
+        count = max(len(self._sampled_children(node)) for node in nodes)
+        copied = [self._copied_child(node) for node in nodes]
+        left = rows if all(token < 0 for token in copied) else rows.without(mx.array(copied))
+        if self._shaper.greedy:
+            drawn = left.likeliest(count)
+        else:
+            domain = "shared" if self._rule == "gumbel" else "draft"
+            drawn = self._noise.first_draws(left, [self.shape.depths[node] for node in nodes], domain, count)
+        for index, node in enumerate(nodes):
+            self._rows[node] = rows.part(index, index + 1)
+            for rank, child in enumerate(self._sampled_children(node)):
+                self._tokens[child] = drawn[index, rank : rank + 1]
+
+    def draft(self, statistics: DrafterStatistics | None = None) -> Draft:
+        """Returns the tree, once `waiting` is empty."""
+        root = self._history[-1]
+        drafted = mx.concatenate([self._tokens[node] for node in range(1, self.shape.size + 1)])
+        placed = frozenset(node - 1 for node in self._copies)
+        nodes = tuple(sorted(self._rows))
+        if not nodes:
+            return Draft(DraftTree.chain(root, drafted, OneHot(drafted, self._vocab_size)), statistics=statistics)
+        q = Distribution.joined([self._rows[node] for node in nodes])
+        return Draft(DraftTree(root, drafted, self.shape, q, placed, nodes), statistics=statistics)
+
+    def _sampled_children(self, node: int) -> list[int]:
+        return [child for child in self.shape.children[node] if child not in self._copies]
+
+    def _copied_child(self, node: int) -> int:
+        """Returns the id of the copied child of a node; -1 if it has none."""
+        return next((self._copies[child] for child in self.shape.children[node] if child in self._copies), -1)

@@ -266,22 +266,11 @@ def draw(logits: Floats, inverse_temperature: float, drawn: Words) -> tuple[int,
 
     The id is NO_TOKEN if the best score is not finite; the margin is inf if there is no second token.
 
-    Computing the noise of every word would take almost as long as the hash. So tokens with a rare word get theirs first. Noise
-    falls as the word grows, so any other token that exceeds the second best of their scores has a logit near it. Since tokens
-    with a rare word are a random sample, that is a few hundred tokens, whatever the logits are.
-
     Args:
         drawn: (vocab,), the words of the position.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        scores = logits * np.float32(inverse_temperature)
-        rare = np.flatnonzero(drawn <= RARE_WORD)
-        tokens = rare[scores[rare] > -np.inf]
-        sums = scores[tokens] + _in_float32(gumbel_units(drawn[tokens]))
-        near = np.flatnonzero(scores > _least(float(np.partition(sums, -2)[-2]) if len(sums) > 1 else -np.inf))
-        near = near[drawn[near] > RARE_WORD]
-        tokens = np.concatenate([tokens, near])
-        sums = np.concatenate([sums, scores[near] + _in_float32(gumbel_units(drawn[near]))])
+        tokens, sums = _best(logits, inverse_temperature, drawn, 2)
         if not len(tokens):
             return NO_TOKEN, np.float32(np.nan)
         best = sums.max()
@@ -290,11 +279,41 @@ def draw(logits: Floats, inverse_temperature: float, drawn: Words) -> tuple[int,
         return token if np.isfinite(best) else NO_TOKEN, best - sums.max()
 
 
+def first_draws(logits: Floats, inverse_temperature: float, drawn: Words, count: int) -> list[int]:
+    """Returns the `count` tokens with the largest scores, largest first, ties to the lowest id: tokens drawn one after the other
+    without replacement. NO_TOKEN where no finite score is left. Arguments as in `draw`."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        tokens, sums = _best(logits, inverse_temperature, drawn, count)
+        order = np.lexsort((tokens, -sums))[:count]
+        found = [int(token) for token in tokens[order[np.isfinite(sums[order])]]]
+    return found + [NO_TOKEN] * (count - len(found))
+
+
+def _best(logits: Floats, inverse_temperature: float, drawn: Words, count: int) -> tuple[npt.NDArray[np.intp], Floats]:
+    """Returns some tokens, among them the `count` with the largest scores, and their scores, in no order.
+
+    Computing the noise of every word would take almost as long as the hash. So tokens with a rare word get theirs first. Noise
+    falls as the word grows, so any other token that exceeds the last of the best of their scores has a logit near it. Since
+    tokens with a rare word are a random sample, that is a few hundred tokens, whatever the logits are.
+    """
+    scores = logits * np.float32(inverse_temperature)
+    rare = np.flatnonzero(drawn <= RARE_WORD)
+    tokens = rare[scores[rare] > -np.inf]
+    sums = scores[tokens] + _in_float32(gumbel_units(drawn[tokens]))
+    reached = float(np.partition(sums, -count)[-count]) if len(sums) >= count else -np.inf
+    near = np.flatnonzero(scores > _least(reached))
+    near = near[drawn[near] > RARE_WORD]
+    tokens = np.concatenate([tokens, near])
+    return tokens, np.concatenate([sums, scores[near] + _in_float32(gumbel_units(drawn[near]))])
+
+
 def _least(reached: float) -> float:
     """Returns the score above which a token without a rare word may exceed `reached`; slightly lower, to allow for rounding."""
     return reached - RARE_NOISE - 1e-3 - 1e-5 * abs(reached)
 
 
-def coin(seed: int, position: int, round_position: int | None = None) -> float:
-    """Returns a uniform number in [0, 1), a multiple of 2^-24: accept if it is below the ratio."""
-    return (threefry(stream_key(seed, position, "coin", round_position), 0, PAIR_OFFSET)[0] >> 8) * COIN_UNIT
+def coin(seed: int, position: int, round_position: int | None = None, rank: int = 0) -> float:
+    """Returns a uniform number in [0, 1), a multiple of 2^-24: accept if it is below the ratio. `rank`: of a proposal among those
+    for the same position, each of which has a coin of its own."""
+    key, pair = stream_key(seed, position, "coin", round_position), rank // 2
+    return (threefry(key, pair, pair + PAIR_OFFSET)[rank % 2] >> 8) * COIN_UNIT

@@ -108,12 +108,16 @@ class NoiseSource:
         self, logits: reference.Floats, inverse_temperature: float, position: int, domain: str, round_position: int | None
     ) -> tuple[int, np.float32]:
         """Returns the result of `argmax_and_margin` for one row of (vocab,) float32 logits, computed by numpy."""
+        return reference.draw(logits, inverse_temperature, self._words_of(position, domain, round_position))
+
+    def _words_of(self, position: int, domain: str, round_position: int | None) -> reference.Words:
+        """Returns the words of a position; shared ones are cached."""
         words = self._shared.get(position) if domain == "shared" else None
         if words is None:
             words = reference.words(reference.stream_key(self.seed, position, domain, round_position), self.vocab_size)
         if domain == "shared":
             self._shared[position] = words
-        return reference.draw(logits, inverse_temperature, words)
+        return words
 
     def kept(self) -> Mapping[int, reference.Words]:
         """Returns the words of the shared rows that are cached now, by position: a copy."""
@@ -154,6 +158,17 @@ class NoiseSource:
             stream = _stream(self.seed, domain, round_position)
             return noise_kernel.gumbel_argmax(logits, inverse_temperature, _position_array(positions), stream)
         return _draw(logits, inverse_temperature, self.rows(positions, domain, round_position))
+
+    def first_draws(
+        self, logits: reference.Floats, inverse_temperature: float, position: int, domain: str, round_position: int, count: int
+    ) -> list[int]:
+        """Returns the result of `reference.first_draws` for one row of (vocab,) float32 logits."""
+        return reference.first_draws(logits, inverse_temperature, self._words_of(position, domain, round_position), count)
+
+    def rank_coins(self, positions: Sequence[int], round_position: int, ranks: int) -> mx.array:
+        """Returns the coins of the first proposals for each position: (rows, ranks) float32; column 0 is `coins`."""
+        rows = [[reference.coin(self.seed, each, round_position, rank) for rank in range(ranks)] for each in positions]
+        return mx.array(rows, mx.float32)
 
     def coins(self, positions: Positions, round_position: Position | None = None) -> mx.array:
         """Returns uniform numbers in [0, 1), multiples of 2^-24: (rows,) float32, one per position."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from mlx_lm.sample_utils import apply_top_k, apply_top_p
 
 from engine.machine.host import computes_on_host
-from engine.noise.source import NoiseSource
+from engine.noise.source import NO_TOKEN, NoiseSource
 from engine.types import DecodingOptions
 
 Floats = npt.NDArray[np.float32]
@@ -198,6 +198,33 @@ class Distribution:
         best."""
         return source.argmax_and_margin(self.logits, self.inverse_temperature, positions, domain, round_position)
 
+    def without(self, ids: mx.array) -> Self:
+        """Returns the distributions with one token of each row masked. `ids`: (rows,); NO_TOKEN masks nothing."""
+        at = mx.arange(self.vocab_size)[None] == ids[:, None]
+        return type(self)(mx.where(at, -mx.inf, self.logits), self.inverse_temperature)
+
+    def first_draws(
+        self, source: NoiseSource, positions: Sequence[int], domain: str, round_position: int, count: int
+    ) -> mx.array:
+        """Returns (rows, count) ids, each row drawn with the noise of its position without replacement: the tokens with the
+        largest scores, largest first. NO_TOKEN where no finite score is left."""
+        left, found = self, list[mx.array]()
+        for rank in range(count):
+            left = left.without(found[-1]) if rank else left
+            found.append(left.drawn(source, positions, domain, round_position)[0])
+        return mx.stack(found, axis=1)
+
+    def likeliest(self, count: int) -> mx.array:
+        """Returns (rows, count) ids of the largest logits, largest first, ties to the lowest id; NO_TOKEN where no finite one is
+        left."""
+        left, found = self.logits, list[mx.array]()
+        for _ in range(count):
+            best = mx.argmax(left, axis=-1, keepdims=True)
+            is_finite = mx.take_along_axis(left, best, axis=-1) > -mx.inf
+            found.append(mx.where(is_finite, best.astype(mx.int32), NO_TOKEN))
+            left = mx.put_along_axis(left, best, mx.array(-mx.inf), axis=-1)
+        return mx.concatenate(found, axis=1)
+
     def drawn_until(
         self, proposals: mx.array, draw: Callable[[Distribution, int], tuple[mx.array, mx.array]]
     ) -> tuple[mx.array, mx.array]:
@@ -289,6 +316,16 @@ class HostDistribution(Distribution):
         ]
         return mx.array([token for token, _ in found], mx.int32), mx.array(np.array([margin for _, margin in found]))
 
+    def first_draws(
+        self, source: NoiseSource, positions: Sequence[int], domain: str, round_position: int, count: int
+    ) -> mx.array:
+        """As in `Distribution`."""
+        found = [
+            source.first_draws(row.logits, self.inverse_temperature, place, domain, round_position, count)
+            for row, place in zip(self._rows, positions, strict=True)
+        ]
+        return mx.array(found, mx.int32)
+
     def drawn_until(
         self, proposals: mx.array, draw: Callable[[Distribution, int], tuple[mx.array, mx.array]]
     ) -> tuple[mx.array, mx.array]:
@@ -371,22 +408,28 @@ class Shaper:
         self._made = HostDistribution if computes_on_host() and not self.greedy else Distribution
 
     def shape(
-        self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None = None, lazy: bool = False
+        self,
+        logits: mx.array,
+        history: Sequence[int] | mx.array,
+        proposals: mx.array | None = None,
+        lazy: bool = False,
+        before: Sequence[Sequence[int]] | None = None,
     ) -> Distribution:
-        """Returns the distributions of consecutive positions.
+        """Returns the distributions of consecutive positions, or of the nodes of a tree.
 
         Args:
             logits: (rows, vocab) of any float type.
             history: ids before the first row: prompt and committed tokens. Only the latest `repetition_context` matter.
             proposals: (rows - 1,) or more ids: row i follows the first i of them.
             lazy: keeps the logits in the graph, so that more can be queued after them.
+            before: for each row the indexes of the proposals that it follows, in order, if those are not the first ones.
         """
         kind = Distribution if lazy else self._made
         logits = kind.without_nan(logits.astype(mx.float32))
         if self.known is not None:
             logits = mx.where(self.known, logits, -math.inf)
         if self.penalises:
-            logits = self._penalise(logits, history, proposals)
+            logits = self._penalise(logits, history, proposals, before)
         filtered = self._filter(logits)
         whole = None if filtered is logits else logits
         if self.inverse_temperature > MAX_DIRECT_SCALE:
@@ -397,16 +440,26 @@ class Shaper:
         """Returns a distribution with all mass on one token, to be joined with shaped rows."""
         return self._made(mx.where(mx.arange(vocab_size)[None] == token, 0.0, -mx.inf), self.inverse_temperature)
 
-    def _penalise(self, logits: mx.array, history: Sequence[int] | mx.array, proposals: mx.array | None) -> mx.array:
+    def _penalise(
+        self,
+        logits: mx.array,
+        history: Sequence[int] | mx.array,
+        proposals: mx.array | None,
+        before: Sequence[Sequence[int]] | None,
+    ) -> mx.array:
         penalty, context = self.options.repetition_penalty, self.options.repetition_context
         tokens = latest(history, context)
-        before = tokens.shape[0]
+        known = tokens.shape[0]
         if proposals is not None:
             tokens = mx.concatenate([tokens, proposals.astype(mx.int32)])
         rows = []
         for index in range(logits.shape[0]):
             row = logits[index]
-            recent = tokens[max(0, before + index - context) : before + index]
+            if before is None:
+                recent = tokens[max(0, known + index - context) : known + index]
+            else:
+                places = [*range(known), *(known + each for each in before[index])][-context:]
+                recent = tokens[mx.array(places, mx.int32)]
             if recent.shape[0]:
                 picked = row[recent]
                 row[recent] = mx.where(picked < 0, picked * penalty, picked / penalty)

@@ -77,6 +77,8 @@ _LIMITS: Limits = {
     "repetition_context": (_is_from_0, "a whole number of at least 0"),
     "seed": (lambda seed: seed is None or _is_seed(seed), RANGES["seed"].words),
     "gamma": (lambda gamma: gamma == "auto" or _is_gamma(gamma), RANGES["gamma"].words),
+    "budget": (lambda budget: budget is None or _within("budget")[0](budget), f"{RANGES['budget'].words}, or None"),
+    "width": _within("width"),
     "max_tokens": (lambda value: is_whole(value) and value >= 1, "a whole number of at least 1"),
     "stop": (
         lambda stop: isinstance(stop, tuple) and all(isinstance(text, str) and text for text in stop),
@@ -103,7 +105,10 @@ class DecodingOptions:
         repetition_penalty: divides positive and multiplies negative logits of recent tokens; 1 turns it off.
         repetition_context: number of latest tokens that count as recent.
         seed: seed of all draws; None has the engine draw one and record it.
-        gamma: proposals in a round, 1 to 64, or "auto".
+        gamma: proposals in a round, 1 to 64, or "auto". With a budget, the greatest depth of a tree.
+        budget: maximum number of proposals in a round that drafts a tree: several tokens for one position. None drafts chains; so
+            do drafters and targets that cannot read trees, and the rule block.
+        width: maximum number of proposals for one position of a tree.
         max_tokens: maximum length of the answer in tokens.
         stop: texts that end the answer; the answer is cut before them.
         analyse: whether rounds carry probabilities, alternatives and closed-form acceptance rates.
@@ -120,6 +125,8 @@ class DecodingOptions:
     repetition_context: int = 20
     seed: int | None = None
     gamma: Gamma = 2
+    budget: int | None = None
+    width: int = 4
     max_tokens: int = 512
     stop: tuple[str, ...] = ()
     kv_bits: int | None = None
@@ -172,7 +179,8 @@ class Proposal:
     Attributes:
         id: token id of the target's vocabulary.
         text: the token alone, undecodable bytes replaced; `bytes` is exact.
-        status: accepted, rejected, or unjudged (it came after the rejected one).
+        status: accepted, rejected, or unjudged (it came after the rejected one, or in a tree beside an accepted or the rejected
+            one).
         q: probability the drafter gave it; None without `analyse`.
         p: probability the target gave it, given the proposals before it. For an unjudged one it is therefore conditional on text
             that was discarded; its alternatives are left out, and in older traces its p is None. At temperature 0, q and p are
@@ -189,6 +197,9 @@ class Proposal:
             The three draws are None without `analyse`, at temperature 0 and in older traces. Except for the draw that the round
             itself used, they are also None after the last position that judging the round again could reach
             (`engine.decode.recording.other_draws`).
+        parent: in a tree, the index among the round's proposals of the one it follows, -1 for none; None in a chain, where each
+            follows the one before it.
+        rank: its place among the proposals for the same position after the same tokens, 0 for the drafter's first choice.
     """
 
     id: int
@@ -207,6 +218,8 @@ class Proposal:
     target_draw: Draw | None = None
     coupled_draw: Draw | None = None
     independent_draw: Draw | None = None
+    parent: int | None = None
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +333,9 @@ class Outlook:
 class Round:
     """One propose, verify, judge, commit cycle: one forward pass of the target.
 
+    The proposals of a tree are in this order: the accepted ones, which are one path from the root; the rejected one, the first
+    choice at the position where the target's token was none of the proposals; then all others, unjudged, parents before children.
+
     Attributes:
         index: 0 for the first round of the answer.
         position: absolute index, prompt included, of the first token this round emitted.
@@ -358,6 +374,22 @@ class Round:
     queued: bool = False
 
     @property
+    def is_tree(self) -> bool:
+        """Whether a tree was drafted, so that a position may have several proposals."""
+        return bool(self.proposals) and self.proposals[0].parent is not None
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """For each proposal its distance from the round's first position: 1 for a proposal for that position."""
+        if not self.is_tree:
+            return tuple(range(1, len(self.proposals) + 1))
+        found: list[int] = []
+        for proposal in self.proposals:
+            parent = -1 if proposal.parent is None else proposal.parent
+            found.append(1 if not 0 <= parent < len(found) else found[parent] + 1)
+        return tuple(found)
+
+    @property
     def drafted_by(self) -> str:
         """Name of the drafter that proposed: the one in force, or the member it chose."""
         return self.proposer or self.drafter
@@ -370,12 +402,12 @@ class Round:
 
     @property
     def rejected(self) -> int:
-        """Number of rejected proposals: 1, or 0 if all were accepted or nothing was proposed."""
+        """Number of rejected proposals: 1, or 0 if nothing was proposed for the position after the accepted ones."""
         return sum(proposal.status == "rejected" for proposal in self.proposals)
 
     @property
     def unjudged(self) -> int:
-        """Number of proposals after the rejected one, which have no verdict."""
+        """Number of proposals without a verdict: after the rejected one, or beside the path of a tree."""
         return sum(proposal.status == "unjudged" for proposal in self.proposals)
 
 

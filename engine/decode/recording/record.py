@@ -32,7 +32,8 @@ class EvaluatedRound:
         drafted: the proposed ids.
         accepted: number of accepted proposals.
         token: the correction, bonus or plain token after them.
-        others: the draws that other rules would compare; None without proposals or analysis.
+        others: the draws that other rules would compare; None without proposals or analysis, and for a tree.
+        walked: of a tree, the nodes of its path, root included. order: of a tree, the nodes of `drafted`.
     """
 
     position: int
@@ -44,11 +45,25 @@ class EvaluatedRound:
     proposals: DraftTree | None
     judgement: Judgement
     others: OtherDraws | HostDraws | None
+    walked: Sequence[int] | None = None
+    order: Sequence[int] | None = None
 
     @property
     def path(self) -> list[int]:
         """The nodes from which the emitted tokens were drawn: the root and the accepted proposals."""
-        return list(range(self.accepted + 1))
+        return list(range(self.accepted + 1)) if self.walked is None else list(self.walked)
+
+    @property
+    def nodes(self) -> Sequence[int]:
+        """The nodes of `drafted`."""
+        return range(1, len(self.drafted) + 1) if self.order is None else self.order
+
+    @property
+    def has_rejected(self) -> bool:
+        """Whether something was proposed for the position after the accepted proposals."""
+        if self.walked is None or self.proposals is None:
+            return self.accepted < len(self.drafted)
+        return bool(self.proposals.shape.children[self.walked[-1]])
 
     @property
     def emitted(self) -> list[int]:
@@ -59,11 +74,22 @@ class EvaluatedRound:
         """Returns the status of the proposal at `index`, from 0; the first one not accepted is the rejected one."""
         if index < self.accepted:
             return "accepted"
-        return "rejected" if index == self.accepted else "unjudged"
+        return "rejected" if index == self.accepted and self.has_rejected else "unjudged"
 
     def is_copied(self, index: int) -> bool:
         """Returns whether the proposal at `index` was copied instead of being drawn."""
-        return self.proposals is not None and self.proposals.is_copied(index)
+        return self.proposals is not None and self.proposals.is_copied(self.nodes[index] - 1)
+
+    def parent(self, index: int) -> int | None:
+        """Returns the index of the proposal that the one at `index` follows, as in `Proposal.parent`."""
+        if self.order is None or self.proposals is None:
+            return None
+        parent = self.proposals.shape.parents[self.order[index] - 1]
+        return self.order.index(parent) if parent else -1
+
+    def rank(self, index: int) -> int:
+        """Returns the rank of the proposal at `index` among its siblings."""
+        return 0 if self.proposals is None else self.proposals.shape.ranks[self.nodes[index]]
 
     def origin(self, index: int) -> Origin:
         """Returns the origin of the token at `index` among the emitted ones."""
@@ -71,7 +97,7 @@ class EvaluatedRound:
             return "accepted"
         if not self.drafted:
             return "plain"
-        return "bonus" if self.accepted == len(self.drafted) else "correction"
+        return "correction" if self.has_rejected else "bonus"
 
 
 def to_record(verdict: EvaluatedRound, kept: list[int], text: AnswerText) -> tuple[tuple[Emitted, ...], tuple[Proposal, ...]]:
@@ -86,7 +112,15 @@ def to_record(verdict: EvaluatedRound, kept: list[int], text: AnswerText) -> tup
         for index, (token, piece) in enumerate(zip(kept, text.latest(len(kept)), strict=True))
     )
     proposals = tuple(
-        Proposal(token, text.text_of(token), text.bytes_of(token), verdict.status(index), copied=verdict.is_copied(index))
+        Proposal(
+            token,
+            text.text_of(token),
+            text.bytes_of(token),
+            verdict.status(index),
+            copied=verdict.is_copied(index),
+            parent=verdict.parent(index),
+            rank=verdict.rank(index),
+        )
         for index, token in enumerate(verdict.drafted)
     )
     return emitted, proposals
@@ -97,14 +131,16 @@ class AnalysisInputs:
     """Inputs of a round's analysis, on the host.
 
     Attributes:
-        p: (gamma + 1, vocab) float32 logits of the target, filtered. unfiltered: the same before filters, None without a filter.
-        q: (gamma, vocab) float32 logits of the drafter; None if every proposal was placed.
+        p: (nodes, vocab) float32 logits of the target, filtered. unfiltered: the same before filters, None without a filter.
+        q: (rows, vocab) float32 logits of the drafter; None if every proposal was placed.
         p_scale, q_scale: inverse temperatures.
+        path: rows of `p` that the emitted tokens were drawn from. p_rows, q_rows: for each proposal its rows of `p` and `q`; that
+            of `q` is None if the proposal was placed. judged: number of proposals with a verdict.
         margins: of the target's draws with shared noise, at least of those that were emitted; None if its tokens are not such
             draws.
-        p_weighed, q_weighed: (gamma + 1,) and (gamma,), for each row the weights that the rule has already computed, or None.
-        coins: (gamma,) if coins were compared. acceptance: acceptance probabilities, at least of the proposals that show them;
-            None if they need sums over the vocabulary that the verdict did not need.
+        p_weighed, q_weighed: for each row of `p` and `q` the weights that the rule has already computed, or None.
+        coins: one for each proposal if coins were compared, NaN for one that was not. acceptance: acceptance probabilities, at
+            least of the proposals that show them; None if they need sums over the vocabulary that the verdict did not need.
         draws: ids that were compared, (gamma + 1,) or at least those that were judged.
         others: the draws that other rules would compare; None without proposals.
         greedy: whether the temperature is 0.
@@ -112,6 +148,10 @@ class AnalysisInputs:
 
     p: analysis.Floats
     p_scale: float
+    path: Sequence[int]
+    p_rows: Sequence[int]
+    q_rows: Sequence[int | None]
+    judged: int
     unfiltered: analysis.Floats | None
     q: analysis.Floats | None
     q_scale: float
@@ -131,14 +171,20 @@ class AnalysisInputs:
         judgement, q = verdict.judgement, None if verdict.proposals is None else verdict.proposals.q
         drawn = q if isinstance(q, Distribution) else None
         coins = judgement.coins
-        shown = len(verdict.drafted) if verdict.rule == "block" else min(verdict.accepted + 1, len(verdict.drafted))
+        judged = verdict.accepted + verdict.has_rejected
+        shown = judged if verdict.rule != "block" and verdict.order is None else len(verdict.drafted)
         if coins is None or verdict.rule == "block":
             acceptance = None
         else:
-            acceptance = [min(1.0, float(value)) for value in np.asarray(judgement.first_chances(shown))]
+            chances = [float(value) for value in np.asarray(judgement.first_chances(shown))]
+            acceptance = [chance if math.isnan(chance) and verdict.order is not None else min(1.0, chance) for chance in chances]
         return cls(
             p=np.asarray(verdict.p.logits),
             p_scale=verdict.p.inverse_temperature,
+            path=verdict.path,
+            p_rows=[0 if verdict.proposals is None else verdict.proposals.shape.parents[node - 1] for node in verdict.nodes],
+            q_rows=[None if verdict.proposals is None else verdict.proposals.q_row(node - 1) for node in verdict.nodes],
+            judged=judged,
             unfiltered=None if verdict.p.unfiltered is None else np.asarray(verdict.p.unfiltered),
             q=None if drawn is None else np.asarray(drawn.logits),
             q_scale=1.0 if drawn is None else drawn.inverse_temperature,
@@ -153,11 +199,11 @@ class AnalysisInputs:
         )
 
     def p_row(self, index: int) -> analysis.Row:
-        """Returns the target's distribution over all tokens at a position."""
+        """Returns the target's distribution over all tokens after a node."""
         return analysis.row(self.p[index], self.p_scale, self.p_weighed[index])
 
     def q_row(self, index: int) -> analysis.Row:
-        """Returns the drafter's distribution at a position, if it drew."""
+        """Returns a row of the drafter's distributions."""
         assert self.q is not None
         return analysis.row(self.q[index], self.q_scale, self.q_weighed[index])
 
@@ -170,22 +216,24 @@ def with_analysis(round: Round, inputs: AnalysisInputs, options: DecodingOptions
         options: the options that p was made with.
         text_of: returns the text of a token alone.
     """
-    proposed = [proposal.id for proposal in round.proposals]
-    p = [inputs.p_row(index) for index in range(max(len(round.emitted), len(proposed)))]
-    q = [analysis.certain(token) if inputs.q is None else inputs.q_row(index) for index, token in enumerate(proposed)]
-    judged = min(round.accepted + 1, len(proposed))
-    acceptance = _acceptance(round.rule, inputs, p, q, proposed, judged)
+    proposed, judged = [proposal.id for proposal in round.proposals], inputs.judged
+    path = inputs.path[: len(round.emitted)]
+    p_rows = {row: inputs.p_row(row) for row in (*path, *inputs.p_rows)}
+    q_rows = {row: inputs.q_row(row) for row in inputs.q_rows if row is not None}
+    p = [p_rows[row] for row in inputs.p_rows]
+    q = [analysis.certain(token) if row is None else q_rows[row] for row, token in zip(inputs.q_rows, proposed, strict=True)]
+    acceptance = _acceptance(round, inputs, p, q, judged)
     margins = _margins(inputs, len(round.emitted))
     emitted = tuple(
         replace(
             token,
-            p=p[index].of(token.id),
-            entropy=p[index].entropy,
-            margin=margins[index],
-            target_top=p[index].candidates(text_of) if index == len(round.proposals) else (),
-            border=None if inputs.unfiltered is None else analysis.border(inputs.unfiltered[index], token.id, options),
+            p=p_rows[row].of(token.id),
+            entropy=p_rows[row].entropy,
+            margin=margin,
+            target_top=p_rows[row].candidates(text_of) if token.origin in ("bonus", "plain") else (),
+            border=None if inputs.unfiltered is None else analysis.border(inputs.unfiltered[row], token.id, options),
         )
-        for index, token in enumerate(round.emitted)
+        for row, margin, token in zip(path, margins, round.emitted, strict=True)
     )
     drawn = None if inputs.others is None else inputs.others.drawn(inputs.p, inputs.p_scale, inputs.q, inputs.q_scale)
     proposals = []
@@ -193,7 +241,7 @@ def with_analysis(round: Round, inputs: AnalysisInputs, options: DecodingOptions
         if index < judged:
             found = _judged(inputs, index, proposal, p[index], q[index], acceptance[index], text_of)
         else:
-            found = _unjudged(round.rule, inputs, index, proposal, p[index], q[index], acceptance)
+            found = _unjudged(round, inputs, index, p[index], q[index], acceptance)
         if drawn is not None:
             target, coupled, independent = (
                 None if (token := ids[index]) is None else Draw(token, text_of(token)) for ids in drawn
@@ -205,24 +253,28 @@ def with_analysis(round: Round, inputs: AnalysisInputs, options: DecodingOptions
 
 
 def _acceptance(
-    rule: Rule, inputs: AnalysisInputs, p: Sequence[analysis.Row], q: Sequence[analysis.Row], proposed: Sequence[int], judged: int
-) -> Sequence[float]:
-    """Returns acceptance probabilities under the rule in force, at least of each judged proposal."""
+    round: Round, inputs: AnalysisInputs, p: Sequence[analysis.Row], q: Sequence[analysis.Row], judged: int
+) -> Sequence[float | None]:
+    """Returns acceptance probabilities under the rule in force, at least of each judged proposal; None if there is no closed form
+    for one, as for a later choice of a tree."""
+    rule, proposed = round.rule, [proposal.id for proposal in round.proposals]
     if inputs.acceptance is not None:
-        return inputs.acceptance
+        return [None if math.isnan(chance) else chance for chance in inputs.acceptance]
     if inputs.coins is not None:
         return analysis.block_acceptance(p, q, proposed)
     if inputs.greedy:
         return [float(inputs.draws is not None and inputs.draws[index] == proposed[index]) for index in range(judged)]
     if rule == "match":
-        return [p[index].of(proposed[index]) for index in range(judged)]
-    return [analysis.coupled_acceptance(p[index], q[index], proposed[index]) for index in range(judged)]
+        chances = [p[index].of(proposed[index]) for index in range(judged)]
+    else:
+        chances = [analysis.coupled_acceptance(p[index], q[index], proposed[index]) for index in range(judged)]
+    return [None if round.proposals[index].rank else chance for index, chance in enumerate(chances)]
 
 
 def _margins(inputs: AnalysisInputs, count: int) -> list[float | None]:
     """Returns the gap of the two best scores at each emitted position where the target's token is an arg-max, else None."""
     if inputs.greedy:
-        gaps = [analysis.margin(inputs.p[index]) for index in range(count)]
+        gaps = [analysis.margin(inputs.p[row]) for row in inputs.path[:count]]
     elif inputs.margins is None:
         return [None] * count
     else:
@@ -237,7 +289,7 @@ def _judged(
     proposal: Proposal,
     p: analysis.Row,
     q: analysis.Row,
-    acceptance: float,
+    acceptance: float | None,
     text_of: Callable[[int], str],
 ) -> Proposal:
     token = proposal.id
@@ -246,7 +298,7 @@ def _judged(
         q=q.of(token),
         p=p.of(token),
         acceptance=acceptance,
-        coin=None if inputs.coins is None else inputs.coins[index],
+        coin=_coin(inputs, index),
         draft_argmax=None if inputs.draws is None else token,
         target_argmax=None if inputs.draws is None else inputs.draws[index],
         draft_top=q.candidates(text_of),
@@ -254,24 +306,25 @@ def _judged(
     )
 
 
+def _coin(inputs: AnalysisInputs, index: int) -> float | None:
+    """Returns the coin that was compared for a proposal, if there was one."""
+    return None if inputs.coins is None or math.isnan(inputs.coins[index]) else inputs.coins[index]
+
+
 def _unjudged(
-    rule: Rule,
-    inputs: AnalysisInputs,
-    index: int,
-    proposal: Proposal,
-    p: analysis.Row,
-    q: analysis.Row,
-    acceptance: Sequence[float],
+    round: Round, inputs: AnalysisInputs, index: int, p: analysis.Row, q: analysis.Row, acceptance: Sequence[float | None]
 ) -> Proposal:
-    """Returns a proposal after the rejected one. Of its row only its own p is recorded: it is conditional on text that was
+    """Returns a proposal without a verdict of its own. Of its row only its own p is recorded: it is conditional on text that was
     discarded."""
-    # Under `block` the coins and probabilities of all positions decide together, so all are recorded.
-    shown = rule == "block" and not inputs.greedy
+    # Under `block` the coins and probabilities of all positions decide together, so all are recorded; in a tree those of siblings
+    # that were tried.
+    proposal, coin = round.proposals[index], _coin(inputs, index)
+    shown = coin is not None and (round.rule == "block" or round.is_tree)
     chance = p.of(proposal.id)
     return replace(
         proposal,
         q=q.of(proposal.id),
         p=chance if math.isfinite(chance) else None,
         acceptance=acceptance[index] if shown else None,
-        coin=inputs.coins[index] if shown and inputs.coins is not None else None,
+        coin=coin if shown else None,
     )

@@ -1,0 +1,148 @@
+"""The shape of a draft tree: which node follows which. Plain Python and numpy, known before any token is.
+
+    node        0        1        2        3        4
+    parent      -        0        0        1        1
+    depth       0        1        1        2        2
+    rank        -        0        1        0        1
+
+Node 0, the root, is the newest committed token. The proposals below it are nodes 1 to `size`; parents precede their children, and
+the children of a node are numbered by rank: the first is the drafter's first choice.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+RANK_CHANCES = (0.42, 0.14, 0.07, 0.04, 0.02, 0.02, 0.015, 0.015)
+"""Typical probability that the target's token is the child of each rank: measured with the built-in head at temperature 0.8 under
+shared noise, first proposals of 588 rounds. A draft of fixed size gives its nodes to the places that these make likeliest."""
+
+
+class TreeShape:
+    """Parents and children of the nodes of one tree.
+
+    Args:
+        parents: for each node below the root, the number of its parent. Raises ValueError if a parent does not precede it.
+    """
+
+    def __init__(self, parents: Sequence[int]) -> None:
+        self.parents = tuple(parents)
+        if any(not 0 <= parent <= index for index, parent in enumerate(self.parents)):
+            raise ValueError(f"each node needs a parent before it: {self.parents}")
+
+    @classmethod
+    def chain(cls, length: int) -> TreeShape:
+        """Returns the shape in which each node follows the one before it."""
+        return cls(range(length))
+
+    @property
+    def size(self) -> int:
+        """Number of nodes below the root."""
+        return len(self.parents)
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether each node follows the one before it."""
+        return self.parents == tuple(range(self.size))
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """The children of each node, root included, by rank."""
+        found: list[list[int]] = [[] for _ in range(self.size + 1)]
+        for index, parent in enumerate(self.parents):
+            found[parent].append(index + 1)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """The depth of each node; that of the root is 0."""
+        found = [0]
+        for parent in self.parents:
+            found.append(found[parent] + 1)
+        return tuple(found)
+
+    @cached_property
+    def ranks(self) -> tuple[int, ...]:
+        """The rank of each node among its siblings; that of the root is 0."""
+        found = [0] * (self.size + 1)
+        for children in self.children:
+            for rank, child in enumerate(children):
+                found[child] = rank
+        return tuple(found)
+
+    @cached_property
+    def expanded(self) -> tuple[int, ...]:
+        """The nodes that have children, ascending."""
+        return tuple(node for node, children in enumerate(self.children) if children)
+
+    def path_to(self, node: int) -> list[int]:
+        """Returns the nodes from the root to a node, both included."""
+        path = [node]
+        while path[-1]:
+            path.append(self.parents[path[-1] - 1])
+        return path[::-1]
+
+    @cached_property
+    def visible(self) -> NDArray[np.bool_]:
+        """(nodes, nodes) bool: whether the node of a row attends to that of a column: itself and its ancestors."""
+        found = np.eye(self.size + 1, dtype=np.bool_)
+        for index, parent in enumerate(self.parents):
+            found[index + 1] |= found[parent]
+        return found
+
+
+def likeliest_tree(
+    budget: int, depth: int, width: int, spine: Sequence[float] = (), rank_chances: Sequence[float] = RANK_CHANCES
+) -> TreeShape:
+    """Returns the tree of at most `budget` nodes with the largest expected number of accepted tokens, if the child of each rank
+    is right with the probability `rank_chances`, whatever the node.
+
+    The expected number is the sum over the nodes of the probability that all of their path is right, and a node is never likelier
+    than its parent, so taking the likeliest nodes one by one is optimal. Nothing about the drawn tokens is used, so a rule may
+    rely on the shape being independent of them. Nodes are numbered in the order in which they were taken.
+
+    Args:
+        budget: maximum number of nodes below the root.
+        depth: maximum depth.
+        width: maximum number of children of a node.
+        spine: probabilities of the first nodes on the path of first children, if they are known better: of copied tokens.
+    """
+    parents: list[int] = []
+    depths = [0]
+    spine_nodes = {0: 0}  # numbers of the nodes on the spine, with their depths
+    waiting: list[tuple[float, int, int]] = []  # -probability of the path, parent, rank
+
+    def chance_of(parent: int, rank: int) -> float:
+        """Returns the probability that the child of a rank is right, given its parent is."""
+        at = spine_nodes.get(parent)
+        if at is None or at >= len(spine):
+            return rank_chances[min(rank, len(rank_chances) - 1)]
+        if rank == 0:
+            return spine[at]
+        # What the copy leaves is divided among the drafter's own choices in the usual proportions.
+        return (1 - spine[at]) * rank_chances[min(rank - 1, len(rank_chances) - 1)]
+
+    reached = [1.0]
+
+    def offer(parent: int, rank: int) -> None:
+        """Adds a possible child to those that wait."""
+        if depths[parent] < depth and rank < width:
+            heapq.heappush(waiting, (-reached[parent] * chance_of(parent, rank), parent, rank))
+
+    offer(0, 0)
+    while waiting and len(parents) < budget:
+        negative, parent, rank = heapq.heappop(waiting)
+        node = len(parents) + 1
+        parents.append(parent)
+        depths.append(depths[parent] + 1)
+        reached.append(-negative)
+        if rank == 0 and parent in spine_nodes:
+            spine_nodes[node] = depths[node]
+        offer(parent, rank + 1)
+        offer(node, 0)
+    return TreeShape(parents)
