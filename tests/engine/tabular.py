@@ -60,6 +60,22 @@ class TabularModel(nn.Module):
         return remembered
 
 
+class TreeModel(TabularModel):
+    """The same law from what the cache's mask shows, as an attention layer sees it: each row's own token, and the last one before
+    it in view."""
+
+    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+        """As in `TabularModel`."""
+        assert cache is not None
+        rows = tokens.shape[1]
+        mask = cache[0].make_mask(rows, window_size=None, return_array=True)
+        text = self._with_earlier(tokens.astype(mx.float32).reshape(1, 1, rows, 1), cache[0])
+        ids = np.minimum(np.asarray(text).reshape(-1).astype(np.int64), self.contexts - 1)
+        in_view = np.tril(np.ones((len(ids), len(ids)), bool))[-rows:] if mask is None else np.asarray(mask)
+        before = [next((int(ids[at]) for at in np.flatnonzero(row)[::-1][1:]), 0) for row in in_view]
+        return mx.array(self._rows[np.array(before) * self.contexts + ids[-rows:]][None])
+
+
 class WindowModel(TabularModel):
     """The same law from a sliding window that is just long enough."""
 
