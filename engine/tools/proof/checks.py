@@ -108,12 +108,13 @@ def prove(
         for rule in RATIO_RULES:
             step = steps.next(f"playing rounds: {rule}, made-up rows", 0.02, amount.texts // 500 + 1)
             yield from played_rounds(made_up(), rule, amount.texts, seed, plant, step)
-    rules = len(RULES) if drafter is not None else 1
+    rules = 1 if drafter is None else len(RULES) + 3 * drafter.capabilities.grows_trees
     step = steps.next("short decodes", 0.25, round(amount.decodes * rules * 1.6))
     yield from decodes(target, drafter, DECODED_PROMPT, amount.decodes, seed, step)
     if drafter is not None:
         drafters = [*others, drafter]
-        runs = amount.prompts * (1 + 2 * len(drafters) * len(amount.gammas))
+        trees = sum(other.capabilities.grows_trees for other in drafters)
+        runs = amount.prompts * (1 + 2 * len(drafters) * len(amount.gammas) + 2 * trees)
         step = steps.next("comparing texts of one seed", 0.25, round(runs * amount.tokens * 0.8))
         yield from invariance(target, drafters, amount.prompts, amount.tokens, amount.gammas, seed, step)
 

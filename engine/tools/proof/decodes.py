@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -20,7 +21,7 @@ from engine.target import prompt_cache as caches
 from engine.target.interface import PromptCache
 from engine.tools.proof.contexts import Tick, built_in_prompt, continued, known_ids, probabilities
 from engine.tools.proof.goodness_of_fit import table
-from engine.types import INVARIANT_RULES, RULES, SEED_LIMIT, DecodingOptions, Emitted, Gamma, Round
+from engine.types import INVARIANT_RULES, RULES, SEED_LIMIT, DecodingOptions, Emitted, Gamma, Round, Rule
 from engine.values.requests.prove import Finding
 from engine.values.wording import amount
 
@@ -31,6 +32,8 @@ LENGTH = 3
 """Tokens per decode: two that are checked, and room for two proposals."""
 SETTING = DecodingOptions(gamma="auto", temperature=0.8, top_p=0.95, top_k=40, min_p=0.02, max_tokens=LENGTH)
 SEEDS_APART = 1_000_000
+TREE = {"gamma": 4, "budget": 8, "width": 3}
+"""Decoding options of answers that draft trees."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,14 @@ def decodes(
     caches.mark(cache)
     caches.watch(cache)
     bins = _bins(target, tokens, cache)
-    label = "T 0.8, all filters, auto, two tokens"
-    rules = RULES if drafter is not None else RULES[:1]
-    for number, rule in enumerate(rules):
-        options = SETTING.replace(rule=rule, analyse=False, phase_every=0)
+    label = "T 0.8, all filters, {}, two tokens"
+    cases: list[tuple[str, Rule, DecodingOptions]] = [("plain", RULES[0], SETTING)]
+    if drafter is not None:
+        cases = [("auto", rule, SETTING) for rule in RULES]
+        if drafter.capabilities.grows_trees:
+            cases += [("trees", rule, SETTING.replace(**TREE)) for rule in RULES if rule != "block"]
+    for number, (drafts, rule, setting) in enumerate(cases):
+        options = setting.replace(rule=rule, analyse=False, phase_every=0)
         counts = np.zeros(len(bins.law), dtype=np.int64)
         for draw in range(decodes_each):
             caches.rewind(cache, len(tokens) - 1, "target")
@@ -77,7 +84,12 @@ def decodes(
             counts[bins.of(ids[0], ids[1])] += 1
         name = rule if drafter is not None else "plain"
         yield Finding(
-            "decoded tokens against forward passes", name, label, decodes_each, table(counts, bins.law), "total variation"
+            "decoded tokens against forward passes",
+            name,
+            label.format("auto" if drafter is None else drafts),
+            decodes_each,
+            table(counts, bins.law),
+            "total variation",
         )
 
 
@@ -130,8 +142,8 @@ def invariance(
     seed: int,
     tick: Tick,
 ) -> Iterator[Finding]:
-    """Yields a finding per drafter and rule: over all prompts and gammas, the text equals the plain one or first differs at a
-    near-tie."""
+    """Yields a finding per drafter and rule: over all prompts and gammas, and with trees, the text equals the plain one or first
+    differs at a near-tie."""
     near = near_ties.limit(caches.logits_type(target.model))
     base = DecodingOptions(max_tokens=tokens, phase_every=0)
     cached = [_Prompt(target, continued(target, index)) for index in range(prompts)]
@@ -140,19 +152,23 @@ def invariance(
         options = base.replace(seed=(seed + index) % SEED_LIMIT)
         texts.append([token for current in prompt.rounds(None, options, tick) for token in current.emitted])
     for drafter in drafters:
+        drafts: dict[str, dict[str, Any]] = {f"gamma {gamma}": {"gamma": gamma} for gamma in gammas}
+        if drafter.capabilities.grows_trees:
+            drafts["trees"] = TREE
         for rule in INVARIANT_RULES:
             compared, proposed, apart, passed = 0, 0, [], True
             for index, plain in enumerate(texts):
-                for gamma in gammas:
-                    options = base.replace(seed=(seed + index) % SEED_LIMIT, rule=rule, gamma=gamma)
+                for name, changes in drafts.items():
+                    options = base.replace(seed=(seed + index) % SEED_LIMIT, rule=rule, **changes)
                     equal, differs, gap, proposals = _until_apart(cached[index], drafter, options, plain, tick)
                     compared += equal
                     proposed += proposals
                     if differs:
                         passed &= gap is not None and gap.size < near
-                        apart.append(f"prompt {index + 1}, gamma {gamma}: token {equal + 1}, {gap or 'margin not recorded'}")
+                        apart.append(f"prompt {index + 1}, {name}: token {equal + 1}, {gap or 'margin not recorded'}")
             detail = f"{'; '.join(apart) or 'all texts equal'}, {amount(proposed, 'token')} proposed"
-            label = f"{drafter.name}, gamma {', '.join(map(str, gammas))}, {amount(len(texts), 'text')}"
+            trees = ", trees" if "trees" in drafts else ""
+            label = f"{drafter.name}, gamma {', '.join(map(str, gammas))}{trees}, {amount(len(texts), 'text')}"
             yield Finding("same text as without a drafter", rule, label, compared, passed, detail=detail)
 
 
