@@ -37,7 +37,7 @@ NOISE_FACTOR, LEAST_DIFFERENCE = 8.0, 1e-4
 """Tolerance of `check_trees`: a tree agrees with its paths if their logits differ by at most this many times as much as two
 passes of different length over one path do, or by this share of the spread of the logits. A wrong position or mask changes them
 by a hundred times that."""
-_KEPT_AS = "_draftlight_trees"
+_KEPT_AS, _ROPES_KEPT_AS = "_draftlight_trees", "_draftlight_ropes"
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,9 @@ def _reading(model: Any, cache: Sequence[Any], rows: TreeRows) -> Iterator[None]
     """Gives the caches the tree's masks and the ropes the nodes' positions, for one pass."""
     depths = mx.array(rows.depths[rows.held :], mx.int32)
     ropes, leaves = _ropes_of(model), leaves_of(cache)
+    kinds = {kind: _at_depths(kind, depths, rows.held) for kind in map(type, ropes)}
     for rope in ropes:
-        rope.__class__ = _at_depths(type(rope), depths, rows.held)
+        rope.__class__ = kinds[type(rope)]
     for layer in leaves:
         layer.make_mask = _mask_of(layer, rows)  # an attribute of the object hides the method of its class
     try:
@@ -111,12 +112,13 @@ def _reading(model: Any, cache: Sequence[Any], rows: TreeRows) -> Iterator[None]
 
 
 def _ropes_of(model: Any) -> list[Any]:
-    """Returns the rotary embeddings of a model's attention layers, each once."""
-    found: dict[int, Any] = {}
-    for _, module in model.named_modules():
-        for name in ROPE_NAMES:
-            if isinstance(rope := getattr(module, name, None), nn.Module):
-                found[id(rope)] = rope
+    """Returns the rotary embeddings of a model's attention layers, each once. They are searched for once: a large model has
+    thousands of modules."""
+    found: dict[int, Any] | None = model.__dict__.get(_ROPES_KEPT_AS)
+    if found is None:
+        attributes = [getattr(module, name, None) for _, module in model.named_modules() for name in ROPE_NAMES]
+        found = {id(rope): rope for rope in attributes if isinstance(rope, nn.Module)}
+        model.__dict__[_ROPES_KEPT_AS] = found
     return list(found.values())
 
 
