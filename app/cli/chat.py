@@ -111,6 +111,8 @@ class _Notes:
 
     def take(self, event: Event) -> None:
         """Records the loaded model, and prints notes when the answer starts."""
+        if isinstance(event, RunStarted) and event.chains:
+            self._say(event.chains)
         match event:
             case LoadFinished(model):
                 self._model = model

@@ -9,7 +9,6 @@ function for it, so that another thread can run it and the next token does not w
 from __future__ import annotations
 
 import contextlib
-import logging
 import secrets
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from engine.decode.policy.fixed import FixedPolicy
 from engine.decode.recording.record import AnalysisInputs, EvaluatedRound, to_record, with_analysis
 from engine.decode.target_session import Scored, TargetSession
 from engine.decode.timer import RoundTimer
+from engine.decode.tree_reason import chains_reason
 from engine.decode.verification import Verification, verifier
 from engine.drafters.base import Drafter
 from engine.drafters.draft import Draft, DraftContext, DraftPlan, DraftTree
@@ -38,8 +38,6 @@ from engine.target.distribution import Shaper
 from engine.types import SEED_LIMIT, Round
 from engine.values.drafter_kinds import NO_DRAFTER
 from engine.values.errors import DraftlightError
-
-_log = logging.getLogger(__name__)
 
 CLEAR_CACHE_EVERY = 256
 """Interval, in rounds, at which MLX's pool of freed buffers is released, as in mlx-lm."""
@@ -287,9 +285,9 @@ class DecodeLoop:
             plan = self._policy.plan(estimates, room)
             if plan.drafter is not None:
                 if self._options.budget is not None:
-                    grows = self._drafter.members[plan.drafter].capabilities.grows_trees
-                    plan = replace(plan, budget=self._options.budget, width=self._width if grows else 1)
-                    plan = plan if plan.width > 1 else replace(plan, length=min(plan.length, plan.budget))
+                    width = 1 if self._drafter.members[plan.drafter].tree_reason() else self._width
+                    plan = replace(plan, budget=self._options.budget, width=width)
+                    plan = plan if width > 1 else replace(plan, length=min(plan.length, plan.budget))
                 tokens, rule = self._answer.tokens, self._options.rule
                 sampler = Sampler(self._shaper, rule, noise, tokens, vocab_size, plan, self._policy)
                 return plan, self._drafter.propose(plan, sampler)
@@ -299,10 +297,7 @@ class DecodeLoop:
     def _tree_width(self) -> int:
         """Returns the maximum number of children of a node; 1 if trees are not asked for or cannot be judged or read."""
         options = self._options
-        if options.budget is None or options.width == 1 or options.rule == "block":
-            return 1
-        if reason := self._target.tree_reason():
-            _log.info("%s drafts chains instead of trees: %s.", self._target.name, reason)
+        if options.budget is None or chains_reason(options, self._drafter, self._target.target):
             return 1
         possible = options.top_k if options.temperature > 0 and options.top_k else options.width
         return min(options.width, possible)

@@ -15,7 +15,7 @@ from engine.target import prompt_cache as caches
 from engine.target.interface import PromptCache, SplitTarget, TargetModel
 from engine.target.layer_taps import Taps, tap
 from engine.target.quantised_cache import make_quantised_cache
-from engine.target.tree_pass import TreeRows, keep_path, tree_check, tree_pass
+from engine.target.tree_pass import TreeRows, keep_path, tree_pass
 
 
 class Scored(NamedTuple):
@@ -52,8 +52,12 @@ class TargetSession:
     def __init__(self, target: LoadedModel | TargetModel, cache: PromptCache | None, kv_bits: int | None, clock: Clock) -> None:
         self._target = target
         name, self._model = (target.name, target.model) if isinstance(target, LoadedModel) else ("The model", target)
-        self._name, self._kv_bits = name, kv_bits
-        self._cache = self._empty_cache() if cache is None else cache
+        if cache is not None:
+            self._cache = cache
+        elif kv_bits is None:
+            self._cache = caches.make_prompt_cache(self._model)
+        else:
+            self._cache = make_quantised_cache(self._model, kv_bits, name)
         self._clock = clock
         self._can_prefetch = caches.can_hide(self._cache)
         self._prefetched: mx.array | None = None  # (1, vocab) logits
@@ -61,11 +65,6 @@ class TargetSession:
         self._read = 0  # committed tokens that the cache holds
         self._links = self._model.links if isinstance(self._model, SplitTarget) else None
         self.vocab_size = caches.logits_width(self._model)
-
-    def _empty_cache(self) -> PromptCache:
-        if self._kv_bits is None:
-            return caches.make_prompt_cache(self._model)
-        return make_quantised_cache(self._model, self._kv_bits, self._name)
 
     def require_prompt(self, prompt: Sequence[int]) -> None:
         """Raises ValueError unless all ids are in the vocabulary and the cache holds a proper prefix of the prompt."""
@@ -81,16 +80,6 @@ class TargetSession:
     def require_rollback(self) -> None:
         """Raises DraftlightError if the cache cannot be rolled back."""
         caches.require_rollback(self._cache, "target")
-
-    @property
-    def name(self) -> str:
-        """The model's name, for messages."""
-        return self._name
-
-    def tree_reason(self) -> str:
-        """Returns why the target cannot read trees, as the end of a sentence; empty if it can. The first call for a model reads a
-        small tree and its paths."""
-        return tree_check(self._model, self._empty_cache, self.vocab_size, self._kv_bits).reason
 
     @property
     def target(self) -> LoadedModel | TargetModel:

@@ -55,6 +55,11 @@ class Drafter(ABC):
         """Returns each member's estimate for at most `limit` proposals in the coming round."""
         return {self.name: Estimate()}
 
+    def tree_reason(self) -> str:
+        """Returns why it proposes no trees, as the end of a sentence; empty if it can."""
+        reasons = [member.tree_reason() for name, member in self.members.items() if member is not self]
+        return min(reasons, default="it proposes one token for each position")
+
     @abstractmethod
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
         """Proposes at most `plan.length` (>= 1) tokens that follow the committed ones; `sampler.draft()` without a token is a

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 from collections.abc import Callable, Sequence
 
 import mlx.core as mx
@@ -34,8 +33,6 @@ from engine.target.quantised_cache import make_quantised_cache
 from engine.target.tree_pass import TreeRows, keep_path, tree_check, tree_pass
 from engine.target.tree_shape import likeliest_tree
 from engine.values.errors import DraftlightError
-
-_log = logging.getLogger(__name__)
 
 
 class DraftModel(Drafter):
@@ -117,7 +114,7 @@ class DraftModel(Drafter):
             limit = min(limit, self._context_length - len(self._committed))
         if limit < 1:
             return sampler.draft()
-        if plan.width > 1 and not self._tree_reason:
+        if plan.width > 1:
             return self._grown(plan, limit, sampler)
         logits = self._first_step()
         for step in range(limit):
@@ -166,13 +163,9 @@ class DraftModel(Drafter):
         self._nodes = rows
         return tree_pass(self._known, self._cache, growing.tokens(nodes), TreeRows(depths, visible), self._model)
 
-    @property
-    def _tree_reason(self) -> str:
-        """Why the model cannot read trees; empty if it can."""
-        reason = tree_check(self._model, self._empty_cache, logits_width(self._model), self._kv_bits).reason
-        if reason:
-            _log.info("%s drafts chains instead of trees: %s.", self.name, reason)
-        return reason
+    def tree_reason(self) -> str:
+        """As in `Drafter`: the model must be able to read a tree. The first call reads a small one and its paths."""
+        return tree_check(self._model, self._empty_cache, logits_width(self._model), self._kv_bits).reason
 
     def commit(self, path: Sequence[int], tokens: Sequence[int], hidden_states: mx.array | None) -> None:
         """As in `Drafter`. Accepted drafted tokens stay in the cache."""

@@ -324,6 +324,12 @@ class MlxBackend:
         """As in `Backend`: type of the logits and size of prompt chunks."""
         return Numerics(self._cache.logits_type(target.model), self._cache.chunk_size(target.model))
 
+    def chains_reason(self, target: LoadedModel, drafter: Drafter | None, options: DecodingOptions) -> str:
+        """As in `Backend`."""
+        from engine.decode.tree_reason import chains_reason
+
+        return chains_reason(options, drafter, target)
+
     def pulse(self) -> float | None:
         """As in `Backend`: never needed, since no other process waits."""
         return None

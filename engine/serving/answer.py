@@ -175,6 +175,7 @@ class _AnswerRun:
                 self._template and opened_by(self._target.tokenizer.decode(self._prompt[-16:])),
                 self._given.ids,
                 self._dropped,
+                self._backend.chains_reason(self._target, self._drafter.drafter, self._request.options),
             )
         )
         finish: Finish | None = None

@@ -105,6 +105,9 @@ class Backend(Protocol):
     def numerics(self, target: LoadedModel) -> Numerics:
         """Returns the properties that determine the last bits of the target's logits here."""
 
+    def chains_reason(self, target: LoadedModel, drafter: Drafter | None, options: DecodingOptions) -> str:
+        """Returns why an answer drafts chains although it has a budget for trees; see `engine.decode.tree_reason`."""
+
     def pulse(self) -> float | None:
         """Called when idle; returns the seconds until it must be called again, None for never."""
 

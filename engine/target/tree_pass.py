@@ -195,10 +195,9 @@ def check_trees(model: Any, make_cache: Callable[[], PromptCache], vocab_size: i
     Args:
         make_cache: returns an empty cache like the one that trees will be read into.
     """
-    cache = make_cache()
-    if reason := structural_reason(model, cache):
-        return TreeCheck(reason)
     try:
+        if reason := structural_reason(model, make_cache()):
+            return TreeCheck(reason)
         return _compared(model, make_cache, vocab_size)
     except Exception as error:  # a model that cannot take such a mask or position may raise anything
         return TreeCheck(f"it refuses to read one ({error})")

@@ -129,6 +129,8 @@ class RunStarted(RunEvent):
     """The tokens the answer begins with."""
     dropped: int = 0
     """Number of oldest messages, not counting the system prompt, that were left out because the context is too small."""
+    chains: str = ""
+    """Why chains are drafted although a budget for trees was asked for, as a sentence; empty if trees are, or nobody asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from engine.decode.outcome import RoundOutcome
 from engine.drafters.draft import DrafterCapabilities
 from engine.drafters.loaded import LoadedDrafter
 from engine.files.memory import MemoryNeed
-from engine.types import Emitted, Message, Milliseconds, Numerics, Proposal, Round, Thinking
+from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Numerics, Proposal, Round, Thinking
 from engine.values.errors import DraftlightError
 
 PATIENCE = 60.0
@@ -226,6 +226,9 @@ class FakeBackend:
 
     def numerics(self, target: FakeTarget) -> Numerics:
         return Numerics("float32", 4)
+
+    def chains_reason(self, target: FakeTarget, drafter: Any, options: DecodingOptions) -> str:
+        return "the fake reads no trees" if options.budget is not None else ""
 
     def pulse(self) -> float | None:
         return None

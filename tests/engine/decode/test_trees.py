@@ -20,6 +20,7 @@ import pytest
 from mlx.utils import tree_map
 
 from engine.decode.decoding import decode
+from engine.decode.tree_reason import chains_reason
 from engine.drafters.base import Drafter
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.lookup import CopySource
@@ -208,14 +209,34 @@ def test_drafters_that_grow_no_trees_draft_chains(made: Callable[[], Drafter]) -
         assert not any(finished.is_tree for finished in answer)
 
 
-def test_a_target_that_cannot_read_trees_gets_chains_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_target_that_cannot_read_trees_gets_chains() -> None:
     tables = pair("good", 3)
-    with caplog.at_level("INFO"):
-        found = list(
-            decode(RecurrentModel(tables.target), BEFORE, DraftModel(TreeModel(tables.draft)), options("gumbel", max_tokens=10))
-        )
-    assert not any(finished.is_tree for finished in found)
-    assert "recurrent layers" in caplog.text
+    drafter = DraftModel(TreeModel(tables.draft))
+    found = list(decode(RecurrentModel(tables.target), BEFORE, drafter, options("gumbel", max_tokens=10)))
+    assert found[0].proposals and not any(finished.is_tree for finished in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "drafter", "target", "words"),
+    [
+        ({"rule": "block"}, DraftModel(DRAFT), TARGET, "Block judges"),
+        ({}, NGram(), TARGET, "ngram drafts chains instead of trees: it proposes one token for each position."),
+        (
+            {},
+            DraftModel(RecurrentModel(pair("good", 3).draft)),
+            TARGET,
+            "draft model drafts chains instead of trees: it has recurrent",
+        ),
+        ({}, DraftModel(DRAFT), RecurrentModel(pair("good", 3).target), "The model cannot read trees: it has recurrent layers"),
+        ({}, DraftModel(DRAFT), TARGET, ""),
+        ({"budget": None}, NGram(), TARGET, ""),
+        ({"width": 1}, NGram(), TARGET, ""),
+    ],
+)
+def test_the_reason_for_chains_is_given(changes: dict[str, Any], drafter: Drafter, target: Any, words: str) -> None:
+    reason = chains_reason(options("gumbel").replace(**changes), drafter, target)
+    assert words in reason
+    assert bool(reason) == bool(words)
 
 
 # The record
