@@ -69,6 +69,14 @@ def test_a_round_of_a_fixed_gamma_waits_once(name: str, setting: tuple[Rule, flo
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize(("rule", "temperature"), [("match", 0.8), ("rejection", 0.8), ("gumbel", 0.8), ("gumbel", 0.0)])
+def test_a_round_with_a_tree_waits_once(rule: Rule, temperature: float) -> None:
+    found = rounds_and_waits(drafter("draft model"), rule=rule, temperature=temperature, gamma=4, budget=8, width=3)
+    assert all(current.is_tree for current, _ in found[:-1])
+    assert {waits for _, waits in found} == {1}
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
 def test_a_copy_among_the_candidates_of_a_selector_is_no_further_wait(tmp_path: Path) -> None:
     written(tmp_path, PACKAGED["dflash 2"])
     found = rounds_and_waits(BlockDrafter(tmp_path, TARGET), rule="gumbel", temperature=0.8, gamma=4)

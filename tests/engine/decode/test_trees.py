@@ -14,18 +14,23 @@ from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
+import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 import pytest
 from mlx.utils import tree_map
 
+from engine.decode.clock import Clock
 from engine.decode.decoding import decode
+from engine.decode.target_session import TargetSession
 from engine.decode.tree_reason import chains_reason
 from engine.drafters.base import Drafter
+from engine.drafters.draft import DrafterCapabilities, DraftTree
 from engine.drafters.draft_model import DraftModel
 from engine.drafters.lookup import CopySource
 from engine.drafters.ngram import NGram
 from engine.rounds.codec import round_to_json
+from engine.target.distribution import OneHot
 from engine.target.tree_shape import TreeShape
 from engine.types import DecodingOptions, Round
 from tests.crossings import crossed
@@ -38,6 +43,14 @@ from tests.round_differences import differences
 
 BEFORE = [1, 0]
 RULES = ("match", "rejection", "gumbel")
+
+
+class Follower(NGram):
+    """A drafter that reads two layers of its target."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capabilities = DrafterCapabilities(samples=False, hidden_layers=(0, 2))
 
 
 def near(model: nn.Module) -> nn.Module:
@@ -182,6 +195,25 @@ def test_a_tree_along_a_copy_keeps_the_text_and_accepts_more_than_one_branch() -
     assert [proposal.id for proposal in copied][:3] == [5, 6, 7]
     assert any(not proposal.copied for proposal in found[0].proposals)
     assert texts(found) == plain_text(TARGET, prompt, wanted)
+
+
+def test_listeners_get_the_hidden_states_of_the_path() -> None:
+    """Those of the rows of a tree equal those that a pass over the path alone gives."""
+    follower, shape, nodes = Follower(), TreeShape((0, 0, 1, 2, 3)), [9, 10, 11, 12, 13, 14]
+
+    def session() -> TargetSession:
+        made = TargetSession(TARGET, None, None, Clock())
+        made.follow_with(follower)
+        made.read_prompt([*PROMPT, nodes[0]], None, lambda done, total: True)
+        return made
+
+    tree = DraftTree(nodes[0], mx.array(nodes[1:]), shape, OneHot(mx.array(nodes[1:]), 97), q_nodes=shape.expanded)
+    for path in ([0, 2, 4], [0, 1, 3, 5], [0]):
+        alone = DraftTree.copied(nodes[0], [nodes[node] for node in path[1:]], 97)
+        wanted = session().score(alone).hidden_states_of(range(len(path)))
+        found = session().score(tree).hidden_states_of(path)
+        assert found is not None and wanted is not None
+        np.testing.assert_allclose(np.array(found), np.array(wanted), atol=2e-5)
 
 
 # Chains
