@@ -1,4 +1,4 @@
-"""The worked examples of DESIGN.md: their numbers are those that the engine computes."""
+"""Checks the worked examples of DESIGN.md and ARCHITECTURE.md: their numbers are those that the engine computes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ import pytest
 
 from engine.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel
+from engine.machine.device import kind
+from engine.models import LoadedModel, load
 from engine.noise import reference
 from engine.rounds.codec import round_from_json, round_to_json
 from engine.target.distribution import Distribution
 from engine.theory import gumbel_probability, match_probability, rejection_probability
-from engine.types import Round
+from engine.types import Message, Round
 from tests.engine.tabular import TabularModel
 
-DESIGN = (Path(__file__).parents[1] / "DESIGN.md").read_text(encoding="utf-8")
+DESIGN, ARCHITECTURE = (
+    (Path(__file__).parents[1] / name).read_text(encoding="utf-8") for name in ("DESIGN.md", "ARCHITECTURE.md")
+)
 TOKENS = "abc"
 SEED, PROMPT = 6, [2] * 10
 
@@ -97,3 +101,28 @@ def test_the_residual_and_the_acceptance_of_three_tokens() -> None:
     assert made.probabilities[0].tolist() == pytest.approx(residual)
     for form, written in ((rejection_probability, "0.5"), (match_probability, "0.27"), (gumbel_probability, "0.496")):
         assert form(p, q) == pytest.approx(float(written), abs=6e-4) and written in words
+
+
+def test_the_round_that_the_architecture_page_follows_is_decoded_by_the_built_in_models(builtin: LoadedModel) -> None:
+    """The page names the options, except for the sampling that the model's files recommend."""
+    if kind() != "cpu":
+        pytest.skip("the example was made in float32 on the CPU")
+    (command,) = re.findall(r"^ {4}draftlight chat (.*)$", ARCHITECTURE, re.MULTILINE)
+    said, seed, gamma = (re.findall(pattern, command)[0] for pattern in ('"(.*?)"', r"--seed (\d+)", r"--gamma (\d+)"))
+    prompt = builtin.tokenizer.apply_chat_template([Message("user", said)], add_generation_prompt=True)
+    options = DecodingOptions(rule="gumbel", temperature=0.2, top_p=0.9, seed=int(seed), gamma=int(gamma), max_tokens=20)
+    first = next(iter(decode(builtin, prompt, DraftModel(load("builtin-draft")), options)))
+
+    table = [line.strip("| ").split(" | ") for line in ARCHITECTURE.splitlines() if re.match(r"\| 3\d \|", line)]
+    assert [int(cells[0]) for cells in table] == [first.position + index for index in range(len(first.proposals))]
+    assert [cells[1].strip("`") for cells in table] == [proposal.text for proposal in first.proposals]
+    assert [cells[5] for cells in table] == [proposal.status for proposal in first.proposals]
+    assert [numbers(cells[2])[0] for cells in table] == pytest.approx([proposal.q for proposal in first.proposals], abs=6e-3)
+    assert [numbers(cells[4])[0] for cells in table] == pytest.approx([proposal.p for proposal in first.proposals], abs=6e-3)
+    assert [cells[3].strip("`") for cells in table[:2]] == [token.text for token in first.emitted]
+    likeliest = {top.text: top.probability for top in first.proposals[1].target_top}
+    for token, written in re.findall(r"` (answer|sky)` \((0\.\d+)\)", ARCHITECTURE):
+        assert likeliest[f" {token}"] == pytest.approx(float(written), abs=6e-3)
+    text = " ".join(ARCHITECTURE.split())
+    for count in (f"becomes {len(prompt)} tokens", f"first {len(prompt) - 1} tokens", f"cut to {first.cache_length} tokens"):
+        assert count in text
