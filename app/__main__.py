@@ -1,4 +1,4 @@
-"""`python -m app` is `draftlight`."""
+"""Runs the command `draftlight` as `python -m app`."""
 
 import sys
 

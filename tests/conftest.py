@@ -1,4 +1,4 @@
-"""What every test gets: a data folder of its own, the built-in model on request, and no thread or warning left behind.
+"""Fixtures and guards of all tests: a data folder of its own, the built-in model on request, no thread or warning left behind.
 
 Nothing here imports Qt or MLX: the engine's tests run on a machine without Qt (tests/app/conftest.py guards the window).
 """

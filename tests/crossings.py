@@ -1,4 +1,4 @@
-"""Cases of tests that cross several lists: enough of them in every run, all of them in a full one.
+"""Chooses cases for tests that combine several lists: every pair of values in each run, every combination in a full one.
 
 A fault shows with one value, or where two values meet; one that needs three to meet is rare. So every run has each pair of
 values, or each value, and `make test-full` has every combination.

@@ -1,6 +1,6 @@
-"""Comparing the built-in target's answers with what mlx-lm's model says of them: greedy ones, and ones drawn with a seed.
+"""Compares the built-in target's answers with mlx-lm's model: greedy ones, and ones drawn with a seed.
 
-Used by the tests on a few prompts, and by `python -m tests.benchmarks.exactness` on as many as one likes.
+Tests use it on a few prompts, `python -m tests.benchmarks.exactness` on any number.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decoding as on a GPU: everything of a round stays in one lazy graph, and nothing is left to numpy.
+"""Decodes as on a GPU: everything of a round stays in one lazy graph, and numpy does nothing.
 
 On the CPU MLX sums a softmax up one value after another in float32: of a hundred thousand equally unlikely tokens it has three
 digits. So figures of long flat rows do not show here what a GPU would say.

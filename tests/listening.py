@@ -1,4 +1,4 @@
-"""A server on the loopback that has nothing, and tells whether anything was fetched."""
+"""A server on the loopback that offers nothing, and records whether anything was requested."""
 
 from __future__ import annotations
 

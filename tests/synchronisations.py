@@ -1,7 +1,7 @@
-"""Counts how often the host waits for the device, whoever asks: MLX's own functions, numpy, or Python's conversions.
+"""Counts how often the host waits for the device, through MLX's own functions, numpy, or Python's conversions.
 
-A wait is a look at an array that has not been computed when it is looked at: it is still in the lazy graph, or was queued and not
-waited for since. Asking again for what is there costs nothing and is not counted.
+The host waits when it reads an array that is not computed yet: one that is still in the lazy graph, or that was queued and not
+awaited since. Reading a computed array again is not counted.
 """
 
 from __future__ import annotations

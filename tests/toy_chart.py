@@ -1,4 +1,4 @@
-"""A chart as somebody would add one: this file, and the line that `tests/app/test_new_chart.py` puts into the table."""
+"""Example of an added chart: this file, and the line that `tests/app/test_new_chart.py` puts into the table."""
 
 from __future__ import annotations
 

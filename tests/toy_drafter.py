@@ -1,4 +1,4 @@
-"""A drafter as somebody would add one: this file, and the line that `tests/app/test_new_drafter.py` puts into the table."""
+"""Example of an added drafter: this file, and the line that `tests/app/test_new_drafter.py` puts into the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An export format as somebody would add one: this file, and the line that `tests/app/test_new_export.py` puts into the table."""
+"""Example of an added export format: this file, and the line that `tests/app/test_new_export.py` puts into the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule as somebody would add one: this file, and the lines that `tests/engine/test_new_rule.py` puts into the tables."""
+"""Example of an added rule: this file, and the lines that `tests/engine/test_new_rule.py` puts into the tables."""
 
 from __future__ import annotations
 

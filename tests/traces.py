@@ -1,4 +1,4 @@
-"""Traces for tests: written as the engine writes them, from any rounds."""
+"""Writes traces for tests from any rounds, in the same way as the engine."""
 
 from __future__ import annotations
 

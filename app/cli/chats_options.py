@@ -1,4 +1,4 @@
-"""The actions of `draftlight chats`."""
+"""The actions and options of `draftlight chats`."""
 
 from __future__ import annotations
 

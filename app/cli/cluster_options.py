@@ -1,4 +1,4 @@
-"""The actions of `draftlight cluster`."""
+"""The actions and options of `draftlight cluster`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `draftlight`: the window, and the same engine without it."""
+"""Entry point of the command `draftlight`: parses its arguments and runs the window or a command."""
 
 from __future__ import annotations
 

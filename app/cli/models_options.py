@@ -1,4 +1,4 @@
-"""The actions of `draftlight models`."""
+"""The actions and options of `draftlight models`."""
 
 from __future__ import annotations
 

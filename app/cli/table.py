@@ -1,4 +1,4 @@
-"""Tables in a terminal."""
+"""Formats tables for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of all lanes on one surface: its rounds, its size, and the positions of what is in view. Without Qt."""
+"""Lays out the lanes of all rounds on one surface, and finds those in view. No Qt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The geometry of the round lanes: chips in slots, bars and ticks on a time axis. Without Qt."""
+"""The geometry of the round lanes: chips in slots, bars and ticks on a time axis. No Qt."""
 
 from __future__ import annotations
 

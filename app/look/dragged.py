@@ -1,4 +1,4 @@
-"""Files dragged over the window or pasted into it."""
+"""Reads which files are dragged over the window or pasted into it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An action that a message offers."""
+"""An action that a message offers as a button."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Recovers answers from their traces: completes answers of killed processes, and creates conversations from traces that belong to
-none, such as those of versions without a store.
+"""Recovers answers from their traces.
+
+Completes the answers of killed processes, and creates conversations from traces that belong to none, such as those of versions
+without a store.
 
 A trace has all messages before its answer. Answers to the same messages under the same conversation name, at most an hour apart,
 are siblings. An answer to a message that follows another answer continues that conversation.

@@ -1,5 +1,7 @@
-"""Draws any `ChartSpec` as SVG, and the charts of an answer. Besides its colour, each state of a proposal has its own fill:
-solid, hatched or outlined."""
+"""Draws any `ChartSpec` as SVG, and the charts of an answer.
+
+Besides its colour, each state of a proposal has its own fill: solid, hatched or outlined.
+"""
 
 from __future__ import annotations
 

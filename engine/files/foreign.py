@@ -1,5 +1,8 @@
-"""Reads untrusted files: opens only regular files, restricts JSON to values that every reader supports, and treats values of an
-unexpected type as missing. No MLX."""
+"""Reads untrusted files. No MLX.
+
+Opens only regular files, restricts JSON to values that every reader supports, and treats values of an unexpected type as
+missing.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The sampling options that a model's files recommend, and the stop sequences and system prompt of an Ollama model. No MLX; only
-headers are read."""
+"""The sampling options that a model's files recommend, and the stop sequences and system prompt of an Ollama model.
+
+No MLX; only headers are read.
+"""
 
 from __future__ import annotations
 

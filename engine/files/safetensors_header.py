@@ -1,5 +1,7 @@
-"""Reads the headers of safetensors files and checks that the files are complete. MLX loads them lazily, so a truncated file would
-fail in the middle of an answer."""
+"""Reads the headers of safetensors files and checks that the files are complete.
+
+MLX loads them lazily, so a truncated file would fail in the middle of an answer.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The table of charts: the texts of each, and the function of `engine.lens.charts` that describes it. Window and command line
-import this table when they start, so it must stay quick to import."""
+"""The table of charts: the texts of each, and the function of `engine.lens.charts` that describes it.
+
+Window and command line import this table when they start, so it must stay quick to import.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fast matrix product for MLX on Linux, chosen before MLX is imported.
+"""Chooses a fast matrix product (BLAS) for MLX on Linux, before MLX is imported.
 
 The Linux CPU build of MLX links a bundled reference BLAS that computes about 4.5 GFLOP/s whatever the shape. Its symbols are
 looked up in the global scope first, so a library that is loaded there beforehand replaces it. OpenBLAS raises float32 products to

@@ -1,5 +1,4 @@
-"""Control of garbage collection: suspending it while a great many long-lived objects are made, and collecting where it is
-safe."""
+"""Controls garbage collection: pauses it while a great many long-lived objects are made, and collects where it is safe."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Checks, without importing MLX, what device it would compute on and whether the import would work. A failing import may end the
-process instead of raising an error, or give no hint at a remedy.
+"""Checks, without importing MLX, what device it would compute on and whether the import would work.
+
+A failing import may end the process instead of raising an error, or give no hint at a remedy.
 
 On Linux each back-end of MLX has its own library, mlx/lib/libmlx.so, in its own package. An environment has room for only one.
 """

@@ -1,5 +1,8 @@
-"""Checks on models that are not loaded, from their files: whether one can draft for a target (by its vocabulary or by the
-target that a head was trained for), and which head was trained for a target."""
+"""Checks whether models that are not loaded fit together, from their files.
+
+A draft model is checked by its vocabulary, a head by the target that it was trained for. Also finds the head that was trained
+for a target.
+"""
 
 from __future__ import annotations
 

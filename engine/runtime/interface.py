@@ -1,6 +1,8 @@
-"""Interface of engines, on a thread (`engine.runtime.worker`) or in a process (`engine.runtime.process`). Each request is a
-method that sends a command through one `send` method. Events come back through a queue, from the engine's thread to the
-reader's."""
+"""Interface of engines, on a thread (`engine.runtime.worker`) or in a process (`engine.runtime.process`).
+
+Each request is a method that sends a command through one `send` method. Events come back through a queue, from the engine's
+thread to the reader's.
+"""
 
 from __future__ import annotations
 

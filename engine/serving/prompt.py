@@ -1,5 +1,7 @@
-"""Prompt of a conversation: the messages in the model's chat template, or raw text, as far as they fit. Also counts the tokens
-of a prompt while the user is typing, on its own thread, so that the count does not wait for an answer."""
+"""Prompt of a conversation: the messages in the model's chat template, or raw text, as far as they fit.
+
+Also counts the tokens of a prompt while the user is typing, on its own thread, so that the count does not wait for an answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guards of the window's tests: nothing of Qt may outlive the test that made it, and no wait depends on the machine's load.
+"""Fixtures and guards of the window's tests: no Qt object outlives its test, and no wait depends on the load of the machine.
 
 There is one application per process, so only `qapp` makes it: a test that lets the command line make its own runs that in a
 process of its own.

@@ -1,4 +1,4 @@
-"""What a test does with the window like a person: ask, wait, choose."""
+"""Helpers that use the window as a person would: ask, wait, choose."""
 
 from __future__ import annotations
 

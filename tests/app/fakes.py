@@ -1,4 +1,4 @@
-"""An engine that computes nothing: it says what a script says, one batch each time it is asked."""
+"""A fake engine that computes nothing: it emits scripted events, one batch for each poll."""
 
 from __future__ import annotations
 

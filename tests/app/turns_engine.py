@@ -1,4 +1,4 @@
-"""An engine that computes nothing and answers comparisons: it plays recorded rounds, one of each column in turn."""
+"""A fake engine that answers comparisons by playing recorded rounds, one of each column in turn."""
 
 from __future__ import annotations
 

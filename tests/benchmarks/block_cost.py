@@ -1,4 +1,4 @@
-"""What a block costs beside a head's chain and a pass of the target, for as many proposals.
+"""Measures the time of a block drafter's pass beside a head's steps and the target's pass, for the same number of proposals.
 
     python -m tests.benchmarks.block_cost [--context 200] [--repeats 30] [--drafter FOLDER]
 

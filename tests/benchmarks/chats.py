@@ -1,9 +1,8 @@
-"""What the store of conversations costs with many of them: make bench-chats
+"""Measures the store of conversations with many of them: make bench-chats
 
-Fills a folder with conversations of random words (5,000 with 100,000 messages unless told otherwise), then prints for each act
-the median and the largest time of several repetitions. Then what a round of a running answer costs: the line of its trace, which
-is all that is written for it, beside changing the answer's row in the database instead; and what traces take before and after
-they are compressed, if a folder of traces is named.
+Fills a folder with conversations of random words (5,000 with 100,000 messages by default), then prints for each operation the
+median and the largest time of several repetitions. Then the time that storing a round takes: a line in its trace, compared with
+an update of the answer's row in the database. If a folder of traces is named, also their size before and after compression.
 """
 
 from __future__ import annotations

@@ -1,14 +1,19 @@
-"""Targets split over processes of this machine: the same texts as in one, what deaths leave, and what the links take.
+"""Checks and measures targets split over processes of this machine: equal texts, ends after deaths, time of the links.
 
-python -m tests.benchmarks.cluster [--part texts|families|ends|links] [--seed 0] [--endings 12] [--tokens 12] [--names NAME ...]
+    python -m tests.benchmarks.cluster [--part texts|families|ends|links] [--seed 0] [--endings 12] [--tokens 12]
+        [--names NAME ...]
 
-`texts`: every drafter and rule at temperature 0 and 0.8, with a small random model over two ranks in both ways, and with the
-built-in target over three; texts that differ are only right where the one process was in doubt (`engine.rounds.near_ties`), whose
-largest gap is printed. `families`: a greedy text of a tiny random model of each architecture that mlx-lm splits, over two ranks
-in each way it has, or why it is refused. `ends`: a follower is killed or stopped, or rank 0 is, at random moments; each answer
-has to end with a sentence, no process may stay, and the next request has to be answered. `links`: what collectives take between
-these processes, and of measured rounds how much was communication. All ranks share this machine's cores, and MLX's ring waits
-busily, so times say nothing of machines.
+- `texts`: every drafter and rule at temperature 0 and 0.8, with a small random model over two ranks in both ways, and with the
+  built-in target over three. Texts may differ only at a near-tie of the single process (`engine.rounds.near_ties`); the largest
+  gap is printed.
+- `families`: a greedy text of a tiny random model of each architecture that mlx-lm splits, over two ranks in each way, or the
+  reason why it is refused.
+- `ends`: a follower or rank 0 is killed or stopped at random moments. Each answer must end with a sentence, no process may
+  stay, and the next request must be answered.
+- `links`: times of collectives between these processes, and the share of communication in measured rounds.
+
+All ranks share this machine's cores, and MLX's ring keeps a core busy while it waits, so times do not carry over to several
+machines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether an answer that takes turns has the figures it has alone, and whether two answers share the machine equally.
+"""Checks that an answer that takes turns has the same figures as alone, and that two answers share the machine equally.
 
     python -m tests.benchmarks.compare [--tokens 32] [--rounds 8]
 

@@ -1,4 +1,4 @@
-"""How often the built-in target accepts what a drafter proposes, by category and rule, and what a draft step costs.
+"""Measures how often the built-in target accepts a drafter's proposals, by category and rule, and the time of a draft step.
 
     python -m tests.benchmarks.drafter_acceptance --prompts FILE [--drafter head] [--gamma 4] [--limit 14] [--tokens 64]
 

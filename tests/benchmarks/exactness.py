@@ -1,4 +1,4 @@
-"""How many answers of the built-in target equal mlx-lm's greedy ones, and the plain ones of their seeds.
+"""Counts the answers of the built-in target that equal mlx-lm's greedy ones, and the plain ones of the same seed.
 
     python -m tests.benchmarks.exactness [--prompts FILE] [--limit 30] [--tokens 128] [--all-rules]
 

@@ -1,4 +1,4 @@
-"""Every architecture of mlx-lm, tiny and random: whether it is decoded rightly, and what taking tokens back costs.
+"""Checks decoding and measures roll-back for every architecture of mlx-lm, with tiny random models.
 
 python -m tests.benchmarks.families [--only NAME ...] [--tokens 200] [--kind window|chunks|recurrent|keys]
 

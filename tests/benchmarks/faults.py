@@ -1,10 +1,11 @@
-"""What becomes of chats, settings, traces and exports when the machine fails them: python -m tests.benchmarks.faults
+"""Checks that chats, settings, traces and exports survive faults of the machine: python -m tests.benchmarks.faults
 
-The disk fills up (a small file system in memory, as root), permissions are lost (as another user, as root), the clock jumps years
-forth and back, and two processes use one data folder at once: their stores, and two windows with chats, names, deletions and
-settings. Each line says what was tried and whether all that had been saved
-is still there, what could not be saved was said in words, and saving goes on once the fault is gone. Processes that are killed:
-`make bench-killed`.
+The disk fills up (a small file system in memory, as root), permissions are lost (as another user, as root), the clock jumps by
+years in both directions, and two processes use one data folder at once: two stores, and two windows with chats, names,
+deletions and settings.
+
+Each line names the fault and says whether all saved data is still there, whether the user got a message about what could not be
+saved, and whether saving continues after the fault. For killed processes see `make bench-killed`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""First answers of new installations: whether an automatic gamma holds up a user of whom and whose machine it knows nothing.
+"""Measures whether an automatic gamma slows down the first answer of a new installation, which has no stored costs or rates.
 
     python -m tests.benchmarks.first_answers [--installations 20] [--prompts FILE] [--tokens 48]
 
-Each installation is an empty data folder and one `draftlight chat` with default settings; a second one in the same folder,
-without a drafter, tells what a plain round takes there. Prints for each installation the longest chain that was sampled in rounds
-2 to 10 and the longest of these rounds in plain rounds (the median of the plain answer's), then the median over installations.
+Each installation is an empty data folder and one `draftlight chat` with default settings. A second chat in the same folder,
+without a drafter, gives the time of a plain round there. For each installation it prints the longest draft that was sampled in
+rounds 2 to 10, and the longest of these rounds in plain rounds (the median of the plain answer); then the medians over all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of formats: every GGUF architecture with every quantisation, tiny and random, written and loaded.
+"""Prints the table of formats: a tiny random model of every GGUF architecture in every quantisation, written and loaded.
 
 python -m tests.benchmarks.formats [--only NAME ...] [--kinds KIND ...]
 

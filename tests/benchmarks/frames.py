@@ -1,4 +1,4 @@
-"""How late the window answers: what a person feels as a frame that comes late."""
+"""Measures how long the window's thread is busy between two events, which a person feels as a late frame."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""What hostile answers do to the window: python -m tests.benchmarks.hostile [NAME ...] [--tokens 1000000]
+"""Measures the window with hostile answers: python -m tests.benchmarks.hostile [NAME ...] [--tokens 1000000]
 
-The engine's thread, with a script for a model, answers with control characters, HTML, turned directions, lines without end,
-blanks without end, Markdown nested without end, bytes that are no characters, and as many tokens as asked for. Each answer
-comes into the token view, then is shown in the reading view, scrolled through and gone through with the keyboard; the longest
-time in which the window answered to nothing is printed for each, the memory, and the size of the trace, which is read back and
-has to hold every token. A server on the loopback tells whether anything was fetched.
+The engine thread runs a script in place of a model. Its answers have control characters, HTML, reversed writing directions,
+endless lines and blanks, deeply nested Markdown, bytes that are no characters, and any number of tokens.
+
+Each answer streams into the token view, is shown in the reading view, scrolled, and traversed with the keyboard. Printed are
+the longest time without a reaction of the window, the memory, and the size of the trace, which is read back and must have every
+token. A server on the loopback records whether anything was fetched.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Metal kernel against the same draw in MLX operations and against mlx-lm's sampler, side by side in one run.
+"""Compares the Metal kernel with the same draw in MLX operations and with mlx-lm's sampler, side by side in one run.
 
     python -m tests.benchmarks.kernel [--repeats 20] [--dtype float16]
 

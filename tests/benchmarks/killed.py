@@ -1,8 +1,9 @@
-"""What is lost when Draftlight is killed: make bench-killed
+"""Checks what is lost when Draftlight is killed: make bench-killed
 
 Starts processes that save, stream, migrate the tables, or are the window with an answer of a tiny model under way; kills each
-with SIGKILL at a random moment, opens what they leave, and prints what was lost beside what had been said or shown to be there. A
-row fails if a saved message is lost, if more than the last round of a running answer is, or if a table is neither old nor new.
+with SIGKILL at a random moment, opens the data that is left, and prints what was lost of what had been reported or shown as
+saved. A row fails if a saved message is lost, more than the last round of a running answer is lost, or a table is neither
+old nor new.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Whether the lens is smooth: frames while rounds arrive, and a long answer opened and scrolled: make bench-lens
+"""Measures frames while rounds arrive, and when a long answer is opened and scrolled: make bench-lens
 
-Made-up rounds are replayed by their own clock, faster by `--speed`, into a window (painted offscreen where there is no screen)
-with each page of the panel open in turn, a token pinned and ghosts shown. A frame is a stretch in which the window answers to
-nothing. Then an answer of 20,000 tokens is opened, and one of 10,000 rounds scrolled through, view by view: the clock of each
-scroll step runs until it is painted. No engine runs beside it; `make bench-window` measures frames next to one that does.
+Invented rounds are replayed in real time (times `--speed`) into a window, which is painted offscreen without a screen. Each
+page of the panel is open in turn, a token is pinned and ghosts are shown. A frame is a period without a reaction of the window.
+Then an answer of 20,000 tokens is opened, and one of 10,000 rounds is scrolled through in each view; the time of a scroll step
+includes painting. No engine runs beside it; `make bench-window` measures frames next to one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From no models of one's own to a chat with a downloaded pair, by real keys and a real mouse: make bench-library-tour
+"""Goes from an empty installation to a chat with a downloaded pair, with real keys and a real mouse: make bench-library-tour
 
 Uses the real window on the real engine as `tests.benchmarks.tour` does. The Hub is a server on the loopback with tiny random
 models: a target, a draft model that nearly agrees with it, and a gated model with other tokens. The download of the target is

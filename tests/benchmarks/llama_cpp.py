@@ -1,4 +1,4 @@
-"""Logits of tiny GGUF files here and in llama.cpp, which is no dependency: another Python has it.
+"""Compares the logits of tiny GGUF files with llama.cpp's. It is no dependency: another Python environment has it.
 
 python -m tests.benchmarks.llama_cpp --python PYTHON [--only NAME ...] [--kinds KIND ...]
 

@@ -1,4 +1,4 @@
-"""What loading a target takes of the memory, and whether changing to another one gives it back.
+"""Measures the memory that loading a target takes, and whether changing to another one frees it.
 
 `make bench-loading ARGS="MODEL MODEL ..."`: loads one target after the other as the engine does and prints what the process has
 in memory, beside what the headers of the model's files had announced.

@@ -1,4 +1,4 @@
-"""What Markdown costs while an answer streams, and whether it grows with the answer: make bench-markdown
+"""Measures the time that Markdown takes while an answer streams, and whether it grows with the answer: make bench-markdown
 
 The same long answer is laid out token by token, with and without Markdown in turn. Printed are the milliseconds per token and
 their ratio, for the first and the last quarter of the answer, the longest single token, and how long the reading view takes to

@@ -1,21 +1,20 @@
-"""Whether an automatic gamma is ever slower than no drafting, or much slower than the best fixed gamma, by category.
+"""Checks that an automatic gamma is never slower than plain decoding, nor much slower than the best fixed gamma.
 
     python -m tests.benchmarks.never_slower --prompts FILE [--limit 14] [--tokens 64] [--drafters auto,ngram,head,builtin-draft]
         [--temperatures 0,0.8] [--fixed 1,3] [--categories chat,code] [--rows OUT] [--minutes 20]
         [--clock processor | --told 0.035,0.09,0.07,0.1]
 
-Every prompt is answered plainly and with each drafter in turn, one setting directly after the other, plain runs first and last.
-Time is that of a clock on the wall, as in the window, or with --clock processor what the processor works for this process, which
-other programs on the machine disturb less. Gamma decides by the same clock, and by costs measured beforehand by it.
+Every prompt is answered plainly and with each drafter, one setting directly after the other, with plain runs first and last.
+Times are wall times, as in the window, or with --clock processor the processor time of this process, which other programs
+disturb less. The automatic gamma decides by the same clock, and by costs that were measured with it beforehand. With --told, a
+simulated clock is used (`tests.benchmarks.told_times`): it compares choices without the noise of the machine, and for other
+machines.
 
-With --told, time is told by a table of costs instead (`tests.benchmarks.told_times`): what is chosen is compared, without noise
-of the machine and also for other machines.
-
-Prints by temperature, category and drafter the speed-up of an automatic gamma against the mean of the two plain runs of the
-same prompt: its geometric mean, and the lower end of a 95 % interval over prompts, for which a speed-up above 1.25 counts as
-1.25: what drafters gain scatters far more than what they lose. Below: auto as a drafter against the best single one, and an
-automatic gamma against the best fixed one over all prompts. OUT gets what was measured, one JSON line each; what it holds already
-is not measured again and counts in the tables.
+Prints by temperature, category and drafter the speed-up of an automatic gamma over the mean of the two plain runs of the same
+prompt: the geometric mean, and the lower end of a 95 % interval over prompts. For that end a speed-up above 1.25 counts as
+1.25, because gains scatter far more than losses. Then `auto` as a drafter against the best single one, and an automatic gamma
+against the best fixed one, over all prompts. OUT gets a JSON line for each measurement; those that it already has are not
+repeated.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What rules of drafting by lookup would gain on the built-in target's own answers, without decoding anew for each rule.
+"""Simulates lookup drafters on the built-in target's own answers, without decoding again for each of them.
 
     python -m tests.benchmarks.ngram_simulation --answers FILE [--prompts FILE] [--tokens 128] [--temperature 0] [--limit 25]
 
-A lookup's proposals depend on the text alone, and under match, gumbel and at temperature 0 the text does not depend on them: so
-one plain answer per prompt tells what any rule would have proposed and how much of it would have been accepted. The answers are
-written once and kept in FILE, which takes seconds per prompt; the time of a pass over M rows is measured there and then. What
-judging, recording and looking up cost besides is left out.
+A lookup's proposals depend on the text alone. Under match, under gumbel and at temperature 0 the text does not depend on the
+proposals. So one plain answer per prompt shows what any lookup would have proposed, and how much of it would have been
+accepted. The answers are generated once and stored in FILE; the time of a pass over M rows is measured in the same run.
+Judging, recording and looking up are not counted.
 
-Prints for each rule, by category: the speed-up (mean over prompts of plain time / time), and tau.
+Prints for each lookup, by category: the speed-up (mean over prompts of plain time / time), and tau.
 """
 
 from __future__ import annotations

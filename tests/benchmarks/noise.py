@@ -1,4 +1,4 @@
-"""What noise and judging cost on this machine, side by side in one run.
+"""Measures noise and judging on this machine, side by side in one run.
 
     python -m tests.benchmarks.noise [--vocabulary 49152] [--repeats 30]
 

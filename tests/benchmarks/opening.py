@@ -1,8 +1,8 @@
-"""How long a long trace takes to open in the window, and to be scrubbed: make bench-opening
+"""Measures how long a long trace takes to open in the window, and to step back in: make bench-opening
 
-A made-up trace (no model is needed) is opened in a window with every view, painted offscreen where there is no screen. Besides
-the clock, the processor time of this process is printed, which other programs disturb less. Going back is what costs: the answer
-is built anew up to the place.
+An invented trace (no model is needed) is opened in a window with every view, painted offscreen without a screen. Besides the
+wall time, the processor time of this process is printed, which other programs disturb less. Stepping back is the expensive
+part: the answer is built anew up to that round.
 """
 
 from __future__ import annotations

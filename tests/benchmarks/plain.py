@@ -1,4 +1,4 @@
-"""The plain loop against mlx-lm's own, and what analysing and speculating cost, interleaved in one run.
+"""Compares the plain loop with mlx-lm's own, and measures analysis and speculation, interleaved in one run.
 
     python -m tests.benchmarks.plain [--tokens 96] [--rounds 4]
 

@@ -1,12 +1,14 @@
-"""The engine's process against its thread, side by side: make bench-process
+"""Compares the engine in a process with the engine on a thread, side by side: make bench-process
 
---parts chooses. `wire`: bytes of a round and microseconds to write and read it, beside the JSON of traces and plain pickle.
-`channel`: how late an event arrives, how many do in a second, how long a question takes to be answered. `answers`: the built-in
-pair answers the same prompt with the same seed on both in turn; round time, first token, what a first start takes, memory.
-`window`: the same in two windows with every view open, and how long their frames took. `silence`: the longest time without a sign
-of life while models load and answers are written, by which the watchdog's limit is set.
+`--parts` chooses what is measured:
+- `wire`: bytes of a round and microseconds to write and read it, next to the JSON of traces and plain pickle.
+- `channel`: the delay of an event, events per second, and the delay of an answer to a question.
+- `answers`: the built-in pair answers the same prompt with the same seed on both in turn: round time, time to the first token,
+  time of a first start, memory.
+- `window`: the same in two windows with every view open, and their frames.
+- `silence`: the longest time without a heartbeat while models load and answer, which sets the limit of the watchdog.
 
-Ratios are process over thread, the median of those of each turn, with the least and the greatest.
+Ratios are process over thread: the median over turns, with the smallest and the largest.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""The engine's process ended at random moments, and whoever started it: make bench-process-ends
+"""Kills the engine's process, or the program that started it, at random moments: make bench-process-ends
 
-A tiny model answers with one seed. At a moment drawn from a fixed seed, while the process starts, loads or answers, it is killed,
-crashed, aborted or stopped for good; then the processes that hold one are killed, some with theirs stopped. Checked each time:
-the answer gets one end, its text is a beginning of what an undisturbed one says, no process is left, now and then the next
-question is answered, and in the end no thread, open file or socket is left over. Any failure is an AssertionError.
+A tiny model answers with a fixed seed. At a random moment (also from a fixed seed), while the process starts, loads or answers,
+it is killed, crashed, aborted or stopped for good. Then the programs that own such a process are killed, some while it is
+stopped.
+
+Each time it checks that the answer gets exactly one end event, that its text is a prefix of the undisturbed one, and that no
+process is left. Now and then the next question must be answered. At the end no thread, open file or socket may be left. A
+failure is an AssertionError.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What taking tokens back costs beside a plain round, for each kind of layer memory.
+"""Measures roll-back beside a plain round, for each kind of layer memory.
 
 python -m tests.benchmarks.rollback [--repeats 40] [--only NAME ...]
 

@@ -1,4 +1,4 @@
-"""What Draftlight's loops take beside mlx-lm's own, in one run on the same models: make bench-side-by-side
+"""Compares Draftlight's loops with mlx-lm's own, in one run on the same models: make bench-side-by-side
 
     python -m tests.benchmarks.side_by_side [--tokens 64] [--repeats 5] [--gamma 4] [--answers 200] [--parts plain]
 

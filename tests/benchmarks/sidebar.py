@@ -1,8 +1,8 @@
-"""What the list of chats costs in the window with many of them: make bench-sidebar
+"""Measures the list of chats in the window with many of them: make bench-sidebar
 
-Fills a folder as make bench-chats does (5,000 chats with 100,000 messages unless told otherwise), opens a window on it, painted
-offscreen where there is no screen, and prints how long listing, scrolling, searching and opening take. Searching includes the
-pause for which the window waits after a key. "Longest" is what the window was deaf for at most while it happened.
+Fills a folder as make bench-chats does (5,000 chats with 100,000 messages by default), opens a window on it (painted offscreen
+without a screen), and prints how long listing, scrolling, searching and opening take. Searching includes the pause that the
+window makes after a key. "Longest" is the longest time without a reaction of the window.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hours of use in the real window, and whether anything grows: make bench-soak ARGS="--minutes 120"
+"""Uses the real window for hours and measures whether anything grows: make bench-soak ARGS="--minutes 120"
 
 Chats go on with the built-in model and with two tiny random ones (an mlx-lm folder and a GGUF file): prompts with and without
 files, other answers, changes of rule, gamma, drafter and model, comparisons, exports, replays, other chats, deleted chats,

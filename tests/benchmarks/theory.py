@@ -1,4 +1,4 @@
-"""What the closed forms cost on rows like a language model's: make bench-theory
+"""Measures the closed forms on rows like a language model's: make bench-theory
 
 Prints microseconds per pair of float32 rows over 49,152 tokens (the fastest of several repetitions): all three closed forms at
 once, and gumbel's alone with every token sorted; then how far the two values of gumbel's are apart. The drafter's logits are

@@ -1,8 +1,7 @@
-"""Time as a table of costs tells it: what a pass and a draft step take is given, and the rest takes no time.
+"""A simulated clock: passes and draft steps take given times, and everything else takes none.
 
-Choices of an automatic gamma follow from times, and those of a clock scatter by a tenth. Told times do so only as far as they
-are asked to, in the same way in every run: so two ways of choosing are compared by what they choose, on any machine and beside
-any other work, and for machines that are not at hand.
+An automatic gamma chooses by times, and measured times scatter by a tenth. Given times do not scatter: two policies can be
+compared by their choices, on any machine, beside any other work, and also for machines that are not available.
 """
 
 from __future__ import annotations

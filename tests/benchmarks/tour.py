@@ -1,4 +1,4 @@
-"""Everything the window does with chats, asked for by real keys and a real mouse: make bench-tour
+"""Uses everything that the window does with chats, with real keys and a real mouse: make bench-tour
 
 Starts an X server of its own (Xvfb) with a window manager (openbox), opens the real window on the real engine with an empty data
 folder and the built-in model, and uses it through xdotool as a person would. Each step prints what it did and waits until the

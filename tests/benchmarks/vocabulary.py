@@ -1,4 +1,4 @@
-"""What a round costs as the vocabulary grows, on a model that costs nothing: make bench-vocabulary
+"""Measures how the time of a round grows with the vocabulary, on a model that takes no time: make bench-vocabulary
 
     python -m tests.benchmarks.vocabulary [--vocabularies 32768 49152] [--rounds 30] [--repeats 5] [--pairs 16] [--flat] ...
 

@@ -1,12 +1,13 @@
-"""What the window costs the engine: tokens per second with every view open, against the same engine alone: make bench-window
+"""Measures what the window costs: tokens per second with every view open and without a window: make bench-window
 
-The built-in pair answers the same prompt with the same seed, in turn without a window and with one (painted offscreen where
-there is no screen), whose panel shows the rounds, the charts, the table and the rules in turn, with ghosts shown and a token
-pinned; each turn begins with another side. The mean ratio within a turn is printed with its 95 % interval, and how long the
-window's frames took beside the engine, which further turns measure, for the clock takes its time, too. With --vocabulary the
-target's table of tokens is padded with ids that nobody knows, so that the figures are those of a larger vocabulary. Without a
-GPU the pass takes every core, and what the window computes is missing there; with --pass-milliseconds the target is its first
-layer alone, and each pass sleeps so long as if another device computed it.
+The built-in pair answers the same prompt with the same seed, in turn without a window and with one (painted offscreen without a
+screen). The panel shows rounds, charts, table and rules in turn, with ghosts shown and a token pinned; each turn begins with
+the other side. The mean ratio within a turn is printed with its 95 % interval. Further turns measure the window's frames beside
+the engine, because that measurement takes time, too.
+
+--vocabulary pads the target's tokens with unknown ids, for the figures of a larger vocabulary. Without a GPU the pass uses
+every core, and the window's computations slow it down. With --pass-milliseconds the target is its first layer alone, and each
+pass sleeps for that time, as if another device computed it.
 """
 
 from __future__ import annotations

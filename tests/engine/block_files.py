@@ -1,4 +1,4 @@
-"""Tiny block drafters with random weights, in the packagings that are published: documented names, shapes and config.json."""
+"""Writes tiny block drafters with random weights in every published packaging: documented names, shapes and config.json."""
 
 from __future__ import annotations
 

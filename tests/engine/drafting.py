@@ -1,4 +1,4 @@
-"""Asking a drafter by hand, without a decode loop."""
+"""Helpers to call a drafter without a decode loop."""
 
 from __future__ import annotations
 

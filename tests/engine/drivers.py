@@ -1,4 +1,4 @@
-"""Libraries that stand for those of NVIDIA's driver, compiled from C, and a folder of packages like that of an environment."""
+"""Fake libraries of NVIDIA's driver, compiled from C, and a folder of packages like that of an environment."""
 
 from __future__ import annotations
 

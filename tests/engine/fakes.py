@@ -1,4 +1,4 @@
-"""A model, a drafter and a decode loop without MLX, for tests of everything around them."""
+"""A fake model, drafter and decode loop without MLX, for tests of the code around them."""
 
 from __future__ import annotations
 

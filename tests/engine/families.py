@@ -1,7 +1,7 @@
 """Tiny random models of every architecture that mlx-lm has, made from its own model files.
 
-Sizes follow from the names of an architecture's settings (`SIZES`); what one needs beyond that stands in `FAMILIES`. Windows and
-chunks are `WINDOW` tokens, so that a short text leaves them behind.
+Sizes follow from the names of an architecture's settings (`SIZES`); further settings of an architecture are in `FAMILIES`.
+Windows and chunks are `WINDOW` tokens, so that a short text exceeds them.
 """
 
 from __future__ import annotations

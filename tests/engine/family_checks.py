@@ -1,6 +1,6 @@
-"""What must hold of every model that is speculated upon, whatever its layers remember: for tests and for the table of families.
+"""Checks that every target must pass, whatever memory its layers have; used by tests and by the table of families.
 
-Every check returns None if it holds (or texts part at a near-tie only) and raises otherwise.
+Every check returns None if it passes (texts may differ at a near-tie) and raises otherwise.
 """
 
 from __future__ import annotations

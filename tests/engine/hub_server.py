@@ -1,4 +1,4 @@
-"""A small Hugging Face Hub on the loopback: searches, descriptions and files, and everything that can go wrong on the way."""
+"""A small Hugging Face Hub on the loopback: searches, descriptions, files, and faults on the way."""
 
 from __future__ import annotations
 

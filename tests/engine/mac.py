@@ -1,4 +1,4 @@
-"""The C interface of a Mac's Foundation, as far as `engine.machine.macos` calls it, with what was asked of it written down."""
+"""A fake of macOS's Foundation library, as far as `engine.machine.macos` calls it; it records the calls."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Faults for twins: each breaks one thing of how a round is drafted or judged, and a test has to notice.
+"""Planted faults for twin tests: each breaks one step of drafting or judging, and a test must notice.
 
-A plant gets pytest's monkeypatch and the rule. What it breaks it breaks for one rule, under any gamma.
+A plant gets pytest's monkeypatch and the rule. The fault affects one rule, under any gamma.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tiny random models of real architectures, made in the test: they run mlx-lm's own code in milliseconds."""
+"""Tiny random models of real architectures, made in the test; they run mlx-lm's own code in milliseconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tiny language model whose every conditional is a row of a table, so the law of its texts can be enumerated.
+"""Tiny language models whose conditionals are rows of a table, so that the distribution of their texts can be enumerated.
 
 `TabularModel` looks like any mlx-lm model: tokens in, logits out, with mlx-lm's own cache underneath. Its memory of earlier
 tokens is only what it finds in that cache, so a cache rolled back wrongly gives wrong conditionals and shows in the law. There

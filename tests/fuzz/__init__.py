@@ -1,5 +1,5 @@
-"""Coverage-guided fuzzing of everything that reads a file from elsewhere: `python -m tests.fuzz` (`make fuzz`).
+"""Coverage-guided fuzzing of every reader of foreign files: `python -m tests.fuzz` (`make fuzz`).
 
-`targets.py` says what is fuzzed and what may happen, `mutations.py` how inputs change, `watched.py` what counts as a finding,
-`findings/` keeps the inputs that once were one; `test_findings.py` runs those.
+`targets.py` has the readers and the allowed errors, `mutations.py` changes inputs, `watched.py` decides what a finding is.
+`findings/` has the inputs of former findings, which `test_findings.py` runs.
 """

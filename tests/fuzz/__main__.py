@@ -1,8 +1,8 @@
 """Fuzzes one target after the other and prints the table: `make fuzz`, or `python -m tests.fuzz TARGET... --inputs 1000000`.
 
 Each target runs in a process of its own, guided by the coverage that Atheris measures (`packaging/fuzz.lock`). Counts, corpus and
-findings are kept in `build/fuzz`, so whoever stops it goes on later; `--table` prints what there is. A finding is kept under
-`build/fuzz/findings`: mend it, then move the input to `tests/fuzz/findings`.
+findings are stored in `build/fuzz`, so an interrupted run continues; `--table` prints them. The input of a finding is in
+`build/fuzz/findings`: mend the reader, then move the input to `tests/fuzz/findings`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes of JSON values, of JSON lines and of templates, so that inputs get past the parser."""
+"""Mutations of JSON values, JSON lines and templates that still pass the parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: each target takes bytes, has its reader read them, and does with the result what the program does at once."""
+"""The fuzz targets: each takes bytes, runs a reader on them, and uses the result as the program does at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as a finding: any exception but the allowed ones, more than `SECONDS` of CPU time, or `MEGABYTES` more memory."""
+"""Decides what a finding is: any exception but the allowed ones, more than `SECONDS` of CPU time or `MEGABYTES` of memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`make gpu-check`: what has never run on a GPU runs once, and leaves a report that can be sent back.
+"""`make gpu-check`: runs on a GPU everything that has not run there yet, and leaves a report that can be sent back.
 
-`parts` has what is checked, each part in a process of its own, `report` what is made of it. Metal, CUDA and the CPU back-end run
-the same parts; on the last one the report says that no GPU took part.
+`parts` has the checks, each in a process of its own, and `report` writes the report. Metal, CUDA and the CPU back-end run the
+same parts; on the CPU the report says that no GPU took part.
 """

@@ -1,4 +1,4 @@
-"""Checks on this machine's GPU what can go wrong or be slow there: make gpu-check
+"""Checks correctness and speed on this machine's GPU: make gpu-check
 
     python -m tests.gpu_check [--minutes 10] [--parts tests,greedy] [--quick] [--output FOLDER]
 

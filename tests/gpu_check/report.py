@@ -1,5 +1,7 @@
-"""The report of `make gpu-check` as HTML, made from the same document that is written as JSON. Names of users and places are
-taken out of the document before."""
+"""Writes the report of `make gpu-check` as HTML, from the document that is also written as JSON.
+
+Names of users and places are removed from the document before.
+"""
 
 from __future__ import annotations
 

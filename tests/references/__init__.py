@@ -1,1 +1,1 @@
-"""Answers of second implementations, kept so that the tests need neither PyTorch nor the network, and how they were made."""
+"""Recorded outputs of second implementations, so that tests need neither PyTorch nor the network, and how they were made."""

@@ -1,4 +1,4 @@
-"""Make `builtin_reference.json`: what transformers and PyTorch say about the built-in target.
+"""Makes `builtin_reference.json`: outputs of transformers and PyTorch for the built-in target.
 
 Run once, in an environment of its own, whenever the built-in target changes:
 

@@ -1,4 +1,4 @@
-"""The Metal source that MLX generates around the kernel's bodies, caught on a machine without Metal.
+"""Records the Metal source that MLX generates around the kernel's bodies, on a machine without Metal.
 
 MLX can record a kernel call in a graph that is only exported, and prints the source it would have compiled. So the signature
 under test is MLX's own: address spaces, shapes and thread indices included.

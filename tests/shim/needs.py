@@ -1,4 +1,4 @@
-"""What tests of the kernels need, and how they say so where it is missing."""
+"""Skip conditions of the kernel tests, with the reasons that they print."""
 
 from __future__ import annotations
 

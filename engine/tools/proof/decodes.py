@@ -1,5 +1,8 @@
-"""Checks of whole decodes. Many short decodes of one prompt are compared with the distribution from the target's forward
-passes. Longer decodes of one seed under match, under gumbel and without a drafter are compared token by token."""
+"""Checks of whole decodes.
+
+Many short decodes of one prompt are compared with the distribution from the target's forward passes. Longer decodes of one seed
+under match, under gumbel and without a drafter are compared token by token.
+"""
 
 from __future__ import annotations
 

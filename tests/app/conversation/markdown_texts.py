@@ -1,4 +1,4 @@
-"""Markdown for tests: a long answer with everything in it, hostile ones, and random ones."""
+"""Markdown samples for tests: a long answer that uses every construct, hostile texts, and random ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A window in which somebody has typed, until it is killed."""
+"""Runs a window with typed but unsent text until the test kills it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A window that asks in a new chat, and keeps that open until it is killed or told to close."""
+"""Runs a window that asks in a new chat and keeps it open, until the test kills or closes it."""
 
 from __future__ import annotations
 

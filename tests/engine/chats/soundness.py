@@ -1,4 +1,4 @@
-"""SQLite's own judgement of the file of chats."""
+"""Checks the chat database with SQLite's own integrity check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that works on the chats until it is killed, and says what is saved; its arguments are a folder and the work."""
+"""A process that works on the chats until it is killed, and prints what is saved; arguments: a folder and the kind of work."""
 
 from __future__ import annotations
 

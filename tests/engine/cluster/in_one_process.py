@@ -1,4 +1,4 @@
-"""Ranks without processes: a follower that obeys whatever rank 0 says, at once, and holds a whole model."""
+"""A fake cluster within one process: a follower that carries out rank 0's orders at once, and holds a whole model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny Qwen 2 models in folders, which mlx-lm can split over two ranks in both ways."""
+"""Writes tiny Qwen 2 models, which mlx-lm can split over two ranks in both ways."""
 
 from __future__ import annotations
 

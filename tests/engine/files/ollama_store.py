@@ -1,4 +1,4 @@
-"""A store as Ollama makes it, around tiny models."""
+"""Writes a store as Ollama does, with tiny models."""
 
 from __future__ import annotations
 

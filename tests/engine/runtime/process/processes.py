@@ -1,4 +1,4 @@
-"""Whether processes live, for tests that end them."""
+"""Helpers that find out whether processes live, and stop them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine for a process of its own that computes nothing and starts fast: a round for each letter of the prompt."""
+"""A fake engine for a process of its own, which starts fast: it emits a round for each letter of the prompt."""
 
 from __future__ import annotations
 
