@@ -78,7 +78,6 @@ def turns(
 
     Yields:
         after each round but the last: seconds of its own time that the answer has taken since prefill.
-        after each round but the last: seconds of its own that the answer has taken since its prompt was read.
 
     Raises:
         Closing: the engine is being closed; nothing else.
