@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.lens.bins import columns
 from engine.lens.chart_kinds import ChartKind
-from engine.lens.chart_spec import ChartSpec, Key, Line, Panel, halves, highest, step_above
+from engine.lens.chart_spec import ChartSpec, Key, Line, Panel, axis_limit_above, axis_with_halves, highest
 from engine.lens.charts import Material, by_round
 
 KIND = ChartKind(
@@ -16,7 +16,7 @@ KIND = ChartKind(
     "accepted",
     "Accepted proposals appear after the first round.",
     "tests.toy_chart:accepts",
-    of_proposals=True,
+    needs_proposals=True,
 )
 
 
@@ -24,6 +24,6 @@ def accepts(material: Material) -> ChartSpec:
     """The accepted proposals of each round as a line."""
     x, counts = columns(material.tally.statuses.rows, material.span)
     accepted = counts[:, 0]
-    line = Line(x, accepted, "accepted", read="{:.0f} accepted")
-    panel = Panel(halves(step_above(1 + highest(accepted))), (line,))
+    line = Line(x, accepted, "accepted", value_format="{:.0f} accepted")
+    panel = Panel(axis_with_halves(axis_limit_above(1 + highest(accepted))), (line,))
     return by_round(material, "Accepted proposals.", ((Key("accepted", "line", "accepted"),),), panel)

@@ -146,15 +146,17 @@ class BarsItem(PaintedItem):
         """As in `PaintedItem`."""
         mark = self._mark
         cells = mark.cells and up >= LEAST_CELL
-        width = min(2 * mark.half, mark.widest / across)
+        width = min(2 * mark.half_width, mark.max_width / across)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         for part, boxes in zip(mark.parts, mark.boxes(width, cells, 3 / up if cells and up > 6 else 0.0), strict=True):
             self._paint_part(painter, part.fill, QColor(getattr(theme, part.role)), [QRectF(*box) for box in boxes])
-        half, height = max(3.0, mark.half * across) / across, 5 / up
+        half, height = max(3.0, mark.half_width * across) / across, 5 / up
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(theme.text))
         for x, _ in mark.cut_off():
-            painter.drawPolygon([QPointF(x - half, mark.most), QPointF(x + half, mark.most), QPointF(x, mark.most + height)])
+            painter.drawPolygon(
+                [QPointF(x - half, mark.max_height), QPointF(x + half, mark.max_height), QPointF(x, mark.max_height + height)]
+            )
 
     def _paint_part(self, painter: QPainter, fill: Fill, colour: QColor, boxes: list[QRectF]) -> None:
         painter.setPen(cosmetic(colour))

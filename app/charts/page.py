@@ -128,7 +128,7 @@ class ChartsPage(QWidget):
             span=self.range.span(),
             dividers=[(divider.first, divider.title) for divider in answer.dividers],
             plain=None if baseline is None else baseline.throughput,
-            plain_fits=baseline is None or baseline.fits,
+            plain_is_comparable=baseline is None or baseline.fits,
             never="" if answer.waiting_words == NO_ROUNDS_YET else answer.waiting_words,
         )
 

@@ -14,7 +14,7 @@ from engine.cluster.hosts import Cluster
 from engine.lens.outlook_words import explanation, pause_reason
 from engine.lens.pieces import without_controls
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence
-from engine.lens.shared_wording import left_out, no_template
+from engine.lens.shared_wording import no_template, unseen_words
 from engine.rounds.metrics import Totals
 from engine.types import (
     DrafterReady,
@@ -125,9 +125,8 @@ class _Notes:
             case RunStarted(dropped=dropped) if dropped and self._model is not None:
                 messages = [message for message in self._request.messages if message.role != "system"]
                 turns = sum(message.role == "user" for message in messages[:dropped])
-                self._say(
-                    f"{left_out(turns)}, because {self._model.name} reads at most {amount(self._model.context_length, 'token')}."
-                )
+                limit = amount(self._model.context_length, "token")
+                self._say(f"{unseen_words(turns)}, because {self._model.name} reads at most {limit}.")
             case RunStarted(template=False) if self._request.template and self._model is not None:
                 unused = ", and the system prompt is not used" if self._request.messages[0].role == "system" else ""
                 self._say(f"{no_template(self._model.name)}{unused}.")

@@ -118,7 +118,7 @@ def _acceptance(comparison: Comparison) -> str:
         if found is None or found.all_copied:
             continue
         more = found.differences["rejection"]
-        if "rejection" not in found.clear or more.low is None or more.high is None:
+        if "rejection" not in found.significant_rules or more.low is None or more.high is None:
             doubtful = True
             continue
         name = drafter_words(column.setup.drafter, comparison.target)

@@ -98,7 +98,7 @@ def parting_words(comparison: Comparison) -> str:
             parts.append(f"{letter} has ended" if run.answer.finish is not None else f"{letter} has not reached it yet")
             continue
         token = run.tokens[position]
-        shown = visible(token.text, token.bytes, running=True)
+        shown = visible(token.text, token.bytes, within_text=True)
         known = [] if token.margin is None else [f"margin {near_ties.words(token.margin, run.answer.options.temperature, 3)}"]
         known += [] if token.border is None else [f"border {token.border:.3g}"]
         parts.append(f"{letter} “{shown}”" + (f" ({', '.join(known)})" if known else ""))

@@ -46,7 +46,7 @@ from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
 from app.session.token_walk import spot_of
 from engine.lens.pieces import Ghosts, Kind, Spot
-from engine.lens.shared_wording import left_out
+from engine.lens.shared_wording import unseen_words
 
 MEASURE = 74
 """Width of the column in characters of English text: lines of 65 to 75 are easiest to read."""
@@ -272,7 +272,7 @@ class Transcript(AnswerView):
     def unseen_words(self) -> str:
         """A note that the oldest turns did not fit into the context of the newest answer; empty if all did."""
         unseen = self.session.unseen
-        return f"{left_out(unseen)}: the context is too small for all" if unseen else ""
+        return f"{unseen_words(unseen)}: the context is too small for all" if unseen else ""
 
     @property
     def _shows_tokens(self) -> bool:

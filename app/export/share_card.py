@@ -22,7 +22,7 @@ from engine.lens.bins import RoundSpan, bin_size
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.chart_spec import Bars
 from engine.lens.charts import Material, spec_of
-from engine.lens.code_places import CodePlaces
+from engine.lens.code_places import CodeSplitter
 from engine.lens.dividers import Divider
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
 from engine.lens.shared_wording import LEGEND, RULE_TITLES, all_words, drafter_title, filter_words
@@ -143,7 +143,7 @@ def _tokens(trace: Trace, divided: Sequence[Divider], ghosts: Ghosts) -> Iterato
     """Yields text, state and whether it is code for each token that the card shows, and a label where settings changed."""
     due = deque(divided)
     answer = "".join(piece.text for piece in pieces(trace.rounds) if not piece.ghost)
-    places = CodePlaces(trace.given_text + answer, len(trace.given_text))
+    places = CodeSplitter(trace.given_text + answer, len(trace.given_text))
     for piece in folded(piece for piece in pieces(trace.rounds) if piece.kind not in HIDDEN[ghosts]):
         while due and piece.spot.round >= due[0].first:
             yield f" [{due.popleft().from_here}]", "divider", False
@@ -238,7 +238,7 @@ def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float, divided
     palette = drawing.palette
     tally = Tally.of(trace.rounds)
     span = RoundSpan(0, tally.rounds, bin_size(tally.rounds, COLUMNS), tally.rounds)
-    spec = spec_of(CHARTS["proposals"], Material(tally, span, in_picture=True))
+    spec = spec_of(CHARTS["proposals"], Material(tally, span, for_export=True))
     bars = [mark for panel in spec.panels for mark in panel.marks if isinstance(mark, Bars)]
     longest = max((height for mark in bars for _, height in mark.cut_off()), default=0.0)
     cut = f", drafts of up to {longest:.0f} cut off" if longest else ""
@@ -254,7 +254,7 @@ def _strip(drawing: Drawing, trace: Trace, summary: Summary, top: float, divided
     for place, values in enumerate(mark.values.tolist()):
         left, low = MARGIN + place * width, top + 8 + STRIP
         for part, many in zip(mark.parts, values, strict=True):
-            height = min(many / mark.most * STRIP, low - top - 8)
+            height = min(many / mark.max_height * STRIP, low - top - 8)
             if height > 0:
                 _cell(drawing, part.role, left, low - height, width - min(2.0, 0.3 * width), height)
             low -= height

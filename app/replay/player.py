@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from app.session.session import Answer, Session, Turn
 from engine.exports.tables import options_of, prompt_tokens
 from engine.files import foreign
-from engine.lens.thoughts import opened_by
+from engine.lens.thoughts import opens_thought
 from engine.rounds.trace import Trace
 from engine.types import (
     FINISHES,
@@ -175,7 +175,7 @@ class Replay:
                     path,
                     self.trace.given_text,
                     foreign.text(self.trace.part("target").get("logits")) or None,
-                    in_thought=opened_by(foreign.text(prompt.get("text"))),
+                    in_thought=opens_thought(foreign.text(prompt.get("text"))),
                     dropped=foreign.whole(prompt.get("dropped")) or 0,
                 )
             )

@@ -79,9 +79,9 @@ def row_of(answer: Answer, rule: ExpectedRule, verdict: TokenVerdict) -> ChangeR
     after = [*_texts(round_)[at + (proposal.status == "accepted") :], *_texts(*later)]
     return ChangeRow(
         SIGNS[verdict.change],
-        visible("".join(before[-NEIGHBOURS:]), running=True) if before else "",
+        visible("".join(before[-NEIGHBOURS:]), within_text=True) if before else "",
         _name(proposal),
-        visible("".join(after[:NEIGHBOURS]), running=True) if after else "",
+        visible("".join(after[:NEIGHBOURS]), within_text=True) if after else "",
         change_words(verdict, rule, round_),
         figures,
     )
@@ -93,7 +93,7 @@ def _texts(*rounds: Round) -> list[str]:
 
 def _name(proposal: Proposal) -> str:
     """Returns the text of a proposal between other text; white space is visible if there is nothing else."""
-    return visible(proposal.text, proposal.bytes, running=True).strip()
+    return visible(proposal.text, proposal.bytes, within_text=True).strip()
 
 
 def _digits(value: float) -> str:

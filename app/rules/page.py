@@ -15,7 +15,7 @@ from app.rules.changes import ChangeList
 from app.session.cursor import Cursor, Place
 from app.session.session import NO_ROUNDS_YET, Answer
 from app.session.shown_answer import ShownAnswer
-from engine.lens.rejudge import JUDGED_AGAIN, Rejudge, why_not
+from engine.lens.rejudge import JUDGED_AGAIN, Rejudge, refusal
 from engine.lens.rejudge_words import limits, summary
 from engine.types import ExpectedRule
 
@@ -107,15 +107,15 @@ class RulesPage(QWidget):
         self._restart()
         self.refresh()
 
-    def _offer(self, longest: int) -> None:
-        """Offers to judge at most 1, 2, … `longest` - 1 proposals a round; `longest` itself is “All proposals”."""
-        if self._offered == longest and self.gamma.count():
+    def _offer(self, max_proposals: int) -> None:
+        """Offers to judge at most 1, 2, … `max_proposals` - 1 proposals a round; `max_proposals` itself is “All proposals”."""
+        if self._offered == max_proposals and self.gamma.count():
             return
-        self._offered = longest
+        self._offered = max_proposals
         self.gamma.clear()
         self.gamma.addItem("All proposals", None)
-        for many in range(1, longest):
-            self.gamma.addItem(f"At most {many} a round", many)
+        for count in range(1, max_proposals):
+            self.gamma.addItem(f"At most {count} a round", count)
         self.gamma.setCurrentIndex(max(0, self.gamma.findData(self._gamma)))
 
     # Output.
@@ -131,14 +131,14 @@ class RulesPage(QWidget):
         self.rule.set_rule(self.asked)
         self._judge()
         judged = self._judged
-        self._offer(0 if judged is None else judged.longest)
+        self._offer(0 if judged is None else judged.max_proposals)
         notes: list[str] = []
         if answer is None or not rounds or (judged is not None and not judged.rules and answer.running):
             words = [WAITING if answer is None or answer.waiting_words == NO_ROUNDS_YET else answer.waiting_words]
         elif judged is None:
-            words = [why_not(answer.options, self.asked, self._gamma)]
+            words = [refusal(answer.options, self.asked, self._gamma)]
         else:
-            words, notes = summary(judged), [] if judged.trouble else limits(judged)
+            words, notes = summary(judged), [] if judged.failure_reason else limits(judged)
         found, *rest = words
         for label, said in ((self.found, found), (self.words, "\n".join(rest)), (self.notes, " ".join(notes))):
             label.setText(said)
@@ -158,7 +158,7 @@ class RulesPage(QWidget):
     def _judge(self) -> None:
         """Judges the rounds added since the last call; none if the answer cannot be judged again at all."""
         answer = self._answer
-        if answer is None or (self._judged is None and why_not(answer.options, self.asked, self._gamma)):
+        if answer is None or (self._judged is None and refusal(answer.options, self.asked, self._gamma)):
             return
         if self._judged is None:
             self._judged = Rejudge(answer.options, self.asked, self._gamma)

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal, Slot
 
 from app.look.pacer import after_changes
 from app.session.chat import Chat
-from engine.lens.shared_wording import left_out
+from engine.lens.shared_wording import unseen_words
 from engine.types import Message, PromptCounted, Request
 from engine.values.wording import amount
 
@@ -112,7 +112,7 @@ class ContextMeter(QObject):
         elif count.dropped:
             turns = self._chat.session.turns_of(count.dropped)
             out = f"{amount(turns, 'turn')} left out"
-            self.shown.emit(f"{words}, {out}", f"{left_out(turns)}: the context is too small for all. They stay in the chat.")
+            self.shown.emit(f"{words}, {out}", f"{unseen_words(turns)}: the context is too small for all. They stay in the chat.")
         elif count.limit - count.tokens < min(self._chat.settings.max_tokens, count.limit // 8):
             left = count.limit - count.tokens
             self.shown.emit(words, f"An answer can have {amount(left, 'token')} at most: then the context is full.")

@@ -68,7 +68,7 @@ COLUMNS = (
     TableColumn(
         "Text",
         "What the round added to the answer; ⏎ is a line break.",
-        lambda round_: visible(round_.text, running=True) if round_.text else "",
+        lambda round_: visible(round_.text, within_text=True) if round_.text else "",
         "a few words of the text",
     ),
     TableColumn("Emitted", "Tokens that the round added to the answer.", lambda round_: len(round_.emitted), "Emitted"),

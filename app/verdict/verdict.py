@@ -12,7 +12,7 @@ from app.look.wording import RULE_TITLES
 from app.session.session import Answer
 from app.verdict.residual import Left, draft_probability, left_after
 from engine.lens.pieces import Kind, Spot, kind_of, visible, visible_candidate
-from engine.lens.token_reasons import decision, unknowns
+from engine.lens.token_reasons import decision, limitations
 from engine.rounds import near_ties
 from engine.types import EXPECTED_RULES, Candidate, Emitted, Proposal, Round
 
@@ -140,7 +140,7 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
         draft=_alternatives(draft_top, proposed, stands),
         residual=left_after(round_, spot, greedy),
         expected=() if expected is None else tuple((RULE_TITLES[rule], getattr(expected, rule)) for rule in EXPECTED_RULES),
-        unknown=unknowns(round_, spot, greedy),
+        unknown=limitations(round_, spot, greedy),
     )
 
 

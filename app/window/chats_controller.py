@@ -233,7 +233,7 @@ class ChatsController(QObject):
 
     def _show_first(self, models: bool, opened: Opened) -> None:
         """Shows the last chat, unless the user has already started or opened another."""
-        conversation = self._take_in(opened)
+        conversation = self._accumulate(opened)
         session, held = self._chat.session, opened[2]
         if not session.turns and not session.replaying and self._chat.kept.number is None and held:
             if self._wanted == conversation.about.id:
@@ -247,13 +247,13 @@ class ChatsController(QObject):
         self._not_there(message)
         self._chat.load_models()
 
-    def _take_in(self, opened: Opened) -> Conversation:
+    def _accumulate(self, opened: Opened) -> Conversation:
         conversation, unsent, _ = opened
         self._chat.unsent.take_in(KeptChat(conversation.about.id), unsent)
         return conversation
 
     def _show(self, message: int | None, opened: Opened) -> None:
-        chat, conversation = self._chat, self._take_in(opened)
+        chat, conversation = self._chat, self._accumulate(opened)
         if self._wanted != conversation.about.id or chat.session.replaying:
             return
         chat.show(conversation, read_only=not opened[2])

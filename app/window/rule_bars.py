@@ -22,10 +22,10 @@ from engine.lens.rule_comparison import (
     RuleComparison,
     comparison_sentence,
     difference_sentence,
-    happened_words,
-    helps_to_warm,
-    likeness,
+    observed_words,
     share,
+    similarity_reason,
+    warmer_would_help,
 )
 from engine.types import EXPECTED_RULES, Gamma, Rule
 from engine.values.drafter_kinds import NO_DRAFTER
@@ -66,7 +66,7 @@ class RuleBar:
 
     rule: Rule
     expected: float | None = None
-    happened: float | None = None
+    observed: float | None = None
     gap: Interval | None = None
     in_force: bool = False
 
@@ -150,25 +150,25 @@ def _rule_bars(session: Session, settings: Settings) -> RuleBars:
         return _nothing_yet(session, settings)
     options = answer.options
     bars = tuple(_bar(comparison, rule) for rule in SHOWN_RULES)
-    alike = likeness(comparison, options)
+    similarity = similarity_reason(comparison, options)
     remedy = ""
-    if alike and helps_to_warm(comparison, options) and not (session.replaying or session.read_only):
+    if similarity and warmer_would_help(comparison, options) and not (session.replaying or session.read_only):
         remedy = f"Show at temperature {WARM:g}"
-    words = f"{comparison_sentence(comparison)} {alike or difference_sentence(comparison)}"
+    words = f"{comparison_sentence(comparison)} {similarity or difference_sentence(comparison)}"
     whiskers = f" {WHISKERS}" if any(bar.gap is not None and bar.gap.low is not None for bar in bars) else ""
-    told = f"{alike or difference_sentence(comparison, intervals=False)}{whiskers}"
-    return RuleBars(bars, happened_words(comparison), told, words, remedy)
+    told = f"{similarity or difference_sentence(comparison, intervals=False)}{whiskers}"
+    return RuleBars(bars, observed_words(comparison), told, words, remedy)
 
 
 def _bar(comparison: RuleComparison, rule: Rule) -> RuleBar:
     in_force = rule == comparison.rule
     if rule == "block":
-        return RuleBar(rule, happened=comparison.accepted if in_force else None, in_force=in_force)
+        return RuleBar(rule, observed=comparison.accepted if in_force else None, in_force=in_force)
     return RuleBar(
         rule,
         comparison.expected[rule],
-        comparison.happened if in_force else None,
-        comparison.differences.get(rule) if not comparison.too_few else None,
+        comparison.observed if in_force else None,
+        comparison.differences.get(rule) if not comparison.has_too_few_rounds else None,
         in_force,
     )
 
@@ -282,12 +282,12 @@ class RuleBarsView(QWidget):
         left = QRectF(0, room.top(), room.left() - (5 if self.flat and self.tight else 9) * scale, room.height())
         painter.drawText(left, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, RULE_TITLES[bar.rule])
         right = QRectF(room.right() + self._before_value, room.top(), self._value, room.height())
-        figure = bar.happened if bar.expected is None else bar.expected
+        figure = bar.observed if bar.expected is None else bar.expected
         painter.drawText(right, Qt.AlignmentFlag.AlignVCenter, "–" if figure is None else share(figure))
         if bar.expected is not None:
             self._paint_expected(painter, bar, bar.expected, room)
-        if bar.happened is not None:
-            self._paint_happened(painter, room, bar.happened)
+        if bar.observed is not None:
+            self._paint_observed(painter, room, bar.observed)
 
     def _paint_expected(self, painter: QPainter, bar: RuleBar, expected: float, room: QRectF) -> None:
         theme, scale = self._theme, self._scale
@@ -308,8 +308,8 @@ class RuleBarsView(QWidget):
         for x in (first, last):
             painter.drawLine(QPointF(x, middle - cap), QPointF(x, middle + cap))
 
-    def _paint_happened(self, painter: QPainter, room: QRectF, happened: float) -> None:
-        x, middle = room.left() + happened * room.width(), room.center().y()
+    def _paint_observed(self, painter: QPainter, room: QRectF, observed: float) -> None:
+        x, middle = room.left() + observed * room.width(), room.center().y()
         high, half = room.height() / 2 - self._scale, 3.5 * self._scale
         for colour, width in ((self._theme.panel, 4), (self._theme.text, 2)):  # the outline separates it from the bar
             painter.setPen(QPen(QColor(colour), width * self._scale, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))

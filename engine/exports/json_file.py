@@ -16,7 +16,7 @@ from typing import Any
 from engine.exports.formats import Wanted
 from engine.exports.tables import about, compared, names, options_of, proposal_values
 from engine.files.foreign import content_of, json_of
-from engine.lens.rule_comparison import RuleComparisons, comparison_sentence, difference_sentence, likeness
+from engine.lens.rule_comparison import RuleComparisons, comparison_sentence, difference_sentence, similarity_reason
 from engine.machine.provenance import version
 from engine.rounds.codec import plain
 from engine.rounds.metrics import RoundCounts, Stretch, Summary, counts, stretches, summarise
@@ -101,7 +101,7 @@ def _comparisons(trace: Trace) -> list[dict[str, Any]]:
         {
             **plain(comparison),
             "words": comparison_sentence(comparison),
-            "difference_words": likeness(comparison, options_of(trace)) or difference_sentence(comparison),
+            "difference_words": similarity_reason(comparison, options_of(trace)) or difference_sentence(comparison),
         }
         for comparison in RuleComparisons.of(trace.rounds).all
     ]

@@ -27,12 +27,12 @@ from engine.exports.tables import (
     prompt_tokens,
 )
 from engine.lens.chart_kinds import CHARTS
-from engine.lens.code_places import CodePlaces
+from engine.lens.code_places import CodeSplitter
 from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, Piece, Spot, pieces, visible, visible_candidate
-from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, likeness
+from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, similarity_reason
 from engine.lens.shared_wording import FIGURES, FINISH_WORDS, LEGEND, RULE_TITLES, drafter_title
 from engine.lens.tally import Tally
-from engine.lens.token_reasons import decision, unknowns
+from engine.lens.token_reasons import decision, limitations
 from engine.machine.provenance import version
 from engine.rounds import near_ties
 from engine.rounds.metrics import Stretch, Summary
@@ -107,7 +107,7 @@ def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) ->
     yield "<h3>Charts</h3><div class=charts>"
     for kind in CHARTS.values():
         drawn = picture(kind, trace, tally, VARIABLES).inline(f"a{index}-")
-        yield chart(kind.title, drawn, kind.definition + kind.in_pictures)
+        yield chart(kind.title, drawn, kind.definition + kind.export_note)
     yield "</div><h3>Rounds</h3>"
     yield from table("Rounds", _ROUNDS, trace.rounds)
     yield "<h3>Provenance</h3>"
@@ -198,12 +198,12 @@ def _comparison(comparison: RuleComparison, options: DecodingOptions) -> Iterato
     yield f"<div class=rules><p>{text(comparison_sentence(comparison))}</p><div class=bars aria-hidden=true>"
     for rule, value in comparison.expected.items():
         mark = ""
-        if rule == comparison.rule and comparison.happened is not None:
-            mark = f'<i style="left: {comparison.happened:.1%}"></i>'
+        if rule == comparison.rule and comparison.observed is not None:
+            mark = f'<i style="left: {comparison.observed:.1%}"></i>'
         bar = f'<b style="width: {value:.1%}; background: var(--rule-{rule})"></b>{mark}'
         yield f"<span{' class=force' if rule == comparison.rule else ''}>{RULE_TITLES[rule]}</span><span class=bar>{bar}</span>"
-    words = likeness(comparison, options) or difference_sentence(comparison)
-    shown = "" if comparison.happened is None else " The mark shows what happened."
+    words = similarity_reason(comparison, options) or difference_sentence(comparison)
+    shown = "" if comparison.observed is None else " The mark shows what happened."
     yield f"</div><small>{text(words)}{shown}</small></div>"
 
 
@@ -241,7 +241,7 @@ def _marked(state: str, words: str, details: str = "", word: bool = False, parts
 
 def _given(trace: Trace) -> str:
     given = trace.given_text
-    parts = CodePlaces(given).parts(given)
+    parts = CodeSplitter(given).parts(given)
     why = "The answer was started with this text: it branches off another answer."
     return _marked("given", given, why, parts=parts) if given else ""
 
@@ -252,7 +252,7 @@ def _spans(trace: Trace) -> Iterator[str]:
     temperature = float(asked) if isinstance(asked, (int, float)) else math.nan
     due = deque(dividers_of(trace))
     text_of_answer = "".join(piece.text for piece in pieces(trace.rounds) if not piece.ghost)
-    places = CodePlaces(trace.given_text + text_of_answer, len(trace.given_text))
+    places = CodeSplitter(trace.given_text + text_of_answer, len(trace.given_text))
     before = {False: trace.given_text, True: trace.given_text}  # last text, without and with ghosts
     for (index, kind), group in groupby(pieces(trace.rounds), key=lambda piece: (piece.spot.round, piece.kind)):
         while due and index >= due[0].first:
@@ -356,7 +356,7 @@ def details(round: Round, spot: Spot, temperature: float) -> str:
     else:
         accepted = round.proposals[spot.at].status == "accepted" and spot.at < len(round.emitted)
         lines = _proposal_details(round, spot.at, round.emitted[spot.at] if accepted else None)
-    return "\n".join(line for line in (*lines, decision(round, spot, greedy), *unknowns(round, spot, greedy)) if line)
+    return "\n".join(line for line in (*lines, decision(round, spot, greedy), *limitations(round, spot, greedy)) if line)
 
 
 def _proposal_details(round: Round, place: int, emitted: Emitted | None = None) -> list[str]:

@@ -107,10 +107,12 @@ def _mark(drawing: Drawing, frame: Frame, mark: Mark, spec: ChartSpec) -> None:
 def _bars(drawing: Drawing, frame: Frame, mark: Bars, spec: ChartSpec) -> None:
     """Draws each bar as a group, whose title browsers show as the bar's tooltip."""
     across, up = frame.across(1) - frame.across(0), frame.up(0) - frame.up(1)
-    width = min(2 * mark.half, mark.widest / across)
+    width = min(2 * mark.half_width, mark.max_width / across)
     cells = mark.cells and up >= LEAST_CELL
     for place, x in enumerate(mark.x.tolist()):
-        one = Bars(mark.x[place : place + 1], mark.values[place : place + 1], mark.parts, mark.half, most=mark.most)
+        one = Bars(
+            mark.x[place : place + 1], mark.values[place : place + 1], mark.parts, mark.half_width, max_height=mark.max_height
+        )
         title = mark.titles[place] if mark.titles else spec.readout(_first_round(x, spec.span))
         drawing.begin_group(title[:1].upper() + title[1:])
         for part, boxes in zip(mark.parts, one.boxes(width, cells, 2 / up if cells else 0.0), strict=True):
@@ -246,7 +248,7 @@ def picture(kind: ChartKind, trace: Trace, tally: Tally, palette: Palette) -> Dr
         [(divider.first, divider.title) for divider in dividers_of(trace)],
         None if trace.plain is None else trace.plain.throughput,
         never="No round was finished.",
-        in_picture=True,
+        for_export=True,
     )
     return draw(kind.name, spec_of(kind, material), palette, kind.heights, kind.across)
 

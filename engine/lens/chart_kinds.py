@@ -47,9 +47,9 @@ class ChartKind:
     formula: str
     waiting: str
     spec: str
-    in_pictures: str = ""
-    of_proposals: bool = False
-    fewest_rounds: int = 1
+    export_note: str = ""
+    needs_proposals: bool = False
+    min_rounds: int = 1
     place: Callable[[Sequence[float], int | None], float | None] | None = None
     heights: tuple[int, ...] = (84,)
     open: bool = True
@@ -92,7 +92,7 @@ CHARTS: dict[ChartName, ChartKind] = {
             "proposals = accepted + rejected + unjudged",
             "Rounds appear here as they are judged.",
             "engine.lens.charts:proposals",
-            of_proposals=True,
+            needs_proposals=True,
             heights=(150, 58),
         ),
         ChartKind(
@@ -105,8 +105,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             "accepted / (accepted + rejected)",
             "Alpha appears after the first verdict.",
             "engine.lens.charts:alpha",
-            of_proposals=True,
-            in_pictures=" Dotted: whole answer.",
+            needs_proposals=True,
+            export_note=" Dotted: whole answer.",
         ),
         ChartKind(
             "throughput",
@@ -118,8 +118,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             f"tokens of {SPEED_WINDOW} rounds / their seconds",
             "Throughput appears after the first rounds.",
             "engine.lens.charts:throughput",
-            fewest_rounds=2,
-            in_pictures=" Dotted: whole answer.",
+            min_rounds=2,
+            export_note=" Dotted: whole answer.",
         ),
         ChartKind(
             "positions",
@@ -131,7 +131,7 @@ CHARTS: dict[ChartName, ChartKind] = {
             "accepted / judged, and accepted / drafted",
             "Acceptance by position appears after a few rounds.",
             "engine.lens.charts:positions",
-            of_proposals=True,
+            needs_proposals=True,
             place=_position,
             heights=(98,),
         ),
@@ -159,7 +159,7 @@ CHARTS: dict[ChartName, ChartKind] = {
             "alpha^k (1 − alpha); if all are accepted, alpha^gamma",
             "Accepted lengths appear after a few rounds.",
             "engine.lens.charts:lengths",
-            of_proposals=True,
+            needs_proposals=True,
             place=_accepted,
             heights=(104,),
             open=False,

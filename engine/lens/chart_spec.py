@@ -46,12 +46,12 @@ class Line:
     role: str
     dash: Dash = "line"
     width: float = 1.6
-    read: str = ""
+    value_format: str = ""
     dots: float = 0.0
 
-    def reading(self, place: float) -> list[str]:
+    def reading(self, position: float) -> list[str]:
         """Returns the value at an x position in words, if it is known."""
-        return _read(self.x, place, self.y[:, None], [self.read])
+        return _values_in_words(self.x, position, self.y[:, None], [self.value_format])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,13 +62,13 @@ class Area:
     low: Floats
     high: Floats
     role: str
-    read: str = ""
+    value_format: str = ""
 
-    def reading(self, place: float) -> list[str]:
+    def reading(self, position: float) -> list[str]:
         """Returns both ends at an x position in words, if they are known."""
-        at = _index(self.x, place)
-        ends = () if at is None else (self.low[at], self.high[at])
-        return [self.read.format(*ends)] if self.read and ends and math.isfinite(sum(ends)) else []
+        index = _index(self.x, position)
+        ends = () if index is None else (self.low[index], self.high[index])
+        return [self.value_format.format(*ends)] if self.value_format and ends and math.isfinite(sum(ends)) else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Level:
     dash: Dash = "dash"
     width: float = 1.2
 
-    def reading(self, place: float) -> list[str]:
+    def reading(self, position: float) -> list[str]:
         """Returns nothing: the value is in the legend."""
         return []
 
@@ -94,7 +94,7 @@ class Whiskers:
     high: Floats
     role: str
 
-    def reading(self, place: float) -> list[str]:
+    def reading(self, position: float) -> list[str]:
         """Returns nothing."""
         return []
 
@@ -105,7 +105,7 @@ class Part:
 
     role: str
     fill: Fill = "fill"
-    read: str = ""
+    value_format: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,40 +126,40 @@ class Bars:
     x: Floats
     values: Floats
     parts: tuple[Part, ...]
-    half: float
-    widest: float = math.inf
-    most: float = math.inf
+    half_width: float
+    max_width: float = math.inf
+    max_height: float = math.inf
     cells: bool = False
     titles: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
 
-    def reading(self, place: float) -> list[str]:
+    def reading(self, position: float) -> list[str]:
         """Returns the parts of the bar at an x position in words."""
-        return _read(self.x, place, self.values, [part.read for part in self.parts])
+        return _values_in_words(self.x, position, self.values, [part.value_format for part in self.parts])
 
     def cut_off(self) -> list[tuple[float, float]]:
         """Returns x and height of the bars that are cut off."""
         heights = self.values.sum(axis=1)
-        over = heights > self.most + 1e-9
-        return list(zip(self.x[over].tolist(), heights[over].tolist(), strict=True))
+        is_cut_off = heights > self.max_height + 1e-9
+        return list(zip(self.x[is_cut_off].tolist(), heights[is_cut_off].tolist(), strict=True))
 
     def boxes(self, width: float, cells: bool, gap: float = 0.0) -> list[list[tuple[float, float, float, float]]]:
-        """Returns the boxes (left, bottom, width, height) of each part, cut off at `most`.
+        """Returns the boxes (left, bottom, width, height) of each part, cut off at `max_height`.
 
         Args:
             width: of a bar, in units of x. cells: whether to draw cells, with a `gap` between them in units of y.
         """
-        found: list[list[tuple[float, float, float, float]]] = [[] for _ in self.parts]
+        boxes_by_part: list[list[tuple[float, float, float, float]]] = [[] for _ in self.parts]
         for x, values in zip(self.x.tolist(), self.values.tolist(), strict=True):
             low, left = 0.0, x - width / 2
-            for boxes, value in zip(found, values, strict=True):
-                height = min(value, self.most - low)
+            for boxes, value in zip(boxes_by_part, values, strict=True):
+                height = min(value, self.max_height - low)
                 if cells:
                     boxes += [(left, low + cell + gap / 2, width, 1 - gap) for cell in range(round(height))]
                 elif height > 0 or len(self.parts) == 1:  # a single part of height 0 is drawn as a line
                     boxes.append((left, low, width, height))
                 low += height
-        return found
+        return boxes_by_part
 
 
 Mark = Line | Area | Level | Whiskers | Bars
@@ -209,22 +209,22 @@ class ChartSpec:
 
     def readout(self, round_: int) -> str:
         """Returns which round this is, or which rounds the column that contains it has, and their values in words."""
-        where, values = self.reading(round_)
-        return f"{where}: {values}" if where else ""
+        title, values = self.reading(round_)
+        return f"{title}: {values}" if title else ""
 
     def reading(self, round_: int) -> tuple[str, str]:
         """Returns the two parts of `readout`; the topmost mark comes first. Both are empty if the round is not shown."""
-        place = None if self.span is None else self.span.centre(round_)
-        if self.span is None or place is None:
+        position = None if self.span is None else self.span.centre(round_)
+        if self.span is None or position is None:
             return "", ""
         first = self.span.column_start(round_)
         last = min(first + self.span.each, self.span.last)
-        where = f"round {round_ + 1:,}" if self.span.each == 1 else f"rounds {first + 1:,} to {last:,}"
-        values = [words for panel in self.panels for mark in reversed(panel.marks) for words in mark.reading(place)]
-        return where, ", ".join(values) or "no data"
+        title = f"round {round_ + 1:,}" if self.span.each == 1 else f"rounds {first + 1:,} to {last:,}"
+        values = [words for panel in self.panels for mark in reversed(panel.marks) for words in mark.reading(position)]
+        return title, ", ".join(values) or "no data"
 
 
-def step_above(value: float) -> float:
+def axis_limit_above(value: float) -> float:
     """Returns the smallest of 1, 1.5, 2, 3, 4, 6, 8, 10, 15, ... that is at least `value`: an axis limit that seldom changes."""
     power = 10.0 ** math.floor(math.log10(max(value, 1e-3)))
     return next(factor * power for factor in (1, 1.5, 2, 3, 4, 6, 8, 10) if factor * power >= value * (1 - 1e-9))
@@ -235,23 +235,23 @@ def highest(*values: Floats) -> float:
     return max(float(np.nanmax(part, initial=0.0)) for part in values)
 
 
-def halves(top: float) -> Axis:
+def axis_with_halves(top: float) -> Axis:
     """Returns an axis from 0 to `top` with ticks at both ends and in the middle."""
     return Axis(0, top, tuple((value, f"{value:,g}") for value in (0, top / 2, top)))
 
 
-def counted(low: float, high: float, first: int, last: int, most: int = 16) -> Axis:
-    """Returns an axis whose ticks are whole numbers from `first` to `last`, at most `most` of them."""
-    step = max(1, math.ceil((last - first + 1) / most))
+def integer_axis(low: float, high: float, first: int, last: int, max_ticks: int = 16) -> Axis:
+    """Returns an axis whose ticks are whole numbers from `first` to `last`, at most `max_ticks` of them."""
+    step = max(1, math.ceil((last - first + 1) / max_ticks))
     return Axis(low, high, tuple((value, str(value)) for value in range(first, last + 1, step)))
 
 
-def _index(x: Floats, place: float) -> int | None:
-    at = int(np.searchsorted(x, place))
-    return at if at < len(x) and x[at] == place else None
+def _index(x: Floats, position: float) -> int | None:
+    index = int(np.searchsorted(x, position))
+    return index if index < len(x) and x[index] == position else None
 
 
-def _read(x: Floats, place: float, values: Floats, formats: list[str]) -> list[str]:
-    at = _index(x, place)
-    row = [] if at is None else values[at].tolist()
-    return [words.format(value) for words, value in zip(formats, row, strict=False) if words and math.isfinite(value)]
+def _values_in_words(x: Floats, position: float, values: Floats, formats: list[str]) -> list[str]:
+    index = _index(x, position)
+    row = [] if index is None else values[index].tolist()
+    return [template.format(value) for template, value in zip(formats, row, strict=False) if template and math.isfinite(value)]

@@ -10,7 +10,7 @@ from typing import cast
 
 import numpy as np
 
-from engine.lens.bins import RoundSpan, column_spreads, columns, curves, proposals_shown
+from engine.lens.bins import RoundSpan, column_quantiles, columns, interrupted_columns, proposals_axis_limit
 from engine.lens.chart_kinds import ALPHA_WINDOW, SPEED_WINDOW, ChartKind
 from engine.lens.chart_spec import (
     BAR_WIDTH,
@@ -27,10 +27,10 @@ from engine.lens.chart_spec import (
     Panel,
     Part,
     Whiskers,
-    counted,
-    halves,
+    axis_limit_above,
+    axis_with_halves,
     highest,
-    step_above,
+    integer_axis,
 )
 from engine.lens.shared_wording import RULE_TITLES
 from engine.lens.tally import Floats, Tally
@@ -42,7 +42,7 @@ DASHES: dict[Rule, Dash] = {"match": "dot", "gumbel": "dashdot", "rejection": "d
 VERDICTS: dict[str, Fill] = {"accepted": "fill", "rejected": "hatch", "unjudged": "outline"}
 PHASE_FILLS: dict[str, Fill] = {"draft": "fill", "verify": "hatch", "judge": "fill", "other": "outline"}
 """Fills of verdicts and phases: neighbours in a bar differ by more than their colour."""
-ALMOST_FULL = 0.38
+HALF_BAR_WIDTH = 0.38
 """Half the width of a bar, as a share of its column's width."""
 
 
@@ -62,29 +62,29 @@ class Material:
     span: RoundSpan
     dividers: Sequence[tuple[int, str]] = ()
     plain: float | None = None
-    plain_fits: bool = True
+    plain_is_comparable: bool = True
     never: str = ""
-    in_picture: bool = False
+    for_export: bool = False
 
 
 def spec_of(kind: ChartKind, material: Material | None) -> ChartSpec:
     """Returns the description of a chart, or of why it is empty."""
     if material is None:
         return ChartSpec(empty=kind.waiting)
-    if words := empty_words(kind, material.tally, material.never, material.in_picture):
+    if words := empty_reason(kind, material.tally, material.never, material.for_export):
         return ChartSpec(empty=words)
     return cast(Callable[[Material], ChartSpec], resolve_name(kind.spec))(material)
 
 
-def empty_words(kind: ChartKind, tally: Tally | None, never: str = "", complete: bool = False) -> str:
+def empty_reason(kind: ChartKind, tally: Tally | None, no_rounds_reason: str = "", is_complete: bool = False) -> str:
     """Returns why a chart is empty, or "" if it is not.
 
     Args:
         never: why there will be no rounds. complete: no further rounds will come, so one is enough.
     """
-    if tally is None or tally.rounds < (1 if complete else kind.fewest_rounds):
-        return never or kind.waiting
-    return "Nothing was proposed." if kind.of_proposals and not any(tally.gammas.keys() - {0}) else ""
+    if tally is None or tally.rounds < (1 if is_complete else kind.min_rounds):
+        return no_rounds_reason or kind.waiting
+    return "Nothing was proposed." if kind.needs_proposals and not any(tally.gammas.keys() - {0}) else ""
 
 
 def by_round(material: Material, words: str, notes: tuple[Note, ...], *panels: Panel) -> ChartSpec:
@@ -99,33 +99,33 @@ def proposals(material: Material) -> ChartSpec:
     tally, span = material.tally, material.span
     x, counts = columns(tally.statuses.rows, span)
     drafted = counts.sum(axis=1)
-    most = proposals_shown(counts[:, :2].sum(axis=1), drafted) if span.each == 1 else max(1.0, drafted.max())
-    top = math.ceil(most - 1e-9)
+    tallest = proposals_axis_limit(counts[:, :2].sum(axis=1), drafted) if span.each == 1 else max(1.0, drafted.max())
+    top = math.ceil(tallest - 1e-9)
     step = next((step for step in (1, 2, 5, 10, 20) if 5 * step >= top), math.ceil(top / 5))
     decimals = 0 if span.each == 1 else 1
     parts = tuple(Part(verdict, fill, f"{{:.{decimals}f}} {verdict}") for verdict, fill in VERDICTS.items())
-    cells = Bars(x, counts, parts, ALMOST_FULL * span.each, BAR_WIDTH, top, cells=span.each == 1)
-    at, accepted = curves(tally.accepted.rows, span, tally.stretches)
-    _, expected = curves(tally.expected.rows, span, tally.stretches)
-    spread = column_spreads(tally.accepted.rows, span)
-    below = step_above(max(1.0, highest(accepted, expected, spread)))
-    lines = (Line(at, expected[:, place], f"rule_{rule}", DASHES[rule]) for place, rule in enumerate(EXPECTED_RULES))
-    filled = [Key(verdict, fill, verdict) for verdict, fill in VERDICTS.items()]
-    lately = Key("accepted", "line", "accepted")
+    cells = Bars(x, counts, parts, HALF_BAR_WIDTH * span.each, BAR_WIDTH, top, cells=span.each == 1)
+    positions, accepted = interrupted_columns(tally.accepted.rows, span, tally.stretches)
+    _, expected = interrupted_columns(tally.expected.rows, span, tally.stretches)
+    spread = column_quantiles(tally.accepted.rows, span)
+    acceptance_limit = axis_limit_above(max(1.0, highest(accepted, expected, spread)))
+    lines = (Line(positions, expected[:, column], f"rule_{rule}", DASHES[rule]) for column, rule in enumerate(EXPECTED_RULES))
+    verdict_keys = [Key(verdict, fill, verdict) for verdict, fill in VERDICTS.items()]
+    accepted_key = Key("accepted", "line", "accepted")
     rules = [Key(f"rule_{rule}", DASHES[rule], RULE_TITLES[rule]) for rule in EXPECTED_RULES]
     notes: tuple[Note, ...] = (
-        (*filled, "below:", lately, "expected:", *rules),
-        ("below:", lately, "expected:", *rules),
-        (lately, *rules),
+        (*verdict_keys, "below:", accepted_key, "expected:", *rules),
+        ("below:", accepted_key, "expected:", *rules),
+        (accepted_key, *rules),
     )
     return by_round(
         material,
         f"Proposals in {amount(tally.rounds, 'round')}: accepted, rejected and unjudged.",
-        ((*filled, *rules),) if material.in_picture else notes,
+        ((*verdict_keys, *rules),) if material.for_export else notes,
         Panel(Axis(0, 1.04 * top + 0.1, tuple((value, str(value)) for value in range(0, top + 1, step))), (cells,)),
         Panel(
-            Axis(0, below, tuple((value, f"{value:g}") for value in (0, below))),
-            (_band(x, spread, "accepted"), *lines, Line(at, accepted, "accepted", width=2.2)),
+            Axis(0, acceptance_limit, tuple((value, f"{value:g}") for value in (0, acceptance_limit))),
+            (_band(x, spread, "accepted"), *lines, Line(positions, accepted, "accepted", width=2.2)),
         ),
     )
 
@@ -133,21 +133,21 @@ def proposals(material: Material) -> ChartSpec:
 def alpha(material: Material) -> ChartSpec:
     """Describes alpha over the last rounds, with its interval."""
     tally = material.tally
-    x, found = curves(tally.alphas.rows, material.span, tally.stretches)
+    x, intervals = interrupted_columns(tally.alphas.rows, material.span, tally.stretches)
     mean = tally.summary.alpha
-    whole = "" if mean is None else f"; {mean:.2f} over the whole answer"
+    whole_answer = "" if mean is None else f"; {mean:.2f} over the whole answer"
     # a mean over two rules would describe neither
-    levels, keys = _whole(mean if material.in_picture and len(tally.stretches) == 1 else None, ".2f")
+    levels, keys = _whole_answer_marks(mean if material.for_export and len(tally.stretches) == 1 else None, ".2f")
     return by_round(
         material,
-        f"Alpha over the last {ALPHA_WINDOW} rounds with its 95% interval{whole}.",
+        f"Alpha over the last {ALPHA_WINDOW} rounds with its 95% interval{whole_answer}.",
         ((Key("accepted", "light", "95% interval"), *keys), (Key("accepted", "light", "95%"),)),
         Panel(
             Axis(0, 1, ((0, "0"), (0.5, ".5"), (1, "1"))),
             (
-                Area(x, found[:, 1], found[:, 2], "accepted", "interval {:.2f} to {:.2f}"),
+                Area(x, intervals[:, 1], intervals[:, 2], "accepted", "interval {:.2f} to {:.2f}"),
                 *levels,
-                Line(x, found[:, 0], "accepted", read="{:.2f}"),
+                Line(x, intervals[:, 0], "accepted", value_format="{:.2f}"),
             ),
         ),
     )
@@ -157,26 +157,26 @@ def throughput(material: Material) -> ChartSpec:
     """Describes the tokens per second over the last rounds, and the measured throughput of a plain run."""
     tally, span, plain = material.tally, material.span, material.plain
     x, speeds = columns(tally.speeds.rows, span)
-    spread = column_spreads(tally.speeds.rows, span)
+    spread = column_quantiles(tally.speeds.rows, span)
     known = speeds[np.isfinite(speeds)]
     fastest = highest(speeds if span.each == 1 else spread)
     # one tiny first round must not flatten all others
-    shown = max(min(fastest, 3 * float(known.mean())) if len(known) else 0.0, plain or 0.0)
+    axis_limit = max(min(fastest, 3 * float(known.mean())) if len(known) else 0.0, plain or 0.0)
     mean = tally.summary.throughput
-    levels, keys = _whole(mean if material.in_picture else None, ".1f")
-    whole = "" if mean is None else f"; {mean:.1f} tokens per second over the whole answer"
+    levels, keys = _whole_answer_marks(mean if material.for_export else None, ".1f")
+    whole_answer = "" if mean is None else f"; {mean:.1f} tokens per second over the whole answer"
     plain_line = () if plain is None else (Level(plain, "dim"),)
     return by_round(
         material,
-        f"Throughput over the last {SPEED_WINDOW} rounds{whole}.",
+        f"Throughput over the last {SPEED_WINDOW} rounds{whole_answer}.",
         _speed_notes(material, keys),
         Panel(
-            halves(step_above(1.05 * shown if shown > 0 else 1.0)),
+            axis_with_halves(axis_limit_above(1.05 * axis_limit if axis_limit > 0 else 1.0)),
             (
                 _band(x, spread, "accent", "80% from {:.1f} to {:.1f}"),
                 *levels,
                 *plain_line,
-                Line(x, speeds, "accent", read="{:.1f} tokens/s"),
+                Line(x, speeds, "accent", value_format="{:.1f} tokens/s"),
             ),
         ),
     )
@@ -184,12 +184,12 @@ def throughput(material: Material) -> ChartSpec:
 
 def _speed_notes(material: Material, whole: Note) -> tuple[Note, ...]:
     unit, plain = f"tokens/s, last {SPEED_WINDOW} rounds", material.plain
-    curve = Key("accent", "line", unit) if material.in_picture else unit
+    curve = Key("accent", "line", unit) if material.for_export else unit
     if plain is not None:
-        where = "measured" if material.plain_fits else "measured under other conditions"
-        line = Key("dim", "dash", f"plain {plain:.1f}, {where}")
+        condition = "measured" if material.plain_is_comparable else "measured under other conditions"
+        line = Key("dim", "dash", f"plain {plain:.1f}, {condition}")
         return (curve, *whole, line), (line,), (Key("dim", "dash", f"plain {plain:.1f}"),)
-    if material.in_picture:
+    if material.for_export:
         return ((curve, *whole),)
     if not any(material.tally.gammas.keys() - {0}):
         return (f"{unit}; a plain run",), (unit,), ()
@@ -198,32 +198,34 @@ def _speed_notes(material: Material, whole: Note) -> tuple[Note, ...]:
 
 def positions(material: Material) -> ChartSpec:
     """Describes the acceptance rate at each position in a round, as a share of judged and of all drafted proposals."""
-    found = material.tally.judged_positions()
-    x = np.array([place.position for place in found], dtype=float)
-    looks: tuple[tuple[str, Fill], ...] = (("judged", "fill"), ("drafted", "light"))
-    shares = ([place.conditional for place in found], [place.unconditional for place in found])
-    totals = ([place.accepted + place.rejected for place in found], [place.proposed for place in found])
+    counts = material.tally.judged_positions()
+    x = np.array([entry.position for entry in counts], dtype=float)
+    styles: tuple[tuple[str, Fill], ...] = (("judged", "fill"), ("drafted", "light"))
+    shares = ([entry.conditional for entry in counts], [entry.unconditional for entry in counts])
+    totals = ([entry.accepted + entry.rejected for entry in counts], [entry.proposed for entry in counts])
     bars = (
         Bars(
-            x + side,
+            x + offset,
             np.array([[share or 0.0] for share in values]).reshape(-1, 1),
             (Part("accepted", fill),),
             0.14,
             titles=tuple(
-                f"Position {place.position}: {place.accepted:,} of {many:,} {of} ({share or 0:.2f})"
-                for place, share, many in zip(found, values, whole, strict=True)
+                f"Position {entry.position}: {entry.accepted:,} of {total:,} {base} ({share or 0:.2f})"
+                for entry, share, total in zip(counts, values, group_totals, strict=True)
             ),
         )
-        for (of, fill), side, values, whole in zip(looks, (-0.16, 0.16), shares, totals, strict=True)
+        for (base, fill), offset, values, group_totals in zip(styles, (-0.16, 0.16), shares, totals, strict=True)
     )
-    judged = ", ".join(f"{place.position}: {place.conditional:.2f} of judged" for place in found if place.conditional is not None)
+    judged = ", ".join(
+        f"{entry.position}: {entry.conditional:.2f} of judged" for entry in counts if entry.conditional is not None
+    )
     return ChartSpec(
-        counted(0.5, max(4, len(found)) + 0.5, 1, len(found)),
+        integer_axis(0.5, max(4, len(counts)) + 0.5, 1, len(counts)),
         (Panel(Axis(0, 1, ((0, "0"), (0.5, ".5"), (1, "1"))), tuple(bars)),),
         f"Acceptance by position: {judged}",
         (
-            ("share accepted of", *(Key("accepted", fill, of) for of, fill in looks)),
-            tuple(Key("accepted", fill, f"of {of}") for of, fill in looks),
+            ("share accepted of", *(Key("accepted", fill, base) for base, fill in styles)),
+            tuple(Key("accepted", fill, f"of {base}") for base, fill in styles),
         ),
     )
 
@@ -231,11 +233,11 @@ def positions(material: Material) -> ChartSpec:
 def tau(material: Material) -> ChartSpec:
     """Describes cumulative tau, and the tau expected from cumulative alpha; both restart where rule or drafter changed."""
     tally = material.tally
-    x, found = curves(tally.taus.rows, material.span, tally.stretches)
+    x, values = interrupted_columns(tally.taus.rows, material.span, tally.stretches)
     summary = tally.summary
     words = "" if summary.tau is None else f": {summary.tau:.2f} over the whole answer"
     words += "" if summary.predicted_tau is None else f", {summary.predicted_tau:.2f} expected at its alpha"
-    top = math.ceil(max(1.0, highest(found)) * 1.05)
+    top = math.ceil(max(1.0, highest(values)) * 1.05)
     step = max(1, math.ceil(top / 4))
     measured = Key("accent", "line", "measured")
     expected = () if math.isnan(tally.taus[-1][1]) else ("expected at alpha so far", "expected")
@@ -245,7 +247,10 @@ def tau(material: Material) -> ChartSpec:
         tuple((measured, Key("dim", "dash", name)) for name in expected) or ((measured,),),
         Panel(
             Axis(0, top, tuple((value, str(value)) for value in range(0, top + 1, step))),
-            (Line(x, found[:, 1], "dim", "dash", read="expected {:.2f}"), Line(x, found[:, 0], "accent", read="{:.2f}")),
+            (
+                Line(x, values[:, 1], "dim", "dash", value_format="expected {:.2f}"),
+                Line(x, values[:, 0], "accent", value_format="{:.2f}"),
+            ),
         ),
     )
 
@@ -254,38 +259,38 @@ def lengths(material: Material) -> ChartSpec:
     """Describes how many rounds accepted 0, 1, 2, ... proposals, and the numbers expected if each proposal is accepted
     independently with probability alpha."""
     tally = material.tally
-    found, expected = tally.length_bars()
-    x, whole = np.arange(len(found), dtype=float), sum(found)
-    top = step_above(max(1.0, *found, *expected))
-    counted_rounds = Key("accent", "fill", f"rounds, of {whole:,} with proposals")
+    round_counts, expected = tally.length_bars()
+    x, total = np.arange(len(round_counts), dtype=float), sum(round_counts)
+    top = axis_limit_above(max(1.0, *round_counts, *expected))
+    counted_rounds = Key("accent", "fill", f"rounds, of {total:,} with proposals")
     notes: tuple[Note, ...] = ((counted_rounds,), ("rounds by accepted proposals",))
     summary = tally.summary
     if expected and summary.alpha is not None:
-        at = f"alpha {summary.alpha:.2f}" if len(tally.stretches) == 1 else "the alpha of each rule"
-        likely = Key("dim", "dashed", f"expected at {at}")
-        notes = (counted_rounds, likely), (likely,), (Key("dim", "dashed", "expected"),)
+        basis = f"alpha {summary.alpha:.2f}" if len(tally.stretches) == 1 else "the alpha of each rule"
+        expected_key = Key("dim", "dashed", f"expected at {basis}")
+        notes = (counted_rounds, expected_key), (expected_key,), (Key("dim", "dashed", "expected"),)
     return ChartSpec(
-        counted(-0.5, max(4, len(found) - 1) + 0.5, 0, len(found) - 1),
+        integer_axis(-0.5, max(4, len(round_counts) - 1) + 0.5, 0, len(round_counts) - 1),
         (
             Panel(
-                halves(top),
+                axis_with_halves(top),
                 (
                     Bars(
                         x,
-                        np.array(found, dtype=float)[:, None],
+                        np.array(round_counts, dtype=float)[:, None],
                         (Part("accent"),),
                         0.28,
                         titles=tuple(
-                            f"{length} accepted: {many:,} of {amount(whole, 'round')} ({many / whole:.0%})"
-                            for length, many in enumerate(found)
+                            f"{length} accepted: {count:,} of {amount(total, 'round')} ({count / total:.0%})"
+                            for length, count in enumerate(round_counts)
                         ),
-                        numbers=tuple(f"{many:,}" for many in found) if len(found) <= 12 else (),
+                        numbers=tuple(f"{count:,}" for count in round_counts) if len(round_counts) <= 12 else (),
                     ),
                     Bars(x[: len(expected)], np.array(expected, dtype=float)[:, None], (Part("dim", "dashed"),), 0.4),
                 ),
             ),
         ),
-        "Rounds by accepted proposals: " + ", ".join(f"{length}: {many:,}" for length, many in enumerate(found)),
+        "Rounds by accepted proposals: " + ", ".join(f"{length}: {count:,}" for length, count in enumerate(round_counts)),
         notes,
     )
 
@@ -295,9 +300,9 @@ def times(material: Material) -> ChartSpec:
     tally, span = material.tally, material.span
     x, phases = columns(tally.times_by_phase, span)
     _, totals = columns(tally.milliseconds.rows, span)
-    spread = column_spreads(tally.milliseconds.rows, span)
+    spread = column_quantiles(tally.milliseconds.rows, span)
     timed = np.isfinite(phases[:, 0])
-    half = ALMOST_FULL * span.each
+    half = HALF_BAR_WIDTH * span.each
     parts = tuple(Part(f"time_{phase}", PHASE_FILLS[phase], f"{phase} {{:.1f}} ms") for phase in PHASES)
     total = Part("time_unsplit", "top", "{:.1f} ms, phases not timed")
     keys = [Key(f"time_{phase}", PHASE_FILLS[phase], phase) for phase in PHASES]
@@ -306,7 +311,7 @@ def times(material: Material) -> ChartSpec:
         f"Milliseconds of {amount(tally.rounds, 'round')}, {len(tally.phases):,} of them timed by phase.",
         (("ms, bottom to top:", *keys), ("ms:", *keys), (*keys,)),
         Panel(
-            halves(step_above(max(1.0, 1.05 * highest(phases[timed].sum(axis=1), totals[~timed], spread)))),
+            axis_with_halves(axis_limit_above(max(1.0, 1.05 * highest(phases[timed].sum(axis=1), totals[~timed], spread)))),
             (
                 Bars(x[~timed], totals[~timed, None], (total,), half, BAR_WIDTH),
                 Bars(x[timed], phases[timed], parts, half, BAR_WIDTH),
@@ -316,12 +321,12 @@ def times(material: Material) -> ChartSpec:
     )
 
 
-def _band(x: Floats, spread: Floats, role: str, read: str = "") -> Area:
+def _band(x: Floats, spread: Floats, role: str, value_format: str = "") -> Area:
     """Returns the spread of each bin as an area; it has no points if columns are single rounds."""
-    return Area(x[: len(spread)], spread[:, 0], spread[:, 1], role, read)
+    return Area(x[: len(spread)], spread[:, 0], spread[:, 1], role, value_format)
 
 
-def _whole(mean: float | None, form: str) -> tuple[tuple[Level, ...], tuple[Key, ...]]:
+def _whole_answer_marks(mean: float | None, form: str) -> tuple[tuple[Level, ...], tuple[Key, ...]]:
     """Returns a line for a figure of the whole answer, and its entry in the legend; both empty if `mean` is None."""
     if mean is None:
         return (), ()

@@ -46,18 +46,18 @@ def dividers(
         greedy: whether the temperature is 0, where no text depends on the drafter.
     """
     gammas: dict[int, Gamma] = {}
-    for index, wanted in changes:
-        if wanted != gamma:
-            gammas[index] = wanted
-        gamma = wanted
-    found = []
-    for place, (before, stretch) in enumerate(pairwise(stretches), start=1):
-        also = f", gamma {gammas.pop(stretch.first)}" if stretch.first in gammas else ""
-        title, label = stretch_title(stretch, before) + also, change_words(stretches, place, greedy, also)
-        found.append(Divider(stretch.first, stretch.rule, title, label))
-    for index, wanted in gammas.items():
-        at = next((stretch for stretch in reversed(stretches) if stretch.first <= index), None)
-        if index and at is not None and at.drafter != NO_DRAFTER and index <= at.first + at.summary.rounds:
-            title = f"Gamma {wanted}"
-            found.append(Divider(index, at.rule, title, f"{title} from here"))
-    return sorted(found, key=lambda divider: divider.first)
+    for index, new_gamma in changes:
+        if new_gamma != gamma:
+            gammas[index] = new_gamma
+        gamma = new_gamma
+    result = []
+    for number, (previous, stretch) in enumerate(pairwise(stretches), start=1):
+        suffix = f", gamma {gammas.pop(stretch.first)}" if stretch.first in gammas else ""
+        title, label = stretch_title(stretch, previous) + suffix, change_words(stretches, number, greedy, suffix)
+        result.append(Divider(stretch.first, stretch.rule, title, label))
+    for index, new_gamma in gammas.items():
+        current = next((stretch for stretch in reversed(stretches) if stretch.first <= index), None)
+        if index and current is not None and current.drafter != NO_DRAFTER and index <= current.first + current.summary.rounds:
+            title = f"Gamma {new_gamma}"
+            result.append(Divider(index, current.rule, title, f"{title} from here"))
+    return sorted(result, key=lambda divider: divider.first)

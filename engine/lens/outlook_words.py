@@ -18,24 +18,24 @@ def explanation(round_: Round) -> str:
     outlook = round_.outlook
     if outlook is None:
         return ""
-    then = ""
+    addition = ""
     if not round_.proposals and outlook.next_try is not None:
-        then = f" {pause_words(outlook).capitalize()}."
+        addition = f" {pause_words(outlook).capitalize()}."
     elif outlook.skipped is not None:
-        then = f" {SKIPPED[outlook.skipped]}"
-    return f"{cost_words(outlook)}.{then}"
+        addition = f" {SKIPPED[outlook.skipped]}"
+    return f"{cost_words(outlook)}.{addition}"
 
 
 def cost_words(outlook: Outlook) -> str:
     """Returns what drafting costs here, the acceptance rate at which it pays, and the current one, without a full stop."""
-    many = amount(outlook.gamma, "proposal")
-    words = f"Here a round with {many} takes {outlook.cost:.2f} times as long as a plain one"
+    proposals = amount(outlook.gamma, "proposal")
+    words = f"Here a round with {proposals} takes {outlook.cost:.2f} times as long as a plain one"
     if outlook.copies:
-        needed = "no chance is high enough" if _is_hopeless(outlook) else f"copying pays from a chance of {outlook.needed:.0%}"
-        return f"{words}; {needed}, and this copy has {outlook.alpha:.0%}"
-    needed = "no acceptance rate makes up for that" if _is_hopeless(outlook) else f"it pays from {outlook.needed:.0%} accepted"
+        threshold = "no chance is high enough" if _is_hopeless(outlook) else f"copying pays from a chance of {outlook.needed:.0%}"
+        return f"{words}; {threshold}, and this copy has {outlook.alpha:.0%}"
+    threshold = "no acceptance rate makes up for that" if _is_hopeless(outlook) else f"it pays from {outlook.needed:.0%} accepted"
     name = drafter_title(outlook.drafter).lower() if outlook.drafter else "drafter"
-    return f"{words}; {needed}, and the {name} is at {outlook.alpha:.0%} (α)"
+    return f"{words}; {threshold}, and the {name} is at {outlook.alpha:.0%} (α)"
 
 
 def _is_hopeless(outlook: Outlook) -> bool:
@@ -49,8 +49,8 @@ def pause_words(outlook: Outlook) -> str:
         return ""
     if outlook.next_try == 0:
         return "drafting is tried again"
-    why = ", since the last one hardly paid" if outlook.alpha >= outlook.needed else ""
-    return f"drafting is paused, next try in {amount(outlook.next_try, 'round')}{why}"
+    reason = ", since the last one hardly paid" if outlook.alpha >= outlook.needed else ""
+    return f"drafting is paused, next try in {amount(outlook.next_try, 'round')}{reason}"
 
 
 def pause_reason(round_: Round) -> str:

@@ -67,21 +67,21 @@ class ReadingOrder:
     """Takes the rounds of an answer one by one, and buffers pieces that a possible stop text holds back."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Piece] = deque()
+        self._buffer: deque[Piece] = deque()
 
     def add(self, round: Round) -> list[Piece]:
         """Returns the pieces that the round releases. Without ghosts their texts join to `round.text`."""
-        self._waiting.extend(_in_order(round))
+        self._buffer.extend(_pieces_in_order(round))
         released = []
         remaining = len(round.text)
-        while self._waiting and (self._waiting[0].ghost or len(self._waiting[0].text) <= remaining):
-            piece = self._waiting.popleft()
+        while self._buffer and (self._buffer[0].ghost or len(self._buffer[0].text) <= remaining):
+            piece = self._buffer.popleft()
             remaining -= 0 if piece.ghost else len(piece.text)
             released.append(piece)
-        if remaining and self._waiting:
-            piece = self._waiting[0]
+        if remaining and self._buffer:
+            piece = self._buffer[0]
             released.append(replace(piece, text=piece.text[:remaining]))
-            self._waiting[0] = replace(piece, text=piece.text[remaining:])
+            self._buffer[0] = replace(piece, text=piece.text[remaining:])
         elif remaining:  # bytes that never complete a character are flushed as text of the last token
             spot = spot_of_emitted(round, len(round.emitted) - 1)
             released.append(Piece(round.text[-remaining:], kind_of(round, spot) if round.emitted else "plain", spot))
@@ -117,15 +117,17 @@ def _fold(run: list[Piece]) -> Piece:
 
 def fold_of(round: Round) -> Spot:
     """Returns the spot of the fold of a round's unjudged proposals: that of the first one. There must be one."""
-    return next(Spot(round.index, False, at) for at, proposal in enumerate(round.proposals) if proposal.status == "unjudged")
+    return next(
+        Spot(round.index, False, index) for index, proposal in enumerate(round.proposals) if proposal.status == "unjudged"
+    )
 
 
-def _in_order(round: Round) -> Iterator[Piece]:
+def _pieces_in_order(round: Round) -> Iterator[Piece]:
     tokens = [(spot_of_emitted(round, index), token) for index, token in enumerate(round.emitted)]
     yield from (Piece(token.text, token.origin, spot) for spot, token in tokens if not spot.own)
     for index, proposal in enumerate(round.proposals):
         if proposal.status != "accepted":
-            shown = visible(proposal.text, proposal.bytes, running=True)
+            shown = visible(proposal.text, proposal.bytes, within_text=True)
             yield Piece(shown, proposal.status, Spot(round.index, False, index))
     yield from (Piece(token.text, token.origin, spot) for spot, token in tokens if spot.own)
 
@@ -146,14 +148,14 @@ _CONTROLS = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not i
 _CONTROLS |= {code: f"‹{code:02X}›" for code in (*range(0x80, 0xA0), 0x202D, 0x202E)}
 """Control characters as visible symbols. The last two change the direction of all following text, letters of any script, so that
 a line reads as another one."""
-LONGEST_TOKEN = 200
+MAX_TOKEN_LENGTH = 200
 """Maximum number of characters shown of a token by itself. No real token is longer; one of a million characters would block the
 window."""
 
 
-def visible(text: str, data: bytes = b"", running: bool = False) -> str:
+def visible(text: str, data: bytes = b"", within_text: bool = False) -> str:
     """Returns a token on one line with everything visible: blanks as dots, line breaks and tabs as arrows, control characters as
-    symbols or numbers, incomplete characters as bytes. Never empty, and cut at `LONGEST_TOKEN` characters.
+    symbols or numbers, incomplete characters as bytes. Never empty, and cut at `MAX_TOKEN_LENGTH` characters.
 
     Args:
         data: the token's bytes, if known; a token that completes a character has only part of it.
@@ -164,11 +166,11 @@ def visible(text: str, data: bytes = b"", running: bool = False) -> str:
             text = data.decode()
         except UnicodeDecodeError:
             if not text or "\N{REPLACEMENT CHARACTER}" in text:
-                return f"‹{data[:LONGEST_TOKEN].hex(' ').upper()}{'…' * (len(data) > LONGEST_TOKEN)}›"
-    if len(text) > LONGEST_TOKEN:
-        text = f"{text[:LONGEST_TOKEN]}…"
+                return f"‹{data[:MAX_TOKEN_LENGTH].hex(' ').upper()}{'…' * (len(data) > MAX_TOKEN_LENGTH)}›"
+    if len(text) > MAX_TOKEN_LENGTH:
+        text = f"{text[:MAX_TOKEN_LENGTH]}…"
     text = without_controls(text.replace("\r\n", "\n").translate(_MARKS))
-    if not running or not text.strip():
+    if not within_text or not text.strip():
         text = text.replace(" ", "·")
     return "".join(letter if letter.isprintable() else f"‹{ord(letter):02X}›" for letter in text) or "‹nothing›"
 

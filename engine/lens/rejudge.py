@@ -138,26 +138,26 @@ class RejudgeCounts:
         """Number of rounds in which the rule departs from the record."""
         return self.accepts + self.rejects + self.others
 
-    def plus(self, round_: Round, found: RoundVerdict, gamma: int | None) -> RejudgeCounts:
+    def plus(self, round_: Round, verdict: RoundVerdict, gamma: int | None) -> RejudgeCounts:
         """Returns the sums with one more round."""
         if not round_.proposals:
             return self
-        change = found.change
-        judged = sum(verdict.status != "unjudged" for verdict in found.verdicts)
+        change = verdict.change
+        judged = sum(token_verdict.status != "unjudged" for token_verdict in verdict.verdicts)
         recorded = min(round_.accepted, gamma or round_.accepted)
         return RejudgeCounts(
             self.rounds + 1,
-            self.complete + found.complete,
-            self.kept + (found.kept if found.complete else 0),
-            self.was_kept + (recorded if found.complete else 0),
+            self.complete + verdict.complete,
+            self.kept + (verdict.kept if verdict.complete else 0),
+            self.was_kept + (recorded if verdict.complete else 0),
             self.accepted + round_.accepted,
             self.positions + judged,
             self.accepts + (change is not None and change.change == "accepts"),
             self.rejects + (change is not None and change.change == "rejects"),
             self.others + (change is not None and change.change == "proposes another"),
             self.others_kept + (change is not None and change.change == "proposes another" and change.accepted),
-            self.unjudged + len(found.verdicts) - judged,
-            self.missing + (not found.verdicts),
+            self.unjudged + len(verdict.verdicts) - judged,
+            self.missing + (not verdict.verdicts),
         )
 
 
@@ -197,9 +197,9 @@ class Recut:
         self.rounds: list[Cut] = []
         self.tokens = self.covered = 0
         self._rule, self._gamma = rule, gamma
-        self._places = {0}  # possible indices in its round at which the next token was proposed, `gamma` for the bonus
-        self._begun: list[int] | None = []  # ids of the current round so far; None if its beginning is unknown
-        self._lost = False
+        self._indices = {0}  # possible indices in its round at which the next token was proposed, `gamma` for the bonus
+        self._round_ids: list[int] | None = []  # ids of the current round so far; None if its beginning is unknown
+        self._drafts_unknown = False
 
     def add(self, round_: Round) -> None:
         """Adds one recorded round."""
@@ -209,30 +209,32 @@ class Recut:
     def _agrees(self, round_: Round, at: int) -> bool | None:
         """Returns whether the drafter's draw at a token of the text is that token; None if unknown."""
         # Under match, drafts of a round that begins elsewhere use other noise, so from there on everything is unknown.
-        self._lost = self._lost or (self._rule == "match" and (self._begun is None or len(self._begun) != at))
-        if self._lost or at >= len(round_.proposals):
+        self._drafts_unknown = self._drafts_unknown or (
+            self._rule == "match" and (self._round_ids is None or len(self._round_ids) != at)
+        )
+        if self._drafts_unknown or at >= len(round_.proposals):
             return None
         drawn = _draft_draw(self._rule, round_, round_.proposals[at])
         return None if drawn is None else drawn == round_.emitted[at].id
 
     def _step(self, position: int, token: int, agrees: bool | None) -> None:
-        after: set[int] = set()
-        for place in self._places:
-            if place == self._gamma or agrees is not True:
-                after.add(0)
-            if place < self._gamma and agrees is not False:
-                after.add(place + 1)
+        next_indices: set[int] = set()
+        for index in self._indices:
+            if index == self._gamma or agrees is not True:
+                next_indices.add(0)
+            if index < self._gamma and agrees is not False:
+                next_indices.add(index + 1)
         self.tokens += 1
-        if self._begun is not None:
-            self._begun.append(token)
-        if after == {0}:
-            if self._begun is not None:
-                self.rounds.append(Cut(position + 1 - len(self._begun), len(self._begun) - 1, tuple(self._begun)))
-                self.covered += len(self._begun)
-            self._begun = []
-        elif len(after) > 1:
-            self._begun = None
-        self._places = after
+        if self._round_ids is not None:
+            self._round_ids.append(token)
+        if next_indices == {0}:
+            if self._round_ids is not None:
+                self.rounds.append(Cut(position + 1 - len(self._round_ids), len(self._round_ids) - 1, tuple(self._round_ids)))
+                self.covered += len(self._round_ids)
+            self._round_ids = []
+        elif len(next_indices) > 1:
+            self._round_ids = None
+        self._indices = next_indices
 
 
 class Rejudge:
@@ -244,7 +246,7 @@ class Rejudge:
         gamma: judges at most this many proposals of each round; None judges all.
 
     Raises:
-        DraftlightError: such an answer cannot be judged again; the message gives the reason (`why_not`).
+        DraftlightError: such an answer cannot be judged again; the message gives the reason (`refusal`).
 
     Attributes:
         rounds: one verdict for each added round, in order.
@@ -254,7 +256,7 @@ class Rejudge:
     """
 
     def __init__(self, options: DecodingOptions, rule: str, gamma: int | None = None) -> None:
-        if reason := why_not(options, rule, gamma):
+        if reason := refusal(options, rule, gamma):
             raise DraftlightError(reason)
         assert options.seed is not None
         self.rule: ExpectedRule = next(known for known in JUDGED_AGAIN if known == rule)
@@ -262,7 +264,7 @@ class Rejudge:
         self.rounds: list[RoundVerdict] = []
         self.rules: set[Rule] = set()
         self.counts = RejudgeCounts()
-        self.longest = 0
+        self.max_proposals = 0
         self._seed = options.seed
         self._analysed = False
         self._drafter = ""
@@ -279,15 +281,15 @@ class Rejudge:
         return None if self.recut_reason or not self.rules else self._recut
 
     @property
-    def trouble(self) -> str:
+    def failure_reason(self) -> str:
         """Why the rounds so far say nothing about this rule and gamma, as a sentence; empty if they do."""
         if not self.rules:
             return "Nothing was proposed in this answer, so there is nothing to judge again."
         if not self._analysed:
             return "Analysis was off for this answer, so what the rules compare was not recorded."
-        if self.gamma is not None and self.gamma > self.longest:
+        if self.gamma is not None and self.gamma > self.max_proposals:
             return (
-                f"No round had more than {amount(self.longest, 'proposal')}. What a longer draft would have "
+                f"No round had more than {amount(self.max_proposals, 'proposal')}. What a longer draft would have "
                 "contained is not known: the drafter has to run again."
             )
         if self.counts.missing == self.counts.rounds:
@@ -299,17 +301,17 @@ class Rejudge:
 
     def add(self, round_: Round) -> RoundVerdict:
         """Judges one more round, and returns its verdict."""
-        found = rejudge_round(round_, self._seed, self.rule, self.gamma)
-        self.rounds.append(found)
-        self.counts = self.counts.plus(round_, found, self.gamma)
+        verdict = rejudge_round(round_, self._seed, self.rule, self.gamma)
+        self.rounds.append(verdict)
+        self.counts = self.counts.plus(round_, verdict, self.gamma)
         if round_.proposals:
-            self.longest = max(self.longest, len(round_.proposals))
+            self.max_proposals = max(self.max_proposals, len(round_.proposals))
             self.rules.add(round_.rule)
             self._analysed = self._analysed or round_.proposals[0].q is not None
             self.recut_reason = self.recut_reason or self._why_no_recut(round_)
         if self._recut is not None:
             self._recut.add(round_)
-        return found
+        return verdict
 
     def _why_no_recut(self, round_: Round) -> str:
         if round_.rule not in INVARIANT_RULES:
@@ -334,12 +336,12 @@ def rejudge(rounds: Iterable[Round], options: DecodingOptions, rule: str, gamma:
     judged = Rejudge(options, rule, gamma)
     for round_ in rounds:
         judged.add(round_)
-    if judged.trouble:
-        raise DraftlightError(judged.trouble)
+    if judged.failure_reason:
+        raise DraftlightError(judged.failure_reason)
     return judged
 
 
-def why_not(options: DecodingOptions, rule: str, gamma: int | None = None, temperature: float | None = None) -> str:
+def refusal(options: DecodingOptions, rule: str, gamma: int | None = None, temperature: float | None = None) -> str:
     """Returns why an answer cannot be judged again in this way, as a sentence; empty if it can.
 
     Args:

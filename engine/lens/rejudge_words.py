@@ -11,25 +11,25 @@ from engine.values.wording import amount, listed
 
 def summary(judged: Rejudge) -> list[str]:
     """Returns the findings, the most important first; if there are none, one sentence that says why."""
-    return [judged.trouble] if judged.trouble else [*_changes(judged), *_kept(judged), *_whole_answer(judged)]
+    return [judged.failure_reason] if judged.failure_reason else [*_changes(judged), *_kept(judged), *_whole_answer(judged)]
 
 
 def limits(judged: Rejudge) -> list[str]:
     """Returns what remains unknown, and why."""
-    said = []
+    sentences = []
     if judged.counts.changes and _recorded(judged) != _title(judged):
-        text_stays = judged.rule in INVARIANT_RULES and judged.rules <= set(INVARIANT_RULES)
-        what = "the drafts are" if text_stays else "the text is"
-        said.append(f"After the first change in a round, {what} unknown.")
+        keeps_text = judged.rule in INVARIANT_RULES and judged.rules <= set(INVARIANT_RULES)
+        subject = "the drafts are" if keeps_text else "the text is"
+        sentences.append(f"After the first change in a round, {subject} unknown.")
     if judged.rule != "rejection":
-        return said
+        return sentences
     if "gumbel" in judged.rules:
-        said.append("Rejection would have drawn proposals of its own; here it judges those that were made.")
-    said.append(
+        sentences.append("Rejection would have drawn proposals of its own; here it judges those that were made.")
+    sentences.append(
         "The token in place of one that Rejection rejects is not known: it is drawn from the residual, which takes all of p "
         "and q."
     )
-    return said
+    return sentences
 
 
 def change_words(verdict: TokenVerdict, rule: Rule, round_: Round) -> str:
@@ -49,71 +49,75 @@ def token_name(token: int, round_: Round, at: int) -> str:
     if proposal.status != "unjudged" and at < len(round_.emitted) and round_.emitted[at].id == token:
         return f"“{visible(round_.emitted[at].text, round_.emitted[at].bytes)}”"
     draws = (proposal.target_draw, proposal.coupled_draw, proposal.independent_draw)
-    named: list[Candidate | Draw] = [*proposal.draft_top, *proposal.target_top, *(draw for draw in draws if draw is not None)]
-    known = next((entry for entry in named if entry.id == token), None)
-    return f"token {token}" if known is None else f"“{visible_candidate(known)}”"
+    candidates: list[Candidate | Draw] = [
+        *proposal.draft_top,
+        *proposal.target_top,
+        *(draw for draw in draws if draw is not None),
+    ]
+    match = next((entry for entry in candidates if entry.id == token), None)
+    return f"token {token}" if match is None else f"“{visible_candidate(match)}”"
 
 
 def _changes(judged: Rejudge) -> list[str]:
     counts, rule, recorded = judged.counts, _title(judged), _recorded(judged)
     if recorded == rule:
         return [] if _is_shorter(judged) else [f"This answer was judged by {rule}, so nothing changes."]
-    where = amount(counts.positions, "judged position")
+    positions = amount(counts.positions, "judged position")
     if not counts.changes:
-        same = "the same" if recorded == _IN_FORCE else f"as {recorded} did"
-        return [f"{rule} would have decided {same} at {'all ' if counts.positions > 1 else 'the '}{where}."]
+        as_recorded = "the same" if recorded == _IN_FORCE else f"as {recorded} did"
+        return [f"{rule} would have decided {as_recorded} at {'all ' if counts.positions > 1 else 'the '}{positions}."]
     parts = []
     if counts.others:
-        which = f"accepting {counts.others_kept or 'none'} of them"
+        acceptance = f"accepting {counts.others_kept or 'none'} of them"
         if counts.others == 1:
-            which = "accepting it" if counts.others_kept else "rejecting it"
-        parts.append(f"proposed another token at {counts.others:,} ({which})")
+            acceptance = "accepting it" if counts.others_kept else "rejecting it"
+        parts.append(f"proposed another token at {counts.others:,} ({acceptance})")
     if counts.accepts:
         parts.append(f"accepted {amount(counts.accepts, 'rejected token')}")
     if counts.rejects:
         parts.append(f"rejected {amount(counts.rejects, 'accepted token')}")
-    return [f"{rule} would have decided otherwise at {counts.changes:,} of {where}.", f"It would have {listed(parts)}."]
+    return [f"{rule} would have decided otherwise at {counts.changes:,} of {positions}.", f"It would have {listed(parts)}."]
 
 
 def _kept(judged: Rejudge) -> list[str]:
     counts, rule, recorded = judged.counts, _title(judged), _recorded(judged)
     if recorded == rule:
-        few = f"With at most {amount(judged.gamma or 0, 'proposal')} a round, {rule} would have accepted {counts.kept:,}"
-        return [f"{few} instead of {counts.accepted:,} in these rounds."] if _is_shorter(judged) else []
+        sentence = f"With at most {amount(judged.gamma or 0, 'proposal')} a round, {rule} would have accepted {counts.kept:,}"
+        return [f"{sentence} instead of {counts.accepted:,} in these rounds."] if _is_shorter(judged) else []
     if not counts.complete:
         return []
-    cut = f" (of at most {judged.gamma} a round)" if _is_shorter(judged) else ""
-    where = f"In all {amount(counts.rounds, 'round')} with proposals"
+    limit_note = f" (of at most {judged.gamma} a round)" if _is_shorter(judged) else ""
+    scope = f"In all {amount(counts.rounds, 'round')} with proposals"
     if counts.complete < counts.rounds:
-        where = f"In the {counts.complete:,} of {amount(counts.rounds, 'round')} with proposals where the number is known,"
-    kept, same = amount(counts.kept, "proposal"), counts.kept == counts.was_kept
-    as_many = f"{kept}, as many as" if same else f"{kept} instead of the {counts.was_kept:,} that"
-    return [f"{where} it would have accepted {as_many} were accepted{cut}."]
+        scope = f"In the {counts.complete:,} of {amount(counts.rounds, 'round')} with proposals where the number is known,"
+    kept, is_equal = amount(counts.kept, "proposal"), counts.kept == counts.was_kept
+    comparison = f"{kept}, as many as" if is_equal else f"{kept} instead of the {counts.was_kept:,} that"
+    return [f"{scope} it would have accepted {comparison} were accepted{limit_note}."]
 
 
 def _whole_answer(judged: Rejudge) -> list[str]:
     """Returns what is known about the rounds of a whole answer, if rule or gamma differ from the recorded ones."""
-    same = _recorded(judged) == _title(judged) and not _is_shorter(judged)
-    if same or judged.rule not in INVARIANT_RULES:
+    unchanged = _recorded(judged) == _title(judged) and not _is_shorter(judged)
+    if unchanged or judged.rule not in INVARIANT_RULES:
         return []
     rule = _title(judged)
-    asked = rule if judged.gamma is None else f"{rule} with gamma {judged.gamma}"
+    settings = rule if judged.gamma is None else f"{rule} with gamma {judged.gamma}"
     recut = judged.recut
     if recut is None:
-        return [f"How many rounds {asked} would have taken is not known. {judged.recut_reason}"]
+        return [f"How many rounds {settings} would have taken is not known. {judged.recut_reason}"]
     if recut.covered == recut.tokens:
         return [
-            f"With the same seed {asked} gives the same text, in {amount(len(recut.rounds), 'round')}; all are known exactly."
+            f"With the same seed {settings} gives the same text, in {amount(len(recut.rounds), 'round')}; all are known exactly."
         ]
     return [
-        f"With the same seed {asked} gives the same text. {amount(len(recut.rounds), 'of its rounds', 'of its rounds')} "
+        f"With the same seed {settings} gives the same text. {amount(len(recut.rounds), 'of its rounds', 'of its rounds')} "
         f"{'is' if len(recut.rounds) == 1 else 'are'} known exactly, with {recut.covered:,} of {amount(recut.tokens, 'token')}; "
         "the others depend on drafts that were never made."
     ]
 
 
 def _is_shorter(judged: Rejudge) -> bool:
-    return judged.gamma is not None and judged.gamma < judged.longest
+    return judged.gamma is not None and judged.gamma < judged.max_proposals
 
 
 _IN_FORCE = "the rules in force"

@@ -20,7 +20,7 @@ from engine.rounds.metrics import NORMAL_95
 from engine.types import EXPECTED_RULES, DecodingOptions, ExpectedRule, Round, Rule
 from engine.values.wording import amount
 
-FEWEST_ROUNDS = 8
+MIN_ROUNDS = 8
 """Minimum number of rounds for statements about differences: an interval from fewer is unreliable."""
 ALIKE = 0.03
 """Rules are called alike if their means are within this distance."""
@@ -67,7 +67,7 @@ class RuleComparison:
         accepted: accepted / positions, under any rule.
         happened: the same, comparable with the mean of the rule in force; None under block, which judges jointly.
         differences: for each other rule, its mean minus that of `reference`, paired position by position.
-        surprise: `happened` minus the mean of the rule in force; None under block.
+        surprise: `observed` minus the mean of the rule in force; None under block.
     """
 
     rule: Rule
@@ -78,9 +78,9 @@ class RuleComparison:
     all_copied: bool
     expected: dict[ExpectedRule, float]
     accepted: float
-    happened: float | None
+    observed: float | None
     differences: dict[ExpectedRule, Interval]
-    surprise: Interval | None
+    observed_minus_expected: Interval | None
 
     @property
     def reference(self) -> ExpectedRule:
@@ -88,9 +88,9 @@ class RuleComparison:
         return "rejection" if self.rule == "block" else self.rule
 
     @property
-    def too_few(self) -> bool:
+    def has_too_few_rounds(self) -> bool:
         """Whether there are too few rounds for statements about differences."""
-        return self.rounds < FEWEST_ROUNDS
+        return self.rounds < MIN_ROUNDS
 
     @property
     def alike(self) -> bool:
@@ -98,9 +98,9 @@ class RuleComparison:
         return max(self.expected.values()) - min(self.expected.values()) < ALIKE
 
     @property
-    def clear(self) -> tuple[ExpectedRule, ...]:
+    def significant_rules(self) -> tuple[ExpectedRule, ...]:
         """The other rules that differ significantly from `reference`."""
-        return () if self.too_few else tuple(rule for rule, found in self.differences.items() if not found.covers_zero)
+        return () if self.has_too_few_rounds else tuple(rule for rule, gap in self.differences.items() if not gap.covers_zero)
 
 
 class _Sums:
@@ -124,16 +124,16 @@ class _Sums:
     @property
     def sums(self) -> NDArray[np.float64]:
         """Sum of all rows."""
-        self._take_in()
+        self._accumulate()
         return self._sums
 
     @property
     def products(self) -> NDArray[np.float64]:
         """Sum of the outer products of the rows."""
-        self._take_in()
+        self._accumulate()
         return self._products
 
-    def _take_in(self) -> None:
+    def _accumulate(self) -> None:
         if self._new:
             rows = np.array(self._new)
             self._sums += rows.sum(axis=0)
@@ -155,8 +155,8 @@ class _Sums:
         residual = weights.copy()
         residual[_POSITIONS] -= share
         spread = max(0.0, float(residual @ self.products @ residual)) * self.rounds / (self.rounds - 1)
-        reach = student_95(self.rounds - 1) * math.sqrt(spread) / float(positions)
-        return Interval(share, share - reach, share + reach)
+        half_width = student_95(self.rounds - 1) * math.sqrt(spread) / float(positions)
+        return Interval(share, share - half_width, share + half_width)
 
 
 class RuleComparisons:
@@ -182,8 +182,8 @@ class RuleComparisons:
         for proposal, expected in zip(round_.proposals, round_.expected, strict=False):  # unjudged proposals have no entry
             row = copied if was_copied(round_, proposal) else drawn
             entries = (1, expected.match, expected.gumbel, expected.rejection, proposal.status == "accepted")
-            for place, entry in enumerate(entries):
-                row[place] += entry
+            for column, entry in enumerate(entries):
+                row[column] += entry
         for row, groups in ((drawn, self._drawn), (copied, self._copied)):
             if row[_POSITIONS]:
                 groups.setdefault(self._newest, _Sums()).add(row)
@@ -208,7 +208,7 @@ class RuleComparisons:
         expected = {name: float(sums.sums[index]) / float(positions) for index, name in enumerate(EXPECTED_RULES, start=1)}
         reference = 1 + EXPECTED_RULES.index("rejection" if rule == "block" else rule)
         accepted = float(sums.sums[_ACCEPTED] / positions)
-        happened = None if rule == "block" else accepted
+        observed = None if rule == "block" else accepted
         return RuleComparison(
             rule=rule,
             drafter=drafter,
@@ -218,13 +218,13 @@ class RuleComparisons:
             all_copied=drawn is None,
             expected=expected,
             accepted=accepted,
-            happened=happened,
+            observed=observed,
             differences={
                 name: sums.interval(_difference(index, reference))
                 for index, name in enumerate(EXPECTED_RULES, start=1)
                 if index != reference
             },
-            surprise=None if happened is None else sums.interval(_difference(_ACCEPTED, reference)),
+            observed_minus_expected=None if observed is None else sums.interval(_difference(_ACCEPTED, reference)),
         )
 
 
@@ -234,7 +234,7 @@ def _difference(one: int, other: int) -> NDArray[np.float64]:
     return weights
 
 
-def student_95(freedom: int) -> float:
+def student_95(degrees: int) -> float:
     """Returns the 97.5 % quantile of Student's t; off by at most 0.5 % from 4 degrees of freedom on, too small below.
 
     Uses the expansion in 1 / freedom (Abramowitz and Stegun 26.7.5), because the program does without scipy.
@@ -247,7 +247,7 @@ def student_95(freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    return math.fsum(term / freedom**power for power, term in enumerate(terms))
+    return math.fsum(term / degrees**power for power, term in enumerate(terms))
 
 
 # Wording
@@ -260,8 +260,8 @@ def share(value: float) -> str:
 
 def positions_words(comparison: RuleComparison) -> str:
     """Returns the number of judged tokens that count: "42 judged tokens"."""
-    many = amount(comparison.positions, "judged token")
-    return f"{many} ({'all ' * (comparison.positions != 1)}copied)" if comparison.all_copied else many
+    words = amount(comparison.positions, "judged token")
+    return f"{words} ({'all ' * (comparison.positions != 1)}copied)" if comparison.all_copied else words
 
 
 def _not_counted(comparison: RuleComparison) -> str:
@@ -274,44 +274,46 @@ def _not_counted(comparison: RuleComparison) -> str:
 def comparison_sentence(comparison: RuleComparison) -> str:
     """Returns all figures in one or two sentences."""
     expected = " · ".join(f"{RULE_TITLES[rule]} {share(value)}" for rule, value in comparison.expected.items())
-    joint = "" if comparison.happened is not None else ", which judges jointly and has no expected value,"
-    happened = f"{RULE_TITLES[comparison.rule]}{joint} accepted {share(comparison.accepted)}"
-    return f"Expected of {positions_words(comparison)}: {expected}; {happened}.{_not_counted(comparison)}"
+    joint = "" if comparison.observed is not None else ", which judges jointly and has no expected value,"
+    observed = f"{RULE_TITLES[comparison.rule]}{joint} accepted {share(comparison.accepted)}"
+    return f"Expected of {positions_words(comparison)}: {expected}; {observed}.{_not_counted(comparison)}"
 
 
-def happened_words(comparison: RuleComparison) -> str:
+def observed_words(comparison: RuleComparison) -> str:
     """Returns expected and observed acceptance under the rule in force, with the number of positions, in words."""
-    title, where = RULE_TITLES[comparison.rule], positions_words(comparison)
-    if comparison.happened is None:
+    title, positions = RULE_TITLES[comparison.rule], positions_words(comparison)
+    if comparison.observed is None:
         joint = "It judges jointly and has no expected value."
-        return f"{title} accepted {share(comparison.accepted)} of {where}. {joint}{_not_counted(comparison)}"
-    expected, happened = share(comparison.expected[comparison.reference]), share(comparison.happened)
-    return f"{title} accepted {happened} of {where} (expected {expected}).{_not_counted(comparison)}"
+        return f"{title} accepted {share(comparison.accepted)} of {positions}. {joint}{_not_counted(comparison)}"
+    expected, observed = share(comparison.expected[comparison.reference]), share(comparison.observed)
+    return f"{title} accepted {observed} of {positions} (expected {expected}).{_not_counted(comparison)}"
 
 
 def difference_sentence(comparison: RuleComparison, intervals: bool = True) -> str:
     """Returns how much more or less the other rules accept of the same proposals, as far as the differences are significant."""
-    if comparison.too_few:
-        return f"Collecting data: {comparison.rounds} of {FEWEST_ROUNDS} rounds."
-    known = comparison.clear
-    parts = [_difference_words(rule, comparison.differences[rule], intervals) for rule in known]
-    unknown = " and ".join(RULE_TITLES[rule] for rule in comparison.differences if rule not in known)
+    if comparison.has_too_few_rounds:
+        return f"Collecting data: {comparison.rounds} of {MIN_ROUNDS} rounds."
+    significant = comparison.significant_rules
+    parts = [_difference_words(rule, comparison.differences[rule], intervals) for rule in significant]
+    unknown = " and ".join(RULE_TITLES[rule] for rule in comparison.differences if rule not in significant)
     reference = RULE_TITLES[comparison.reference]
-    told = f"Of the same proposals, {' and '.join(parts)} than {reference}." if parts else ""
-    return f"{told} Too few rounds to tell {unknown} from {reference}.".strip() if unknown else told
+    finding = f"Of the same proposals, {' and '.join(parts)} than {reference}." if parts else ""
+    return f"{finding} Too few rounds to tell {unknown} from {reference}.".strip() if unknown else finding
 
 
-def _difference_words(rule: ExpectedRule, found: Interval, intervals: bool) -> str:
-    ends = sorted(abs(end) for end in (found.low, found.high) if end is not None)
+def _difference_words(rule: ExpectedRule, interval: Interval, intervals: bool) -> str:
+    ends = sorted(abs(end) for end in (interval.low, interval.high) if end is not None)
     range_ = f" ({100 * ends[0]:.0f} to {100 * ends[1]:.0f})" if intervals else ""
-    return f"{RULE_TITLES[rule]} accepts {100 * abs(found.value):.0f} points {'more' if found.value > 0 else 'less'}{range_}"
+    return (
+        f"{RULE_TITLES[rule]} accepts {100 * abs(interval.value):.0f} points {'more' if interval.value > 0 else 'less'}{range_}"
+    )
 
 
-def likeness(comparison: RuleComparison, options: DecodingOptions) -> str:
+def similarity_reason(comparison: RuleComparison, options: DecodingOptions) -> str:
     """Returns why the three means are practically equal; empty if they are not, or if there are too few rounds to say so."""
     if comparison.all_copied:
         return "Every proposal was copied from the text (q = 1), so every rule accepts it with the same probability p."
-    if not comparison.alike or (comparison.too_few and options.temperature > 0):
+    if not comparison.alike or (comparison.has_too_few_rounds and options.temperature > 0):
         return ""
     reasons = [*_sampling_reasons(options)]
     if not reasons and min(comparison.expected.values()) >= _NEARLY_ONE:
@@ -323,7 +325,7 @@ def likeness(comparison: RuleComparison, options: DecodingOptions) -> str:
     return f"Hardly any difference: {reasons[0]}."
 
 
-def helps_to_warm(comparison: RuleComparison, options: DecodingOptions) -> bool:
+def warmer_would_help(comparison: RuleComparison, options: DecodingOptions) -> bool:
     """Returns whether a higher temperature is likely to show a difference that is not visible now."""
     cold = options.temperature <= COLD and not any(_filter_reasons(options.replace(temperature=WARM)))
     return cold and comparison.alike and not comparison.all_copied

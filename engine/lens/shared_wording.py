@@ -15,7 +15,7 @@ from engine.values.wording import amount
 RULE_TITLES: dict[Rule, str] = {"match": "Match", "rejection": "Rejection", "gumbel": "Gumbel", "block": "Block"}
 
 
-def left_out(turns: int) -> str:
+def unseen_words(turns: int) -> str:
     """Returns which turns the model no longer sees, in words."""
     return "The model no longer sees " + ("the oldest turn" if turns == 1 else f"the oldest {turns:,} turns")
 
@@ -66,15 +66,15 @@ def no_template(model: str) -> str:
     return f"{model} has no chat template: it continues your text as it stands"
 
 
-def stretch_title(stretch: Stretch, before: Stretch | None = None) -> str:
+def stretch_title(stretch: Stretch, previous: Stretch | None = None) -> str:
     """Returns how a stretch differs from the previous one: its rule, its drafter, or both; the rule if there is no previous
     one."""
     if stretch.drafter == NO_DRAFTER:
         return "No drafter"
     rule, drafter = RULE_TITLES[stretch.rule], drafter_title(stretch.drafter)
-    if before is None or before.drafter == stretch.drafter:
+    if previous is None or previous.drafter == stretch.drafter:
         return rule
-    return drafter if before.rule == stretch.rule else f"{rule}, {drafter}"
+    return drafter if previous.rule == stretch.rule else f"{rule}, {drafter}"
 
 
 def latest_titles(stretches: Sequence[Stretch]) -> list[tuple[str, Stretch]]:
@@ -118,7 +118,7 @@ def _rounds_words(rounds: int) -> str:
     return amount(rounds, "round")
 
 
-def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False, also: str = "") -> str:
+def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False, suffix: str = "") -> str:
     """Returns the label for the beginning of a stretch: "Rejection from here", and that the text depends on the drafter from
     there on, if it did not before.
 
@@ -127,7 +127,7 @@ def change_words(stretches: Sequence[Stretch], index: int, greedy: bool = False,
         greedy: whether the temperature is 0, where no text depends on the drafter.
         also: another change at the same place, appended to the title.
     """
-    words = f"{stretch_title(stretches[index], stretches[index - 1])}{also} from here"
+    words = f"{stretch_title(stretches[index], stretches[index - 1])}{suffix} from here"
     depends = [_depends_on_drafter(stretch) for stretch in stretches[: index + 1]]
     return f"{words}; the text now depends on the drafter" if depends[-1] and not any(depends[:-1]) and not greedy else words
 

@@ -27,7 +27,7 @@ from engine.types import EXPECTED_RULES, PHASES, Round
 
 Floats = NDArray[np.float64]
 
-NOTHING = (math.nan, math.nan, math.nan)
+UNKNOWN = (math.nan, math.nan, math.nan)
 
 
 class Series:
@@ -89,7 +89,7 @@ class Tally:
         self._totals, self._stretches = Totals(), Stretches()
         self._speed, self._alpha = Rolling(SPEED_WINDOW), Rolling(ALPHA_WINDOW)
         self._expected: deque[tuple[int, float, float, float]] = deque(maxlen=EXPECTED_WINDOW)
-        self._lately: deque[tuple[int, int]] = deque(maxlen=EXPECTED_WINDOW)  # gamma, accepted
+        self._recent_lengths: deque[tuple[int, int]] = deque(maxlen=EXPECTED_WINDOW)  # gamma, accepted
 
     @classmethod
     def of(cls, rounds: Iterable[Round]) -> Tally:
@@ -132,9 +132,9 @@ class Tally:
         if self._stretches.add(entry):
             self._alpha = Rolling(ALPHA_WINDOW)
             self._expected.clear()
-            self._lately.clear()
-        for sums in (self._totals, self._speed, self._alpha):
-            sums.add(entry)
+            self._recent_lengths.clear()
+        for figures in (self._totals, self._speed, self._alpha):
+            figures.add(entry)
         self.comparisons.add(round_)
         self.statuses.add(entry.accepted, entry.rejected, entry.unjudged)
         self.times.add((round_.started + round_.milliseconds.total) / 1000)
@@ -142,14 +142,18 @@ class Tally:
         self.speeds.add(_known(self._speed.throughput))
         if gamma:
             self.lengths[entry.accepted] += 1
-            self._lately.append((gamma, entry.accepted))
-        self.accepted.add(sum(accepted for _, accepted in self._lately) / len(self._lately) if gamma else math.nan)
+            self._recent_lengths.append((gamma, entry.accepted))
+        self.accepted.add(
+            sum(accepted for _, accepted in self._recent_lengths) / len(self._recent_lengths) if gamma else math.nan
+        )
         accepted, judged = self._alpha.accepted, self._alpha.judged
-        self.alphas.add(*((accepted / judged, *wilson_interval(accepted, judged)) if judged else NOTHING))
+        self.alphas.add(*((accepted / judged, *wilson_interval(accepted, judged)) if judged else UNKNOWN))
         totals = self.stretches[-1].totals
         self.taus.add(_known(totals.tau), _known(totals.predicted_tau))
         if round_.expected:
-            match_, gumbel, rejection = (math.fsum(getattr(place, rule) for place in round_.expected) for rule in EXPECTED_RULES)
+            match_, gumbel, rejection = (
+                math.fsum(getattr(expected, rule) for expected in round_.expected) for rule in EXPECTED_RULES
+            )
             self._expected.append((len(round_.expected), match_, gumbel, rejection))
         self.expected.add(*self._expected_accepted(gamma))
         if round_.milliseconds.measured:
@@ -161,10 +165,11 @@ class Tally:
         positions."""
         judged = sum(entry[0] for entry in self._expected)
         if not judged or not gamma:
-            return NOTHING
-        gammas = Counter(drafted for drafted, _ in self._lately)
+            return UNKNOWN
+        gammas = Counter(drafted for drafted, _ in self._recent_lengths)
         match_, gumbel, rejection = (
-            math.fsum(many * (expected_emitted(alpha, drafted) - 1) for drafted, many in gammas.items()) / len(self._lately)
+            math.fsum(count * (expected_emitted(alpha, drafted) - 1) for drafted, count in gammas.items())
+            / len(self._recent_lengths)
             for alpha in (math.fsum(entry[rule] for entry in self._expected) / judged for rule in (1, 2, 3))
         )
         return match_, gumbel, rejection
@@ -180,15 +185,15 @@ class Tally:
         """Acceptance by position, up to the last judged one: a single far longer draft says nothing about the positions after
         it."""
         by_position = self.summary.by_position
-        last = max((place.position for place in by_position if place.accepted + place.rejected), default=0)
+        last = max((entry.position for entry in by_position if entry.accepted + entry.rejected), default=0)
         return by_position[:last]
 
     def length_bars(self) -> tuple[list[int], tuple[float, ...]]:
         """Returns the number of rounds by accepted proposals from 0 on, and the expected numbers, empty without a prediction.
         Both end with the last length that has a round or an expectation of at least half a round."""
         expected = self.expected_lengths()
-        likely = (length for length, many in enumerate(expected) if many >= 0.5)
-        longest = max((*self.lengths, *likely), default=0)
+        expected_once = (length for length, count in enumerate(expected) if count >= 0.5)
+        longest = max((*self.lengths, *expected_once), default=0)
         return [self.lengths[length] for length in range(longest + 1)], expected[: longest + 1]
 
     def expected_lengths(self) -> tuple[float, ...]:

@@ -36,16 +36,16 @@ _FINAL = re.compile(_HEADER.format("final"))
 _MESSAGE = re.compile(_HEADER.format(r"(\w+)"))
 _OTHER = re.compile(_HEADER.format(r"(?:analysis|commentary)") + r"\Z")
 _END = re.compile(r"<\|(?:end|return|call)\|>")
-_LONGEST_MARK = 300
+_MAX_MARK_LENGTH = 300
 """Maximum length of a mark in characters, including the header of a message of the Harmony format."""
 
 State = Literal["undecided", "none", "open", "closed"]
 
 
-def opened_by(prompt: str) -> bool:
+def opens_thought(prompt: str) -> bool:
     """Returns whether the end of a prompt has opened a thought, so that the answer begins inside it."""
     end = prompt.rstrip()
-    return end.endswith(tuple(opening for opening, _ in MARKS)) or _OTHER.search(end[-_LONGEST_MARK:]) is not None
+    return end.endswith(tuple(opening for opening, _ in MARKS)) or _OTHER.search(end[-_MAX_MARK_LENGTH:]) is not None
 
 
 @dataclass(frozen=True)
@@ -63,27 +63,32 @@ class Thought:
     marks: tuple[str, str]
 
 
-def thought_of(text: str) -> Thought | None:
+def split_thought(text: str) -> Thought | None:
     """Returns the thought that an answer begins with, without line breaks around it; None if there is none.
 
     If a prompt opened the thought, the text has only the closing mark.
     """
-    begun = text.lstrip()
-    if begun.startswith(CHANNEL) or _FINAL.search(begun):
-        return _channels(begun)
-    marks = next((pair for pair in MARKS if begun.startswith(pair[0])), None)
-    marks = marks or next((pair for pair in MARKS if pair[1] in begun and pair[0] not in begun.partition(pair[1])[0]), None)
+    start = text.lstrip()
+    if start.startswith(CHANNEL) or _FINAL.search(start):
+        return _channels(start)
+    marks = next((pair for pair in MARKS if start.startswith(pair[0])), None)
+    marks = marks or next(
+        (pair for pair in MARKS if pair[1] in start and pair[0] not in start.partition(pair[1])[0]),
+        None,
+    )
     if marks is None:
         return None
-    thought, _, answer = begun.removeprefix(marks[0]).partition(marks[1])
+    thought, _, answer = start.removeprefix(marks[0]).partition(marks[1])
     return Thought(thought.strip("\n"), answer.lstrip("\n"), marks)
 
 
 def _channels(text: str) -> Thought:
     """Returns analysis and final channel of a text. Commentary is for tools or an interim remark, and belongs to neither."""
-    begun, *rest = _MESSAGE.split(text)  # channels and messages alternate; the first message is one that the prompt has opened
-    said = [("analysis", begun)] * (begun != "" and not begun.startswith(CHANNEL)) + list(zip(rest[::2], rest[1::2], strict=True))
-    parts = [(channel, _END.split(message, maxsplit=1)[0]) for channel, message in said]
+    opened, *rest = _MESSAGE.split(text)  # channels and messages alternate; the first message is one that the prompt has opened
+    messages = [("analysis", opened)] * (opened != "" and not opened.startswith(CHANNEL)) + list(
+        zip(rest[::2], rest[1::2], strict=True)
+    )
+    parts = [(channel, _END.split(message, maxsplit=1)[0]) for channel, message in messages]
     analysis, final = ([message for channel, message in parts if channel == name] for name in ("analysis", "final"))
     return Thought("\n".join(analysis), "".join(final), (CHANNEL, CHANNEL))
 
@@ -115,27 +120,27 @@ class ThoughtFinder:
             return
         self._tail += text
         if self.state == "undecided":
-            self._decide()
+            self._find_opening()
         if self.state == "open":
-            self._look_for_end()
+            self._find_end()
 
-    def _decide(self) -> None:
-        begun = self._tail.lstrip()
+    def _find_opening(self) -> None:
+        start = self._tail.lstrip()
         for opening, closing in MARKS:
-            if begun.startswith(opening):
-                self.state, self._closing, self._tail = "open", re.compile(re.escape(closing)), begun.removeprefix(opening)
+            if start.startswith(opening):
+                self.state, self._closing, self._tail = "open", re.compile(re.escape(closing)), start.removeprefix(opening)
                 return
-        if begun.startswith(CHANNEL):
-            self.state, self._closing, self._tail = "open", _FINAL, begun
-        elif not any(opening.startswith(begun) for opening in (CHANNEL, *(opening for opening, _ in MARKS))):
+        if start.startswith(CHANNEL):
+            self.state, self._closing, self._tail = "open", _FINAL, start
+        elif not any(opening.startswith(start) for opening in (CHANNEL, *(opening for opening, _ in MARKS))):
             self.state, self._tail = "none", ""
 
-    def _look_for_end(self) -> None:
+    def _find_end(self) -> None:
         if found := self._closing.search(self._tail):
             self.behind = len(self._tail) - found.end()
             self.state, self.end, self._tail = "closed", self.length - self.behind, ""
         else:
-            self._tail = self._tail[-_LONGEST_MARK:]
+            self._tail = self._tail[-_MAX_MARK_LENGTH:]
 
 
 def thought_words(state: State, running: bool, seconds: str, tokens: int) -> str:

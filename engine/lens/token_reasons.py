@@ -12,29 +12,29 @@ from engine.values.wording import amount
 def decision(round_: Round, spot: Spot, greedy: bool) -> str:
     """Returns one or two sentences on how the token was decided."""
     if spot.own:
-        return _decision_on_own(round_, spot, greedy)
+        return _decision_on_target_token(round_, spot, greedy)
     proposal = round_.proposals[spot.at]
     if proposal.status == "unjudged":
         return _decision_on_unjudged(round_, spot)
-    stands = proposal.status == "accepted"
+    is_accepted = proposal.status == "accepted"
     drawn = _name(proposal)
     target = _drawn_by_target(round_, spot)
     if greedy:
-        if stands:
+        if is_accepted:
             return f"At temperature 0 every rule accepts only the target's argmax, which is {drawn}."
         return f"At temperature 0 every rule accepts only the target's argmax, which is {target}."
     if round_.rule in INVARIANT_RULES:
         if was_copied(round_, proposal):
-            return _without_noise(drawn, target, stands)
+            return _without_noise(drawn, target, is_accepted)
         how = "with the same noise" if round_.rule == "gumbel" else "independently"
-        if stands:
+        if is_accepted:
             return f"Drafter and target drew {how}, and both drew {drawn}."
         return f"Drafter and target drew {how}: the drafter drew {drawn}, the target {target}."
     if round_.rule == "block":
-        kept, many = round_.accepted, len(round_.proposals)
+        accepted, proposals = round_.accepted, len(round_.proposals)
         return (
-            f"Block judges the proposals of a round together: it accepts the longest prefix whose coin passes, here {kept} "
-            f"of {many}, so no single coin decides."
+            f"Block judges the proposals of a round together: it accepts the longest prefix whose coin passes, here {accepted} "
+            f"of {proposals}, so no single coin decides."
         )
     return _decision_by_coin(proposal)
 
@@ -43,18 +43,18 @@ def _decision_by_coin(proposal: Proposal) -> str:
     if proposal.coin is None or proposal.p is None or not proposal.q:
         return "Rejection accepts a proposal if its coin u is below p/q."
     ratio = proposal.p / proposal.q
-    coin, least = _told_apart(proposal.coin, ratio)
+    coin, threshold = _distinguishable(proposal.coin, ratio)
     if proposal.status == "accepted":
         if ratio >= 1:
             return f"p/q is at least 1, so the proposal is accepted whatever the coin (u = {coin})."
-        return f"The coin u = {coin} is below p/q = {least}, so the proposal is accepted."
+        return f"The coin u = {coin} is below p/q = {threshold}, so the proposal is accepted."
     return (
-        f"The coin u = {coin} is not below p/q = {least}, so the proposal is rejected. Its replacement is drawn from the "
+        f"The coin u = {coin} is not below p/q = {threshold}, so the proposal is rejected. Its replacement is drawn from the "
         "residual: max(p − q, 0), normalised."
     )
 
 
-def _told_apart(coin: float, ratio: float) -> tuple[str, str]:
+def _distinguishable(coin: float, ratio: float) -> tuple[str, str]:
     """Returns both numbers with three decimals, or as many as it takes to see which is larger."""
     for decimals in range(3, 9):
         words = f"{coin:.{decimals}f}", f"{ratio:.{decimals}f}"
@@ -71,38 +71,40 @@ def was_copied(round_: Round, proposal: Proposal) -> bool:
     return not drafter_kind(round_.drafted_by).has_distribution or (proposal.q == 1 and len(proposal.draft_top) == 1)
 
 
-def _without_noise(drawn: str, target: str, stands: bool) -> str:
-    return f"{drawn} was copied from earlier in the text, not drawn; the target drew {'the same token' if stands else target}."
+def _without_noise(drawn: str, target: str, is_accepted: bool) -> str:
+    return (
+        f"{drawn} was copied from earlier in the text, not drawn; the target drew {'the same token' if is_accepted else target}."
+    )
 
 
-MOST_NAMED = 24
+MAX_NAMED = 24
 """Maximum number of unjudged proposals that are named in a sentence."""
 
 
 def _decision_on_unjudged(round_: Round, spot: Spot) -> str:
     if round_.rule == "block":
-        why = (
+        reason = (
             f"Block judges the proposals of a round together and accepted {round_.accepted} of {len(round_.proposals)}. "
             "This one came after the first that was not accepted."
         )
     else:
         rejected = round_.proposals[round_.accepted] if round_.accepted < len(round_.proposals) else None
-        behind = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
-        why = f"It came after {behind}, so it was never judged."
+        subject = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
+        reason = f"It came after {subject}, so it was never judged."
     unjudged = [proposal for proposal in round_.proposals if proposal.status == "unjudged"]
     if len(unjudged) < 2:
-        return why
-    more = f" and {len(unjudged) - MOST_NAMED:,} more" if len(unjudged) > MOST_NAMED else ""
-    named = ", ".join(_name(proposal) for proposal in unjudged[:MOST_NAMED])
-    return f"{why} The {amount(len(unjudged), 'unjudged proposal')} of this round: {named}{more}."
+        return reason
+    more = f" and {len(unjudged) - MAX_NAMED:,} more" if len(unjudged) > MAX_NAMED else ""
+    named = ", ".join(_name(proposal) for proposal in unjudged[:MAX_NAMED])
+    return f"{reason} The {amount(len(unjudged), 'unjudged proposal')} of this round: {named}{more}."
 
 
-def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:
+def _decision_on_target_token(round_: Round, spot: Spot, greedy: bool) -> str:
     origin = round_.emitted[spot.at].origin
     if origin == "plain":
         how = "the target's argmax" if greedy else "drawn by the target with its noise for this position"
-        why = explanation(round_)
-        return f"Nothing was proposed in this round: the token is {how}.{f' {why}' if why else ''}"
+        reason = explanation(round_)
+        return f"Nothing was proposed in this round: the token is {how}.{f' {reason}' if reason else ''}"
     if origin == "bonus":
         how = "the target's argmax" if greedy else "drawn by the target"
         return f"Every proposal was accepted, so the same pass gave one extra token: {how}."
@@ -122,7 +124,7 @@ def _decision_on_own(round_: Round, spot: Spot, greedy: bool) -> str:
     return f"Drawn from the residual in place of {ghost}: max(p − q, 0), normalised."
 
 
-def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
+def limitations(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
     """Returns notes on the figures that a round lacks, and on the limits of the others."""
     notes = []
     proposal = round_.proposals[spot.at] if not spot.own else None
@@ -136,9 +138,9 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
     copied = spot.at < len(round_.proposals) and was_copied(round_, round_.proposals[spot.at])
     if greedy:
         without_p = proposal is not None and proposal.p is None
-        alone = copied or spot.at >= len(round_.proposals)
-        which = "q is" if without_p else "p is" if alone else "p and q are"
-        notes.append(f"{which} shown for temperature 1 without filters: at temperature 0 there would only be 0 and 1.")
+        only_p = copied or spot.at >= len(round_.proposals)
+        subject = "q is" if without_p else "p is" if only_p else "p and q are"
+        notes.append(f"{subject} shown for temperature 1 without filters: at temperature 0 there would only be 0 and 1.")
     elif copied and not drafter_kind(round_.drafted_by).has_distribution:
         notes.append(
             "The drafter proposes without probabilities: q is 1 for its token, so every rule accepts it with probability p."
@@ -153,8 +155,8 @@ def unknowns(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
     if round_.finish == "eos" and spot.at == last and (spot.own or round_.emitted[last].origin == "accepted"):
         notes.append("It ends the answer and adds no text.")
     if proposal is not None and proposal.status != "unjudged" and spot.at > last:
-        what = "it is not in the text" if proposal.status == "accepted" else "nothing replaces it"
-        notes.append(f"The answer ended before this token, so {what}.")
+        result = "it is not in the text" if proposal.status == "accepted" else "nothing replaces it"
+        notes.append(f"The answer ended before this token, so {result}.")
     return tuple(notes)
 
 

@@ -19,7 +19,7 @@ from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
 from tokenizers.normalizers import Normalizer
 
-from engine.lens.thoughts import CHANNEL, MARKS, thought_of
+from engine.lens.thoughts import CHANNEL, MARKS, split_thought
 from engine.models.chat_templates import ChatTemplate
 from engine.models.turn_ends import ends_among
 from engine.types import Message, Thinking
@@ -201,7 +201,7 @@ class Tokenizer:
         """Returns the turn with the model's thought where the chat template expects it: in a separate field, if the template
         has one and does not remove thoughts from the content itself. In the Harmony format thoughts are never part of the
         content."""
-        thought = thought_of(turn.get("content", "")) if turn.get("role") == "assistant" else None
+        thought = split_thought(turn.get("content", "")) if turn.get("role") == "assistant" else None
         if thought is None or (thought.marks[0] != CHANNEL and (not self._thought_fields or self._cuts_out(thought.marks))):
             return turn
         fields = dict.fromkeys(self._thought_fields, thought.text) if thought.text else {}

@@ -26,7 +26,7 @@ from engine.decode.run_control import Changes
 from engine.decode.text_stream import AnswerText
 from engine.files.logs import explain
 from engine.files.paths import traces_folder
-from engine.lens.thoughts import opened_by
+from engine.lens.thoughts import opens_thought
 from engine.machine import provenance
 from engine.rounds.codec import options_to_json, plain
 from engine.rounds.metrics import Totals, violations
@@ -171,7 +171,7 @@ class _AnswerRun:
                 self._given.text,
                 self._numerics.logits,
                 self._template,
-                self._template and opened_by(self._target.tokenizer.decode(self._prompt[-16:])),
+                self._template and opens_thought(self._target.tokenizer.decode(self._prompt[-16:])),
                 self._given.ids,
                 self._dropped,
                 self._backend.chains_reason(self._target, self._drafter.drafter, self._request.options),

@@ -20,7 +20,7 @@ from app.session.session import Session
 from app.session.settings import Settings
 from app.window.header import Header
 from engine.lens.pieces import Spot
-from engine.lens.token_reasons import decision, unknowns
+from engine.lens.token_reasons import decision, limitations
 from engine.rounds.metrics import violations
 from engine.rounds.trace import read
 from engine.runtime.worker import Engine
@@ -146,7 +146,7 @@ def test_the_words_are_those_of_a_drafter_that_copies(rule: Any) -> None:
     def said(drafter: str) -> str:
         round_ = make_round(0, ["a"], "b", ["c"], rule=rule, drafter=drafter)
         words = [decision(round_, Spot(0, False, place), False) for place in range(2)]
-        words += unknowns(round_, Spot(0, False, 0), False)
+        words += limitations(round_, Spot(0, False, 0), False)
         return "\n".join(words).replace(drafter_title(drafter), "DRAFTER")
 
     assert said("echo") == said("ngram") != said("head")

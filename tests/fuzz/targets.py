@@ -74,7 +74,7 @@ def trace(data: bytes) -> None:
     from app.session.session import Session
     from engine.chats.interrupted import making_of, state_of
     from engine.exports.tables import options_of
-    from engine.lens.rejudge import rejudge, why_not
+    from engine.lens.rejudge import refusal, rejudge
     from engine.rounds.trace import read
 
     found = read(_file("trace.jsonl", data))
@@ -86,7 +86,7 @@ def trace(data: bytes) -> None:
     _ = answer.dividers, answer.thought_words, answer.tokens_per_second, answer.folded, answer.waiting_words
     making_of(found), state_of(found), found.text
     options = options_of(found)
-    if not why_not(options, "rejection"):
+    if not refusal(options, "rejection"):
         rejudge(found.rounds, options, "rejection")
 
 

@@ -22,9 +22,9 @@ from app.look.stylesheet import stylesheet
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
 from app.session.shown_answer import ShownAnswer
-from engine.lens.bins import columns, spreads
+from engine.lens.bins import bin_quantiles, columns
 from engine.lens.chart_kinds import CHARTS
-from engine.lens.chart_spec import Area, Bars, ChartSpec, Fill, Level, Line, Panel, Part, Whiskers, counted, halves
+from engine.lens.chart_spec import Area, Bars, ChartSpec, Fill, Level, Line, Panel, Part, Whiskers, axis_with_halves, integer_axis
 from engine.lens.tally import Tally
 from engine.types import Round
 from tests.app.fakes import STORY, make_round, story_rounds
@@ -93,7 +93,7 @@ def test_a_place_across_names_the_round_drawn_there_and_back() -> None:
 
 def test_the_spread_of_a_bin_holds_most_of_its_rounds_and_nothing_of_the_others() -> None:
     rows = np.concatenate((np.arange(100, dtype=float), np.full(50, np.nan), [7.0]))
-    low_high = spreads(rows, 50)
+    low_high = bin_quantiles(rows, 50)
     assert low_high[0].tolist() == [5.0, 44.0] and low_high[1].tolist() == [55.0, 94.0]
     assert np.isnan(low_high[2]).all(), "nothing is known there"
     assert low_high[3].tolist() == [7.0, 7.0]
@@ -441,7 +441,7 @@ def test_any_description_is_drawn_mark_by_mark(qtbot: QtBot) -> None:
         Level(1.0, "dim"),
         Line(x, high, "accent", dots=2),
     )
-    spec = ChartSpec(counted(0.5, 4.5, 1, 4), (Panel(halves(2.0), marks),))
+    spec = ChartSpec(integer_axis(0.5, 4.5, 1, 4), (Panel(axis_with_halves(2.0), marks),))
     chart = Chart(replace(CHARTS["tau"], name="toy"))
     qtbot.addWidget(chart)
     chart.set_look(themes.DARK, 1.0)
@@ -452,7 +452,7 @@ def test_any_description_is_drawn_mark_by_mark(qtbot: QtBot) -> None:
     shown = chart.grab().toImage()
     for left_out in range(len(marks)):
         others = (*marks[:left_out], *marks[left_out + 1 :])
-        chart.show_spec(replace(spec, panels=(Panel(halves(2.0), others),)))
+        chart.show_spec(replace(spec, panels=(Panel(axis_with_halves(2.0), others),)))
         assert chart.grab().toImage() != shown, f"{marks[left_out]} is painted"
     chart.show_spec(spec)
     assert chart.grab().toImage() == shown

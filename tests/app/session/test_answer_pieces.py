@@ -82,7 +82,7 @@ def test_every_piece_names_its_token_in_reading_order() -> None:
     for piece in answer.pieces:
         round_ = rounds[piece.spot.round]
         token = round_.emitted[piece.spot.at] if piece.spot.own else round_.proposals[piece.spot.at]
-        assert piece.text == (visible(token.text, token.bytes, running=True) if piece.ghost else token.text)
+        assert piece.text == (visible(token.text, token.bytes, within_text=True) if piece.ghost else token.text)
         assert answer.pieces[answer.place_of(piece.spot) or 0] == piece
 
 

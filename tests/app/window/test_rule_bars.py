@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 from app.look import theme as themes
 from app.window.rule_bars import rule_bars
 from app.window.window import Window
-from engine.lens.rule_comparison import FEWEST_ROUNDS, RuleComparisons, comparison_sentence, difference_sentence, happened_words
+from engine.lens.rule_comparison import MIN_ROUNDS, RuleComparisons, comparison_sentence, difference_sentence, observed_words
 from engine.rounds.trace import read
 from engine.types import Expected, Round
 from tests.app.driving import wait_for_answer
@@ -55,8 +55,8 @@ def test_the_bars_say_what_the_rules_accept_of_the_same_proposals(qtbot: QtBot, 
     assert comparison is not None
     assert [bar.expected for bar in strip.bars.bars] == [*comparison.expected.values(), None]
     assert [bar.in_force for bar in strip.bars.bars] == [False, True, False, False]
-    assert [bar.happened for bar in strip.bars.bars] == [None, comparison.happened, None, None]
-    assert strip.about.text() == happened_words(comparison)
+    assert [bar.observed for bar in strip.bars.bars] == [None, comparison.observed, None, None]
+    assert strip.about.text() == observed_words(comparison)
     assert strip.told.text() == f"{difference_sentence(comparison, intervals=False)} Whiskers: 95% intervals."
     spoken = strip.bars.accessibleDescription()
     assert spoken == f"{comparison_sentence(comparison)} {difference_sentence(comparison)}"
@@ -67,10 +67,10 @@ def test_the_bars_follow_a_change_of_rule_in_mid_answer(qtbot: QtBot, open_windo
     window, _ = open_window(story_rounds(STORY * 20), rule="gumbel")
     window.send("Tell me a story.")
     bars = window.header.strip.bars
-    qtbot.waitUntil(lambda: bars.bars[1].in_force and bars.bars[1].happened is not None)
+    qtbot.waitUntil(lambda: bars.bars[1].in_force and bars.bars[1].observed is not None)
     qtbot.mouseClick(window.header.rule.buttons["rejection"], Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: bars.bars[2].in_force and bars.bars[2].gap is None and bars.bars[0].gap is not None)
-    assert not bars.bars[1].in_force and bars.bars[1].happened is None
+    assert not bars.bars[1].in_force and bars.bars[1].observed is None
     shown = window.session.turns[0].answer
     found = [comparison for comparison in shown.tally.comparisons.all if comparison.rule == "rejection"]
     assert 0 < found[0].positions < sum(len(round_.expected) for round_ in shown.rounds), "those of Gumbel do not count"
@@ -82,11 +82,11 @@ def test_under_block_its_own_share_is_shown_without_an_expectation(qtbot: QtBot,
     window, _ = open_window(rule="block")
     answer(qtbot, window)
     *others, block = window.header.strip.bars.bars
-    assert all(bar.expected is not None and bar.happened is None and not bar.in_force for bar in others)
+    assert all(bar.expected is not None and bar.observed is None and not bar.in_force for bar in others)
     rounds = window.session.turns[0].answer.rounds
     judged = sum(len(round_.expected) for round_ in rounds)
     accepted = sum(proposal.status == "accepted" for round_ in rounds for proposal in round_.proposals)
-    assert block.in_force and block.expected is None and block.happened == pytest.approx(accepted / judged)
+    assert block.in_force and block.expected is None and block.observed == pytest.approx(accepted / judged)
     assert window.header.strip.about.text().startswith(f"Block accepted {accepted / judged:.0%} of {judged} judged")
 
 
@@ -137,10 +137,10 @@ def test_a_setting_that_is_set_back_waits_for_nothing(qtbot: QtBot, open_window:
 
 def test_with_few_rounds_it_says_that_it_is_too_early(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
-    engine.pause_after = FEWEST_ROUNDS - 2
+    engine.pause_after = MIN_ROUNDS - 2
     window.send("Tell me a story.")
     strip = window.header.strip
-    qtbot.waitUntil(lambda: f"Collecting data: {FEWEST_ROUNDS - 2} of" in strip.told.text())
+    qtbot.waitUntil(lambda: f"Collecting data: {MIN_ROUNDS - 2} of" in strip.told.text())
     assert all(bar.gap is None for bar in strip.bars.bars), "no interval is drawn from so few"
     engine.pause_after = None
     qtbot.waitUntil(lambda: window.session.running is None)
@@ -294,7 +294,7 @@ def test_a_bar_is_as_long_as_its_share_and_has_its_rules_colour(qtbot: QtBot, op
         colour = QColor(theme.rule(bar.rule)).name()
         last = max(x for x, found in enumerate(row) if found == colour)
         reached = (last / ratio - track.left()) / track.width()
-        behind = 0.03 if bar.happened is None else abs(bar.happened - bar.expected) + 0.05  # its mark lies over the end
+        behind = 0.03 if bar.observed is None else abs(bar.observed - bar.expected) + 0.05  # its mark lies over the end
         assert bar.expected - behind <= reached <= bar.expected + 0.01
 
 

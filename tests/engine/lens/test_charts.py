@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from app.charts.data import SHOWN_ROUNDS, span_of
-from engine.lens.bins import curves
+from engine.lens.bins import interrupted_columns
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.chart_spec import Bars, ChartSpec
-from engine.lens.charts import Material, empty_words, spec_of
+from engine.lens.charts import Material, empty_reason, spec_of
 from engine.lens.tally import Tally
 from engine.types import Expected, Round
 from tests.app.fakes import STORY, make_round, story_rounds
@@ -60,7 +60,7 @@ def test_a_column_of_many_rounds_reads_out_their_mean() -> None:
     assert spec.readout(7).startswith(f"rounds 1 to {spec.span.each}: {mean:.1f} accepted")
 
 
-def test_nothing_is_read_out_that_is_not_drawn() -> None:
+def test_readout_omits_values_that_are_not_drawn() -> None:
     """A bin that a change of the rule divides has no point in the lines that look back."""
     spec = described("alpha", mixed_rules(133, 400), None, 250)
     assert spec.span is not None and spec.span.each > 1 and 133 % spec.span.each
@@ -76,9 +76,9 @@ def test_times_keep_the_gaps_between_staged_rounds() -> None:
 def test_charts_say_why_they_are_empty() -> None:
     plain = Tally.of([make_round(index, [], "a", started=60.0 * index) for index in range(5)])
     for name in CHARTS:
-        assert empty_words(CHARTS[name], None) and empty_words(CHARTS[name], Tally())
-        assert not empty_words(CHARTS[name], Tally.of(LONG))
-        assert bool(empty_words(CHARTS[name], plain)) == (name in ("proposals", "alpha", "positions", "lengths"))
+        assert empty_reason(CHARTS[name], None) and empty_reason(CHARTS[name], Tally())
+        assert not empty_reason(CHARTS[name], Tally.of(LONG))
+        assert bool(empty_reason(CHARTS[name], plain)) == (name in ("proposals", "alpha", "positions", "lengths"))
 
 
 @pytest.mark.parametrize("first", [20, 133])
@@ -96,7 +96,7 @@ def test_no_point_of_a_line_mixes_two_rules(first: int, shown: int | None) -> No
         (tally.taus.rows[:, 0], 3.0, 1.0),
         (tally.taus.rows[:, 1], 3.0, 1.0),
     ):
-        x, values = curves(rows, span, tally.stretches)
+        x, values = interrupted_columns(rows, span, tally.stretches)
         known = np.isfinite(values)
         left = x < first + 0.5
         assert values[known & left] == pytest.approx(before) and values[known & ~left] == pytest.approx(after)
@@ -105,7 +105,7 @@ def test_no_point_of_a_line_mixes_two_rules(first: int, shown: int | None) -> No
             assert np.isnan(values[x == first + 0.5]).all() and (x == first + 0.5).any(), "the line is broken there"
 
 
-def test_cells_too_low_to_be_told_apart_become_one_bar() -> None:
+def test_cells_too_low_to_distinguish_become_one_bar() -> None:
     (cells,) = described("proposals", LONG).panels[0].marks
     assert isinstance(cells, Bars) and cells.cells
     high, low = cells.boxes(0.7, True), cells.boxes(0.7, False)

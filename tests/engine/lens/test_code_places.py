@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.lens.code_places import CodePlaces
+from engine.lens.code_places import CodeSplitter
 
 TEXTS = [
     "Before\n\n```python\ndef f():\n    return 1\n```\nAfter",
@@ -23,7 +23,7 @@ TEXTS = [
 
 def marked(text: str, cuts: list[int]) -> list[str]:
     """Returns the lines that are code, without the fences."""
-    places = CodePlaces(text)
+    places = CodeSplitter(text)
     edges = [0, *cuts, len(text)]
     letters = [(letter, code) for at, end in pairwise(edges) for part, code in places.parts(text[at:end]) for letter in part]
     assert "".join(letter for letter, _ in letters) == text
@@ -55,9 +55,9 @@ def test_fenced_lines_are_code_as_qt_reads_them(qapp: Any, text: str) -> None:
         assert [line for line in marked(text, cuts) if line] == expected
 
 
-def test_a_ghost_is_code_where_it_stands_and_moves_nothing() -> None:
-    places = CodePlaces("a\n```\nb\n```\n", at=0)
+def test_ghost_is_code_by_position_and_moves_no_offset() -> None:
+    places = CodeSplitter("a\n```\nb\n```\n", offset=0)
     assert places.parts("a\n") == [("a\n", False)]
-    assert places.parts(" ghost", ghost=True) == [(" ghost", True)]
+    assert places.parts(" ghost", is_ghost=True) == [(" ghost", True)]
     assert places.parts("```\nb\n```\n") == [("```\nb\n```", True), ("\n", False)]
-    assert places.parts(" ghost", ghost=True) == [(" ghost", False)]
+    assert places.parts(" ghost", is_ghost=True) == [(" ghost", False)]

@@ -55,13 +55,13 @@ PARKED = Outlook(2, 1.3, 0.29, 0.45, next_try=20)
         ),
     ],
 )
-def test_why_drafting_rests_or_goes_on(outlook: Outlook, words: str) -> None:
+def test_explanation_says_why_drafting_pauses_or_continues(outlook: Outlook, words: str) -> None:
     plain = replace(round_of(0, 0, 50.0), outlook=outlook, emitted=(Emitted(0, "a", b"a", "plain"),))
     assert explanation(plain) == words
     assert decision(plain, Spot(0, True, 0), greedy=True).endswith(f"the target's argmax. {words}")
 
 
-def test_that_it_rests_is_said_of_rounds_that_do() -> None:
+def test_pause_reason_only_for_paused_rounds() -> None:
     plain, drafted = round_of(0, 0, 50.0), round_of(1, 2, 50.0)
     assert pause_reason(replace(plain, outlook=PARKED)) == "drafting paused: 29% accepted, 45% needed here"
     assert pause_reason(replace(drafted, outlook=PARKED)) == "" and "paused" not in explanation(replace(drafted, outlook=PARKED))

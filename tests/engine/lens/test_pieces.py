@@ -18,7 +18,7 @@ from app.session.answer_pieces import AnswerPieces
 from engine.exports.export import read_traces, to_html
 from engine.lens.pieces import (
     GHOSTS,
-    LONGEST_TOKEN,
+    MAX_TOKEN_LENGTH,
     Piece,
     Spot,
     fold_of,
@@ -55,19 +55,19 @@ SEEN = [
 @pytest.mark.parametrize(("text", "data", "alone", "running"), SEEN)
 def test_everything_in_a_token_can_be_seen(text: str, data: bytes, alone: str, running: str) -> None:
     assert visible(text, data) == alone
-    assert visible(text, data, running=True) == running
+    assert visible(text, data, within_text=True) == running
 
 
-def test_a_token_by_itself_is_no_longer_than_anybody_reads() -> None:
+def test_single_token_is_cut_at_the_maximum_length() -> None:
     for data in (b"", b"x" * 10**6):
         for running in (False, True):
-            assert visible("x" * 10**6, data, running) == "x" * LONGEST_TOKEN + "…"
+            assert visible("x" * 10**6, data, running) == "x" * MAX_TOKEN_LENGTH + "…"
     halves = visible("\ufffd" * 10**6, b"\xf0\x9f" * 10**6)
-    assert halves.startswith("‹F0 9F") and halves.endswith("…›") and len(halves) < 4 * LONGEST_TOKEN
-    assert visible("x" * LONGEST_TOKEN) == "x" * LONGEST_TOKEN
+    assert halves.startswith("‹F0 9F") and halves.endswith("…›") and len(halves) < 4 * MAX_TOKEN_LENGTH
+    assert visible("x" * MAX_TOKEN_LENGTH) == "x" * MAX_TOKEN_LENGTH
 
 
-def test_half_a_character_of_which_only_the_id_is_known_is_told_by_its_id() -> None:
+def test_candidate_with_half_a_character_shows_its_id() -> None:
     assert visible_candidate(Candidate(7, "\N{REPLACEMENT CHARACTER}", 0.5)) == "‹bytes, id 7›"
     assert visible_candidate(Candidate(7, "\n", 0.5)) == "⏎"
 
@@ -75,7 +75,7 @@ def test_half_a_character_of_which_only_the_id_is_known_is_told_by_its_id() -> N
 def test_no_token_is_invisible_and_no_control_character_is_left() -> None:
     for code in [*range(0x300), 0x2028, 0x2029, 0xFEFF, 0xE000, 0x1F600]:
         for running in (False, True):
-            shown = visible(chr(code), running=running)
+            shown = visible(chr(code), within_text=running)
             assert shown.strip() and shown.isprintable(), hex(code)
         assert all(
             letter in "\n\t" or (not 0 <= ord(letter) < 0x20 and not 0x7F <= ord(letter) < 0xA0)
@@ -191,7 +191,7 @@ def test_an_accepted_token_without_its_proposal_is_the_targets_own() -> None:
 
 
 @pytest.mark.parametrize("finish", get_args(Finish))
-def test_an_ending_is_told_in_the_same_words_everywhere(finish: Finish, tmp_path: Path) -> None:
+def test_finish_words_are_the_same_everywhere(finish: Finish, tmp_path: Path) -> None:
     rounds = [make_round(0, ["a"], "b", finish=finish)]
     trace = write_trace(tmp_path / "trace.jsonl", rounds, summary={"finish": finish})
     assert f"Finish: {FINISH_WORDS[finish]}." in to_html(read_traces([trace]))

@@ -19,7 +19,7 @@ from engine.acceptance import Judgement, RoundNoise
 from engine.decode.decoding import DecodingOptions, decode
 from engine.drafters import DraftModel, NGram
 from engine.lens import rejudge as module
-from engine.lens.rejudge import Recut, Rejudge, RoundVerdict, rejudge, rejudge_round, why_not
+from engine.lens.rejudge import Recut, Rejudge, RoundVerdict, refusal, rejudge, rejudge_round
 from engine.noise import reference as noise_reference
 from engine.noise.source import NoiseSource
 from engine.rounds.codec import round_from_json, round_to_json
@@ -68,8 +68,8 @@ def judged_by(rule: str, rounds: Sequence[Round], index: int, chosen: DecodingOp
 
 def agrees(found: RoundVerdict, accepted: int) -> bool:
     """Returns whether everything found about a round is consistent with a rule that accepts this number of proposals."""
-    said = [verdict.accepted for verdict in found.verdicts]
-    return said == [at < accepted for at in range(len(said))] and (not found.complete or found.kept == accepted)
+    verdicts = [verdict.accepted for verdict in found.verdicts]
+    return verdicts == [at < accepted for at in range(len(verdicts))] and (not found.complete or found.kept == accepted)
 
 
 def speculative(rounds: Sequence[Round]) -> list[Round]:
@@ -125,17 +125,17 @@ def with_draws(current: Round, drawn: dict[str, list[int]]) -> Round:
 
 def judged_again(rounds: Sequence[Round], chosen: DecodingOptions) -> list[object]:
     """Returns everything found about an answer, with every rule and every gamma."""
-    told: list[object] = []
+    results: list[object] = []
     for rule in ("match", "rejection", "gumbel"):
         for gamma in (None, 1, 2, 3):
             again = rejudge(rounds, chosen, rule, gamma)
-            told += [again.rounds, again.counts, again.recut_reason]
-            told += [] if again.recut is None else [again.recut.rounds, again.recut.tokens]
-    return told
+            results += [again.rounds, again.counts, again.recut_reason]
+            results += [] if again.recut is None else [again.recut.rounds, again.recut.tokens]
+    return results
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_draws_that_are_not_recorded_would_tell_nothing_more(rule):
+def test_unrecorded_draws_would_add_no_information(rule):
     """No draw is recorded without need: if the last ones of a kind are removed, less is found."""
     poorer = set()
     for seed in SEEDS:
@@ -173,7 +173,7 @@ def test_a_copied_proposal_is_its_own_draw():
     assert any(proposal.target_draw.id != proposal.id for proposal in known)
 
 
-def test_nothing_of_it_is_recorded_without_analysis_and_no_draw_at_temperature_0():
+def test_no_draws_recorded_without_analysis_or_at_temperature_0():
     bare = [proposal for current in answer("rejection", analyse=False) for proposal in current.proposals]
     greedy = [proposal for current in answer("rejection", temperature=0) for proposal in current.proposals]
     for proposal in (*bare, *greedy):
@@ -184,14 +184,14 @@ def test_nothing_of_it_is_recorded_without_analysis_and_no_draw_at_temperature_0
 # Rejection on any answer
 
 
-def wrong_about_rejection(rule: str, twin=None) -> tuple[int, int, int]:
-    """Returns three numbers of rounds: those about which `rejudge_round`, or a broken twin of it, contradicts
+def wrong_about_rejection(rule: str, mutant=None) -> tuple[int, int, int]:
+    """Returns three numbers of rounds: those about which `rejudge_round`, or a mutant of it, contradicts
     `acceptance.rejection`; those with a change; and those left open."""
     wrong = changed = open_rounds = 0
     for seed in SEEDS:
         rounds, chosen = answer(rule, seed), options(rule, seed)
         for current in speculative(rounds):
-            found = (twin or rejudge_round)(current, seed, "rejection")
+            found = (mutant or rejudge_round)(current, seed, "rejection")
             wrong += not agrees(found, int(judged_by("rejection", rounds, current.index, chosen).accepted))
             changed += found.change is not None
             open_rounds += not found.complete
@@ -199,7 +199,7 @@ def wrong_about_rejection(rule: str, twin=None) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_rejection_says_of_any_answer_what_the_rule_itself_says_of_the_same_rows(rule):
+def test_rejection_agrees_with_the_engine_rule_on_the_same_rows(rule):
     wrong, changed, open_rounds = wrong_about_rejection(rule)
     assert wrong == 0
     assert open_rounds <= 1, "with p of every row, only a coin as near to p/q as rounding leaves a round open"
@@ -213,17 +213,17 @@ def test_a_coin_of_another_round_is_detected(monkeypatch):
     assert wrong_about_rejection("gumbel")[0] > 5
 
 
-def test_going_on_behind_a_rejection_is_detected():
-    def twin(current: Round, seed: int, rule: str) -> RoundVerdict:
+def test_judging_beyond_a_rejection_is_detected():
+    def mutant(current: Round, seed: int, rule: str) -> RoundVerdict:
         cut = (replace(current, position=current.position, proposals=current.proposals[: at + 1]) for at in range(4))
         last = [module._by_coin(one, len(one.proposals) - 1, seed) for one in cut if len(one.proposals)]
         return RoundVerdict(current.index, tuple(verdict for verdict in last if verdict is not None), True)
 
-    assert wrong_about_rejection("gumbel", twin)[0] > 5
+    assert wrong_about_rejection("gumbel", mutant)[0] > 5
 
 
 @pytest.mark.parametrize(("rule", "drafter"), [("match", "model"), ("gumbel", "ngram"), ("match", "ngram")])
-def test_where_a_live_decode_under_rejection_proposes_the_same_it_judges_the_same(rule, drafter):
+def test_live_rejection_decode_judges_equal_proposals_equally(rule, drafter):
     compared = 0
     for seed in SEEDS:
         live = answer("rejection", seed, drafter=drafter)
@@ -239,7 +239,7 @@ def test_where_a_live_decode_under_rejection_proposes_the_same_it_judges_the_sam
     assert compared >= 6
 
 
-def test_without_the_p_of_unjudged_rows_a_round_is_open_behind_a_proposal_that_was_rejected():
+def test_without_p_of_unjudged_rows_a_round_is_open_after_a_rejection():
     """Traces from before the p of unjudged rows was recorded are like this."""
     found = 0
     for current in speculative(answer("gumbel")):
@@ -259,10 +259,10 @@ def test_without_the_p_of_unjudged_rows_a_round_is_open_behind_a_proposal_that_w
 
 
 @pytest.mark.parametrize(("rule", "recorded"), crossed(["match", "gumbel"], RULES, together=1))
-def test_match_and_gumbel_say_what_the_rules_say_of_the_same_rows(recorded, rule):
+def test_match_and_gumbel_agree_with_the_engine_rules_on_the_same_rows(recorded, rule):
     """A rule's own proposals have the context of the record until they differ from the record's; nothing is found after
     that."""
-    told = 0
+    results = 0
     for seed in SEEDS:
         rounds, chosen = answer(recorded, seed), options(recorded, seed)
         for current, found in zip(rounds, rejudge(rounds, chosen, rule).rounds, strict=True):
@@ -277,8 +277,8 @@ def test_match_and_gumbel_say_what_the_rules_say_of_the_same_rows(recorded, rule
             assert agrees(found, int(judgement.accepted)) or found.change.change == "proposes another"
             same = [verdict for verdict in found.verdicts if verdict.proposed == current.proposals[verdict.spot.at].id]
             assert len(same) >= len(found.verdicts) - 1, "nothing is told behind another proposal"
-            told += len(found.verdicts)
-    assert told > 100
+            results += len(found.verdicts)
+    assert results > 100
 
 
 @pytest.mark.parametrize("rule", ["match", "gumbel", "rejection"])
@@ -303,7 +303,7 @@ def rounds_at(rounds: Sequence[Round]) -> dict[int, Round]:
 
 
 @pytest.mark.parametrize("recorded", ["gumbel", "match"])
-def test_a_gumbel_decode_with_a_shorter_gamma_makes_the_rounds_that_were_told(recorded):
+def test_gumbel_decode_with_a_shorter_gamma_makes_the_predicted_rounds(recorded):
     for seed in SEEDS:
         for gamma in (1, 2, 3, 4):
             recut = rejudge(answer(recorded, seed), options(recorded, seed), "gumbel", gamma).recut
@@ -316,7 +316,7 @@ def test_a_gumbel_decode_with_a_shorter_gamma_makes_the_rounds_that_were_told(re
             assert recut.covered > 15
 
 
-def test_a_place_without_a_proposal_taken_for_an_accepted_one_is_detected(monkeypatch):
+def test_counting_a_position_without_proposal_as_accepted_is_detected(monkeypatch):
     agreed = Recut._agrees
     monkeypatch.setattr(Recut, "_agrees", lambda self, current, at: at >= len(current.proposals) or agreed(self, current, at))
     wrong = 0
@@ -328,7 +328,7 @@ def test_a_place_without_a_proposal_taken_for_an_accepted_one_is_detected(monkey
 
 
 @pytest.mark.parametrize("recorded", ["gumbel", "match"])
-def test_a_match_decode_is_told_until_its_rounds_begin_elsewhere(recorded):
+def test_match_decode_is_known_until_its_rounds_begin_elsewhere(recorded):
     """Its drafts are drawn with noise keyed by the round's first position."""
     covered = []
     for seed in SEEDS:
@@ -343,7 +343,7 @@ def test_a_match_decode_is_told_until_its_rounds_begin_elsewhere(recorded):
 
 
 def test_drafts_of_match_do_depend_on_where_their_round_began(monkeypatch):
-    """Broken twin: applied to all rounds, as under gumbel, it is wrong about a match decode with a shorter gamma."""
+    """Mutant: applied to all rounds, as under gumbel, it is wrong about a match decode with a shorter gamma."""
     monkeypatch.setattr(module, "_draft_draw", lambda rule, current, proposal: proposal.id)
     wrong = 0
     for seed in SEEDS:
@@ -364,7 +364,7 @@ def test_drafts_of_match_do_depend_on_where_their_round_began(monkeypatch):
         ("gumbel", "gumbel", "model", {"gamma": "auto"}, "Gamma was automatic"),
     ],
 )
-def test_where_a_whole_answer_does_not_follow_the_reason_is_told(recorded, rule, drafter, others, reason):
+def test_reason_is_given_where_a_whole_answer_is_unknown(recorded, rule, drafter, others, reason):
     again = rejudge(answer(recorded, drafter=drafter, **others), options(recorded, **others), rule)
     assert again.recut is None and reason in again.recut_reason
 
@@ -381,14 +381,14 @@ def test_where_a_whole_answer_does_not_follow_the_reason_is_told(recorded, rule,
         ({"rule": "match", "temperature": 1.5}, "Another temperature"),
     ],
 )
-def test_what_a_trace_cannot_tell_is_refused_with_the_reason(asked, reason):
-    assert reason in why_not(options("gumbel"), **asked)
+def test_unanswerable_questions_are_refused_with_the_reason(asked, reason):
+    assert reason in refusal(options("gumbel"), **asked)
 
 
 def test_refusals_of_options_and_rounds():
-    assert "argmax" in why_not(options("gumbel", temperature=0), "match")
-    assert "seed" in why_not(options("gumbel").replace(seed=None), "match")
-    assert not why_not(options("gumbel"), "match", temperature=0.7)
+    assert "argmax" in refusal(options("gumbel", temperature=0), "match")
+    assert "seed" in refusal(options("gumbel").replace(seed=None), "match")
+    assert not refusal(options("gumbel"), "match", temperature=0.7)
     with pytest.raises(DraftlightError, match="together"):
         Rejudge(options("gumbel"), "block")
     with pytest.raises(DraftlightError, match="Analysis was off"):
@@ -406,7 +406,7 @@ def old(rounds: Sequence[Round]) -> list[Round]:
     ]
 
 
-def test_older_traces_tell_what_they_hold():
+def test_older_traces_are_judged_as_far_as_recorded():
     with pytest.raises(DraftlightError, match="older version"):
         rejudge(old(answer("rejection")), options("rejection"), "gumbel")
     with pytest.raises(DraftlightError, match="older version"):
@@ -418,7 +418,7 @@ def test_older_traces_tell_what_they_hold():
     assert copied.counts.changes == 0 and copied.counts.missing == 0
 
 
-def test_a_coin_too_near_to_the_ratio_is_not_told():
+def test_coin_too_near_to_the_ratio_gives_no_verdict():
     current = next(current for current in answer("gumbel") if current.proposals)
     coin = noise_reference.coin(0, current.position, current.position)
     near = replace(current.proposals[0], p=coin * (1 + 1e-6), q=1.0)

@@ -46,7 +46,7 @@ def test_changes_are_counted_in_short_sentences(counts: dict[str, int], said: st
     assert said in " ".join(summary(again))
 
 
-def test_kept_proposals_are_told_of_rounds_that_are_known_to_the_end() -> None:
+def test_accepted_proposals_are_stated_for_complete_rounds() -> None:
     some = judged("rejection", complete=4, kept=1, was_kept=3)
     where = "In the 4 of 9 rounds with proposals where the number is known, it would have accepted"
     assert f"{where} 1 proposal instead of the 3 that were accepted." in summary(some)
@@ -69,18 +69,18 @@ def test_an_answer_under_its_own_rule_says_only_that() -> None:
     assert summary(judged("gumbel")) == ["This answer was judged by Gumbel, so nothing changes."]
 
 
-def test_what_is_not_told_depends_on_the_rule() -> None:
+def test_stated_limits_depend_on_the_rule() -> None:
     assert limits(judged("match")) == ["After the first change in a round, the drafts are unknown."]
     assert [" ".join(words.split()[:2]) for words in limits(judged("rejection"))] == ["After the", "Rejection would", "The token"]
     assert not limits(judged("gumbel"))
 
 
-def test_trouble_is_all_that_is_said() -> None:
+def test_failure_reason_is_the_whole_summary() -> None:
     again = Rejudge(OPTIONS, "rejection")
-    assert summary(again) == [again.trouble] and "Nothing was proposed" in again.trouble
+    assert summary(again) == [again.failure_reason] and "Nothing was proposed" in again.failure_reason
 
 
-def test_a_token_is_named_by_whatever_the_round_tells_of_it() -> None:
+def test_token_name_uses_any_text_in_the_round() -> None:
     current: Round = next(one for one in TRACE.rounds if one.rejected)
     at = current.accepted
     proposal = current.proposals[at]

@@ -12,16 +12,16 @@ import pytest
 from scipy import stats
 
 from engine.lens.rule_comparison import (
-    FEWEST_ROUNDS,
+    MIN_ROUNDS,
     RuleComparison,
     RuleComparisons,
     comparison_sentence,
     difference_sentence,
-    helps_to_warm,
-    likeness,
     positions_words,
     share,
+    similarity_reason,
     student_95,
+    warmer_would_help,
 )
 from engine.types import DecodingOptions, Expected, Round, Rule
 from tests.app.fakes import make_round, proposal
@@ -50,20 +50,20 @@ def newest(rounds: Sequence[Round]) -> RuleComparison:
     return found
 
 
-def test_means_are_over_judged_positions_and_happened_counts_what_was_accepted() -> None:
+def test_means_are_over_judged_positions_and_observed_is_the_accepted_share() -> None:
     found = newest([judged(0, [EASY, EASY], HARD), judged(1, [EASY]), judged(2, [], HARD)])
     assert (found.rounds, found.positions, found.copied) == (3, 5, 0)
     assert found.expected == pytest.approx({"match": 1.6 / 5, "gumbel": 2.6 / 5, "rejection": 3.5 / 5})
-    assert found.happened == 3 / 5
+    assert found.observed == 3 / 5
     assert {rule: gap.value for rule, gap in found.differences.items()} == pytest.approx({"match": -0.2, "rejection": 0.18})
-    assert found.surprise is not None and found.surprise.value == pytest.approx(3 / 5 - 2.6 / 5)
+    assert found.observed_minus_expected is not None and found.observed_minus_expected.value == pytest.approx(3 / 5 - 2.6 / 5)
 
 
 def test_copied_proposals_are_counted_apart() -> None:
     certain = Expected(0.7, 0.7, 0.7)
     found = newest([judged(0, [EASY, certain], certain, copied=(1, 2)), judged(1, [EASY])])
     assert (found.positions, found.copied, found.rounds) == (2, 2, 2)
-    assert found.expected == pytest.approx({"match": 0.5, "gumbel": 0.8, "rejection": 0.9}) and found.happened == 1
+    assert found.expected == pytest.approx({"match": 0.5, "gumbel": 0.8, "rejection": 0.9}) and found.observed == 1
     assert "Expected of 2 judged tokens: Match 50% · Gumbel 80% · Rejection 90%" in comparison_sentence(found)
 
 
@@ -79,7 +79,7 @@ def test_where_all_are_copied_they_are_shown_and_the_reason_is_given() -> None:
     found = newest([judged(index, [certain], copied=(0,)) for index in range(3)])
     assert found.all_copied and found.positions == found.copied == 3
     assert "3 judged tokens (all copied)" in comparison_sentence(found)
-    assert "copied" in likeness(found, WARM) and not helps_to_warm(found, DecodingOptions(temperature=0.1))
+    assert "copied" in similarity_reason(found, WARM) and not warmer_would_help(found, DecodingOptions(temperature=0.1))
 
 
 def test_each_rule_and_drafter_has_positions_of_its_own_and_comes_back_to_them() -> None:
@@ -96,7 +96,7 @@ def test_each_rule_and_drafter_has_positions_of_its_own_and_comes_back_to_them()
 
 def test_block_is_compared_by_what_is_expected_alone() -> None:
     found = newest([judged(index, [EASY], HARD, rule="block") for index in range(9)])
-    assert found.happened is None and found.surprise is None and found.reference == "rejection"
+    assert found.observed is None and found.observed_minus_expected is None and found.reference == "rejection"
     assert found.accepted == 9 / 18, "one of two in each round"
     assert set(found.differences) == {"match", "gumbel"}
     assert "; Block, which judges jointly and has no expected value, accepted " in comparison_sentence(found)
@@ -131,7 +131,7 @@ def true_difference(gamma: int = 6) -> float:
 
 
 def as_if_positions_were_independent(rounds: Sequence[Round]) -> tuple[float, float]:
-    """Broken twin: the textbook interval of a mean over positions, which ignores that rounds group them."""
+    """Mutant: the textbook interval of a mean over positions, which ignores that rounds group them."""
     gaps = np.array([place.rejection - place.gumbel for round_ in rounds for place in round_.expected])
     reach = 1.96 * gaps.std(ddof=1) / math.sqrt(len(gaps))
     return gaps.mean() - reach, gaps.mean() + reach
@@ -139,21 +139,21 @@ def as_if_positions_were_independent(rounds: Sequence[Round]) -> tuple[float, fl
 
 def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
     """600 answers of 40 rounds. The delta method loses some of the 95 % with 40 rounds; the standard error of the coverage is 1
-    %. An interval that is narrower by a fifth covers 88 % and fails; the broken twin, from positions, covers two thirds."""
+    %. An interval that is narrower by a fifth covers 88 % and fails; the mutant, from positions, covers two thirds."""
     chance, answers, truth = random.Random(3), 600, true_difference()
-    covered = happened = twin = 0
+    covered = covers_observed = mutant = 0
     for _ in range(answers):
         rounds = simulated(chance, 40)
         found = newest(rounds)
-        gap, surprise = found.differences["rejection"], found.surprise
+        gap, surprise = found.differences["rejection"], found.observed_minus_expected
         assert gap.low is not None and gap.high is not None and surprise is not None
         covered += gap.low <= truth <= gap.high
-        happened += surprise.covers_zero
+        covers_observed += surprise.covers_zero
         low, high = as_if_positions_were_independent(rounds)
-        twin += low <= truth <= high
+        mutant += low <= truth <= high
     assert 0.915 <= covered / answers <= 0.98
-    assert 0.915 <= happened / answers <= 0.98
-    assert twin / answers < 0.8
+    assert 0.915 <= covers_observed / answers <= 0.98
+    assert mutant / answers < 0.8
 
 
 def test_the_interval_is_the_delta_methods_over_rounds() -> None:
@@ -177,25 +177,25 @@ def test_students_quantile_is_scipys(freedom: int) -> None:
 
 
 def test_with_few_rounds_it_is_too_early_to_tell() -> None:
-    found = newest([judged(index, [EASY], HARD) for index in range(FEWEST_ROUNDS - 1)])
-    assert found.too_few and found.clear == ()
-    assert difference_sentence(found) == f"Collecting data: {FEWEST_ROUNDS - 1} of {FEWEST_ROUNDS} rounds."
+    found = newest([judged(index, [EASY], HARD) for index in range(MIN_ROUNDS - 1)])
+    assert found.has_too_few_rounds and found.significant_rules == ()
+    assert difference_sentence(found) == f"Collecting data: {MIN_ROUNDS - 1} of {MIN_ROUNDS} rounds."
 
 
-def test_a_clear_difference_is_told_with_its_interval_and_its_direction() -> None:
+def test_significant_difference_is_stated_with_interval_and_direction() -> None:
     found = newest(simulated(random.Random(1), 60))
-    assert set(found.clear) == {"match", "rejection"}
+    assert set(found.significant_rules) == {"match", "rejection"}
     words = difference_sentence(found)
     assert words.startswith("Of the same proposals, Match accepts ") and " points less (" in words
     assert " and Rejection accepts " in words and " points more (" in words and words.endswith(" than Gumbel.")
     assert "(" not in difference_sentence(found, intervals=False)
 
 
-def test_a_difference_whose_interval_covers_zero_is_not_told() -> None:
+def test_difference_whose_interval_covers_zero_is_not_stated() -> None:
     """Match and gumbel are equal overall: one is higher in one round and lower in the next."""
     up, down = Expected(0.5, 0.3, 0.9), Expected(0.3, 0.5, 0.9)
     found = newest([judged(index, [up if index % 2 else down]) for index in range(20)])
-    assert found.clear == ("rejection",)
+    assert found.significant_rules == ("rejection",)
     assert difference_sentence(found).endswith("Too few rounds to tell Match from Gumbel.")
     assert difference_sentence(found).startswith("Of the same proposals, Rejection accepts 50 points more")
 
@@ -211,23 +211,23 @@ def test_a_difference_whose_interval_covers_zero_is_not_told() -> None:
 ])  # fmt: skip
 def test_where_the_rules_hardly_differ_the_reason_is_given(options: DecodingOptions, said: str, helps: bool) -> None:
     alike = Expected(0.60, 0.61, 0.62)
-    found = newest([judged(index, [alike], alike) for index in range(FEWEST_ROUNDS)])
-    assert found.alike and said in likeness(found, options)
-    assert helps_to_warm(found, options) == helps
+    found = newest([judged(index, [alike], alike) for index in range(MIN_ROUNDS)])
+    assert found.alike and said in similarity_reason(found, options)
+    assert warmer_would_help(found, options) == helps
 
 
 def test_a_drafter_like_the_target_is_named_as_the_reason() -> None:
-    found = newest([judged(index, [Expected(0.96, 0.97, 0.98)]) for index in range(FEWEST_ROUNDS)])
-    assert "nearly identical" in likeness(found, WARM)
-    found = newest([judged(index, [], Expected(0.01, 0.01, 0.02)) for index in range(FEWEST_ROUNDS)])
-    assert "hardly ever proposes" in likeness(found, WARM)
+    found = newest([judged(index, [Expected(0.96, 0.97, 0.98)]) for index in range(MIN_ROUNDS)])
+    assert "nearly identical" in similarity_reason(found, WARM)
+    found = newest([judged(index, [], Expected(0.01, 0.01, 0.02)) for index in range(MIN_ROUNDS)])
+    assert "hardly ever proposes" in similarity_reason(found, WARM)
 
 
 def test_no_reason_is_given_where_the_rules_differ_or_it_is_too_early_to_say() -> None:
-    assert likeness(newest(simulated(random.Random(1), 60)), DecodingOptions(temperature=0.1)) == ""
+    assert similarity_reason(newest(simulated(random.Random(1), 60)), DecodingOptions(temperature=0.1)) == ""
     early = newest([judged(0, [Expected(0.6, 0.6, 0.6)])])
-    assert likeness(early, DecodingOptions(temperature=0.1)) == ""
-    assert "temperature 0" in likeness(early, DecodingOptions(temperature=0.0)), "known beforehand"
+    assert similarity_reason(early, DecodingOptions(temperature=0.1)) == ""
+    assert "temperature 0" in similarity_reason(early, DecodingOptions(temperature=0.0)), "known beforehand"
 
 
 def test_shares_are_percentages() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.lens.thoughts import Thought, ThoughtFinder, opened_by, thought_of, thought_words
+from engine.lens.thoughts import Thought, ThoughtFinder, opens_thought, split_thought, thought_words
 
 THOUGHT = "<think>\nHm, </thin or [/THINK] is no end.\n</think>"
 ANALYSIS = "<|channel|>analysis<|message|>Hm, <|channel is no end."
@@ -51,13 +51,13 @@ def test_an_answer_may_begin_inside_a_thought() -> None:
     assert taken(["Hm.", "</th", "ink>", "\n\nYes"], opened=True) == ("closed", len("Hm.</think>"))
     assert taken(list("Hm.[/THINK]Yes"), opened=True) == ("closed", len("Hm.[/THINK]"))
     assert taken(list(f"Hm.{FINAL}Yes"), opened=True) == ("closed", len(f"Hm.{FINAL}"))
-    assert opened_by("<|im_start|>assistant\n<think>\n")
-    assert opened_by("<|turn>model\n<|channel>thought\n")
-    assert opened_by("<|start|>assistant<|channel|>analysis<|message|>")
-    assert not opened_by("<|turn>model\n<|channel>thought\n<channel|>")
-    assert not opened_by("<|start|>assistant<|channel|>final<|message|>")
-    assert not opened_by("<|im_start|>assistant\n<think>\n\n</think>\n\n")
-    assert not opened_by("<|im_start|>assistant\n")
+    assert opens_thought("<|im_start|>assistant\n<think>\n")
+    assert opens_thought("<|turn>model\n<|channel>thought\n")
+    assert opens_thought("<|start|>assistant<|channel|>analysis<|message|>")
+    assert not opens_thought("<|turn>model\n<|channel>thought\n<channel|>")
+    assert not opens_thought("<|start|>assistant<|channel|>final<|message|>")
+    assert not opens_thought("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    assert not opens_thought("<|im_start|>assistant\n")
 
 
 @pytest.mark.parametrize(
@@ -73,18 +73,18 @@ def test_an_answer_may_begin_inside_a_thought() -> None:
     ],
 )
 def test_an_answer_is_taken_apart(text: str, thought: str, answer: str) -> None:
-    found = thought_of(text)
+    found = split_thought(text)
     assert found is not None
     assert (found.text, found.answer) == (thought, answer)
 
 
 @pytest.mark.parametrize("text", ["", "Yes", "The mark <think>is text</think> here.", "a < b, <|channel|> or not", "<"])
 def test_an_answer_without_a_thought_is_not(text: str) -> None:
-    assert thought_of(text) is None
+    assert split_thought(text) is None
 
 
 def test_a_long_answer_is_taken_apart_in_one_pass() -> None:
-    found = thought_of(f"{ANALYSIS}{'a <|start|>' * 100_000}{FINAL}{'b' * 1_000_000}")
+    found = split_thought(f"{ANALYSIS}{'a <|start|>' * 100_000}{FINAL}{'b' * 1_000_000}")
     assert isinstance(found, Thought)
     assert found.answer == "b" * 1_000_000
 
