@@ -162,7 +162,7 @@ def _of_block(model: BlockModel, config: BlockConfig, features: mx.array, text: 
         slots = max(config.block_size, slot + 1)
         rows = unroll_blocks(model, features[:last], mx.array(anchors), mx.array(known[: last + 1]), slots)[:, slot]
         logits = model.logits(rows)
-        if "markov_head" in model and slot >= model.markov_from:
+        if "markov_head" in model and slot >= model.first_markov_slot:
             logits = logits + model.markov_head(rows, tokens, None)[0]
         return _log_chances(logits, known[anchors + 1], model.column_of)
     finally:
@@ -177,7 +177,7 @@ def _of_head(model: HeadModel, target: TargetModel, features: mx.array, text: li
     queries, keys, values = model.project(fused[None], embedded[None], 0)
     scale = model.config.head_size**-0.5
     attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask="causal")
-    logits = model.logits(model.leave(fused[None], attended)[0])
+    logits = model.logits(model.layer_output(fused[None], attended)[0])
     start = max(0, first - 1)  # the row before the anchor, with the anchor's token
     return _log_chances(logits[start:], np.array(text)[start + 2 :], model.column_of)
 

@@ -60,7 +60,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         copies: bool = True,
     ) -> None:
         self._block = block if isinstance(block, BlockModel) else load_block(Path(block))
-        self._accepted = self._block.config.most_drafted / SLOTS_PER_ACCEPTED
+        self._accepted = self._block.config.max_proposals / SLOTS_PER_ACCEPTED
         self._slots = 0
         super().__init__(self._block, self._block.config.num_hidden_layers, target, name, copies)
 
@@ -75,7 +75,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         config = self._block.config
         limit = min(plan.length, config.max_position_embeddings - len(self._committed))
         self._statistics = None
-        wanted = min(self._wanted() if sampler.is_adaptive else config.most_drafted, sampler.remaining)
+        wanted = min(self._wanted() if sampler.is_adaptive else config.max_proposals, sampler.remaining)
         drawable = min(limit, wanted) if self._is_ready else 0
         self._slots = 0
         if drawable:
@@ -95,7 +95,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
                 hidden, logits = filled[0][slot], filled[1][slot]
                 if sampler.is_adaptive and not self._block.is_confident(hidden, before):
                     break
-                logits, columns, state = self._block.walk(slot, logits, hidden, before, state)
+                logits, columns, state = self._block.slot_logits(slot, logits, hidden, before, state)
                 if copied is not None:
                     if columns is not None and columns is not self._block.target_ids and on_host(columns) is None:
                         # The columns were chosen in the lazy graph: reading them would be a synchronisation.
@@ -117,7 +117,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
 
     def _wanted(self) -> int:
         """Returns the maximum number of tokens that an adaptive draft takes from its block."""
-        return min(self._block.config.most_drafted, round(SLOTS_PER_ACCEPTED * self._accepted) + 2)
+        return min(self._block.config.max_proposals, round(SLOTS_PER_ACCEPTED * self._accepted) + 2)
 
     def prefetch(self) -> None:
         """Queues the next block, with as many slots as the latest: it depends only on the committed tokens."""
@@ -135,7 +135,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
         self._absorb()
         anchor = mx.array(self._committed[-1:], dtype=mx.int32)
         newest = self._feature_rows(self._rows - 1, self._rows)
-        hidden = self._block.filled(anchor, newest, self._slots, self._rows, self._attend)[0]
+        hidden = self._block.slot_outputs(anchor, newest, self._slots, self._rows, self._attend)[0]
         return hidden, self._block.logits(hidden)
 
     def _absorb(self) -> None:
@@ -150,7 +150,7 @@ class BlockDrafter(FeatureDrafter[tuple[int, tuple[mx.array, mx.array]]]):
     def _attend(self, index: int) -> Attend:
         """Returns the attention of one layer over the visible part of the context and over the block itself."""
         config, cache = self._block.config, self._caches[index]
-        context, slots = self._block.stretch(index, self._rows, self._slots)
+        context, slots = self._block.slot_range(index, self._rows, self._slots)
         mask = visible(context, slots, config.causal[index], config.windows[index], config.window_follows_slot)
         first = 0 if mask is None else int(mask.any(axis=0).argmax())
 

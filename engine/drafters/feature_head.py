@@ -137,7 +137,7 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         queries, keys, values = self._project(feature, token, start)
         keys, values = self._cache.update_and_fetch(keys, values)
         attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=self._head.config.head_size**-0.5)
-        after: mx.array = self._head.leave(feature[None], attended)[0]
+        after: mx.array = self._head.layer_output(feature[None], attended)[0]
         return after, self._head.logits(after[-1])
 
 

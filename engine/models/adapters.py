@@ -21,21 +21,21 @@ from engine.files.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, adapter_f
 from engine.files.safetensors_header import check_safetensors, require_scales
 from engine.values.errors import DraftlightError, reason_of
 
-_OF_MLX_LM, _OF_PEFT = ADAPTER_WEIGHTS
+_MLX_LM_WEIGHTS, _PEFT_WEIGHTS = ADAPTER_WEIGHTS
 _UNSUPPORTED = ("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "layer_replication", "trainable_token_indices")
 """Configuration entries of PEFT features that are not supported; an adapter that sets one of them is refused."""
 
 
-def put_on(model: nn.Module, folder: Path) -> None:
+def attach(model: nn.Module, folder: Path) -> None:
     """Applies the adapter to its base model. Raises DraftlightError if it does not fit or its kind is not supported."""
     (file,) = adapter_files(folder)
     require_scales(file, [check_safetensors(file)])
     config = read_json(folder / ADAPTER_CONFIG)
     try:
-        if file.name == _OF_MLX_LM:
+        if file.name == _MLX_LM_WEIGHTS:
             load_adapters(model, folder.as_posix())
         else:
-            _put_peft(model, config, cast(dict[str, mx.array], mx.load(file.as_posix())))
+            _attach_peft(model, config, cast(dict[str, mx.array], mx.load(file.as_posix())))
     except DraftlightError:
         raise
     except Exception as error:  # a wrong configuration can make mlx-lm raise any exception
@@ -43,14 +43,14 @@ def put_on(model: nn.Module, folder: Path) -> None:
     model.eval()
 
 
-def add(model: nn.Module) -> None:
+def merge(model: nn.Module) -> None:
     """Merges the adapters into the weights of their layers, which become plain layers again."""
     fused = [(path, module.fuse()) for path, module in model.named_modules() if hasattr(module, "fuse")]
     if fused:
         model.update_modules(tree_unflatten(fused))
 
 
-def _put_peft(model: nn.Module, config: Mapping[str, Any], weights: dict[str, mx.array]) -> None:
+def _attach_peft(model: nn.Module, config: Mapping[str, Any], weights: dict[str, mx.array]) -> None:
     if (
         config.get("peft_type") != "LORA"
         or any(config.get(name) for name in _UNSUPPORTED)
@@ -61,17 +61,17 @@ def _put_peft(model: nn.Module, config: Mapping[str, Any], weights: dict[str, mx
             "convert the result for mlx-lm."
         )
     modules = dict(model.named_modules())
-    put: list[tuple[str, nn.Module]] = []
+    attached: list[tuple[str, nn.Module]] = []
     for name in [name for name in weights if name.endswith(".lora_A.weight")]:
         path = name.removesuffix(".lora_A.weight").removeprefix("base_model.model.")
-        first, second = weights.pop(name), weights.pop(name.replace("lora_A", "lora_B"))
-        rank = first.shape[0]
+        matrix_a, matrix_b = weights.pop(name), weights.pop(name.replace("lora_A", "lora_B"))
+        rank = matrix_a.shape[0]
         scale = float(config["lora_alpha"]) / (math.sqrt(rank) if config.get("use_rslora") else rank)
         layer = LoRALinear.from_base(modules[path], r=rank, scale=scale)
-        if layer.lora_a.shape != first.T.shape or layer.lora_b.shape != second.T.shape:
+        if layer.lora_a.shape != matrix_a.T.shape or layer.lora_b.shape != matrix_b.T.shape:
             raise ValueError(f"{path} has another shape")
-        layer.lora_a, layer.lora_b = first.T, second.T
-        put.append((path, layer))
-    if weights or not put:
+        layer.lora_a, layer.lora_b = matrix_a.T, matrix_b.T
+        attached.append((path, layer))
+    if weights or not attached:
         raise ValueError(f"{next(iter(weights), 'nothing')} is no part of a LoRA adapter")
-    model.update_modules(tree_unflatten(put))
+    model.update_modules(tree_unflatten(attached))

@@ -1,7 +1,7 @@
 """Tokenizers of folders without `tokenizer.json`: SentencePiece's `tokenizer.model`, and the ranks of tiktoken.
 
 Neither file is complete. Added tokens are listed in `tokenizer_config.json` or `added_tokens.json`. The pre-tokenizer of a
-tiktoken vocabulary is Python code, which is never run here, so only some model types are supported (`_WORDS`).
+tiktoken vocabulary is Python code, which is never run here, so only some model types are supported (`_WORD_SPLIT_BY_TYPE`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.models.tokenizer import Special, secret_name
 from engine.values.errors import DraftlightError
 from engine.values.wording import noun
 
-_WORDS: dict[str, tuple[str, list[str]]] = {
+_WORD_SPLIT_BY_TYPE: dict[str, tuple[str, list[str]]] = {
     "qwen": ("qwen2", ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *(f"<|extra_{index}|>" for index in range(205))]),
     "llama": (
         "llama-bpe",
@@ -37,12 +37,12 @@ _WORDS: dict[str, tuple[str, list[str]]] = {
 }
 """By `model_type`: name of the pre-tokenizer (a key of `WORD_SPLITS`), and the control tokens that follow the ranks if no
 file names them: those of Qwen's `tokenization_qwen.py` and Llama 3's `tokenizer.py`."""
-_PLAIN_BOS = ("LlamaTokenizer", "GemmaTokenizer", "CodeLlamaTokenizer", "InternLM2Tokenizer")
+_ADDS_BOS_BY_DEFAULT = ("LlamaTokenizer", "GemmaTokenizer", "CodeLlamaTokenizer", "InternLM2Tokenizer")
 """Tokenizer classes of transformers that add the BOS token by default."""
 
 
 @dataclass(frozen=True)
-class Found:
+class TokenizerParts:
     """Parts of a tokenizer, as `engine.models.tokenizer.Tokenizer` takes them.
 
     Attributes:
@@ -55,18 +55,18 @@ class Found:
     special: list[Special]
     vocabulary: list[bytes | None]
     ids: dict[str, int]
-    begins: bool
+    adds_bos: bool
     leading_spaces: int = 0
 
 
-def find(
+def read_bare_tokenizer(
     folder: Path,
     width: int,
     model_type: object,
     settings: Mapping[str, Any],
     added: Mapping[str, Any],
     listed: Collection[str] = (),
-) -> Found:
+) -> TokenizerParts:
     """Returns the folder's tokenizer.
 
     Args:
@@ -87,10 +87,10 @@ def find(
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
     if other := stands_for_another(content):
         raise DraftlightError(f"{path} {other}")
-    more = {index: token for index, token in _added(settings, added, listed).items() if index < width}
+    added_tokens = {index: token for index, token in _added(settings, added, listed).items() if index < width}
     if (ranks := _ranks(content)) is not None:
-        return _from_ranks(path, ranks, width, model_type, more)
-    pieces = _with_listed(_extended(_from_model(path, content).within(width), more), listed)
+        return _from_ranks(path, ranks, width, model_type, added_tokens)
+    pieces = _with_listed(_extended(_from_model(path, content).cut_to(width), added_tokens), listed)
     if len(pieces.pieces) > width:
         raise DraftlightError(
             f"{path} has {len(pieces.pieces)} {noun(len(pieces.pieces), 'token')}, but the model has only {width} "
@@ -99,18 +99,18 @@ def find(
     plain, full = pieces.backends()
     ids = {piece: index for index, piece in enumerate(pieces.pieces)}
     name = str(settings.get("tokenizer_class", "LlamaTokenizer")).removesuffix("Fast")
-    begins = bool(settings.get("add_bos_token", name in _PLAIN_BOS))
-    return Found(plain, full, pieces.special(), pieces.vocabulary(width), ids, begins, int(pieces.space_first))
+    adds_bos = bool(settings.get("add_bos_token", name in _ADDS_BOS_BY_DEFAULT))
+    return TokenizerParts(plain, full, pieces.special(), pieces.vocabulary(width), ids, adds_bos, int(pieces.space_first))
 
 
 def _added(settings: Mapping[str, Any], added: Mapping[str, Any], listed: Collection[str]) -> dict[int, tuple[str, bool]]:
     """Returns, by id, the text of each added token and whether it is a control token."""
-    found = {index: (text, True) for text, index in added.items() if isinstance(index, int)}
+    tokens = {index: (text, True) for text, index in added.items() if isinstance(index, int)}
     described = settings.get("added_tokens_decoder")
     for key, entry in (described if isinstance(described, dict) else {}).items():
         if str(key).isdigit() and isinstance(entry, dict) and isinstance(entry.get("content"), str):
-            found[int(key)] = (entry["content"], bool(entry.get("special")) or entry["content"] in listed)
-    return found
+            tokens[int(key)] = (entry["content"], bool(entry.get("special")) or entry["content"] in listed)
+    return tokens
 
 
 def _from_model(path: Path, content: bytes) -> Pieces:
@@ -174,18 +174,20 @@ def _ranks(content: bytes) -> dict[bytes, int] | None:
     return ranks or None
 
 
-def _from_ranks(path: Path, ranks: dict[bytes, int], width: int, model_type: object, added: dict[int, tuple[str, bool]]) -> Found:
-    known = _WORDS.get(model_type) if isinstance(model_type, str) else None
-    if known is None:
+def _from_ranks(
+    path: Path, ranks: dict[bytes, int], width: int, model_type: object, added: dict[int, tuple[str, bool]]
+) -> TokenizerParts:
+    words = _WORD_SPLIT_BY_TYPE.get(model_type) if isinstance(model_type, str) else None
+    if words is None:
         raise DraftlightError(
             f"{path} does not say how text is cut into words, and models of the type {model_type!r} keep that in Python code, "
             "which is never run here. Use a folder with tokenizer.json."
         )
-    split, control = WORD_SPLITS[known[0]], known[1]
-    after = max(ranks.values()) + 1
-    added = added or {after + index: (text, True) for index, text in enumerate(control)}
+    split, control = WORD_SPLITS[words[0]], words[1]
+    first_added = max(ranks.values()) + 1
+    added = added or {first_added + index: (text, True) for index, text in enumerate(control)}
     ids = {in_characters(token): rank for token, rank in ranks.items()}
-    if sorted(ids.values()) != list(range(len(ids))) or max([after - 1, *added]) >= width:
+    if sorted(ids.values()) != list(range(len(ids))) or max([first_added - 1, *added]) >= width:
         raise DraftlightError(
             f"{path} and the model do not match: {len(ids)} {noun(len(ids), 'rank')}, {width} "
             f"{noun(width, 'token')}. Download the model again."
@@ -196,16 +198,16 @@ def _from_ranks(path: Path, ranks: dict[bytes, int], width: int, model_type: obj
     for index, (text, _) in added.items():
         vocabulary[index] = text.encode()
     special = [Special(index, text) for index, (text, is_control) in sorted(added.items()) if is_control]
-    own = [text for _, (text, is_control) in sorted(added.items()) if not is_control]
+    ordinary = [text for _, (text, is_control) in sorted(added.items()) if not is_control]
     texts = {text: index for index, (text, _) in added.items()}
     merges = _merges(ranks)
     names = {secret_name(token.id): token.id for token in special}
-    plain = _backend(ids | {text: texts[text] for text in own} | names, merges, split)
+    plain = _backend(ids | {text: texts[text] for text in ordinary} | names, merges, split)
     full = _backend(ids | texts, merges, split)
     for backend in (plain, full):
-        backend.add_tokens([AddedToken(text, normalized=False) for text in own])
+        backend.add_tokens([AddedToken(text, normalized=False) for text in ordinary])
     full.add_special_tokens([AddedToken(token.text, normalized=False, special=True) for token in special])
-    return Found(plain, full, special, vocabulary, ids | texts, split.bos_first)
+    return TokenizerParts(plain, full, special, vocabulary, ids | texts, split.bos_first)
 
 
 def _backend(ids: dict[str, int], merges: list[tuple[str, str]], split: WordSplit) -> Backend:
@@ -220,11 +222,11 @@ def _merges(ranks: dict[bytes, int]) -> list[tuple[str, str]]:
     for token, rank in sorted(ranks.items(), key=lambda entry: entry[1]):
         parts = [token[index : index + 1] for index in range(len(token))]
         while len(parts) > 2:
-            found = [ranks.get(parts[place] + parts[place + 1], rank) for place in range(len(parts) - 1)]
-            place = min(range(len(found)), key=found.__getitem__)
-            if found[place] >= rank:
+            part_ranks = [ranks.get(parts[left] + parts[left + 1], rank) for left in range(len(parts) - 1)]
+            left = min(range(len(part_ranks)), key=part_ranks.__getitem__)
+            if part_ranks[left] >= rank:
                 break
-            parts[place : place + 2] = [parts[place] + parts[place + 1]]
+            parts[left : left + 2] = [parts[left] + parts[left + 1]]
         if len(parts) == 2:
             merges.append((in_characters(parts[0]), in_characters(parts[1])))
     return merges

@@ -28,8 +28,8 @@ from engine.values.wording import noun
 
 Packaging = Literal["DFlash", "DFlash 2", "DeepSpec", "speculators", "SpecForge", "Draftlight"]
 
-MOST = 1 << 31
-MOST_LAYERS, MOST_SLOTS = 256, 1024
+MAX_INTEGER = 1 << 31
+MAX_LAYERS, MAX_SLOTS = 256, 1024
 """Maximum values that a file may state: far above those of any model, and low enough to try building one."""
 
 SLIDING, FULL = "sliding_attention", "full_attention"
@@ -123,7 +123,7 @@ class BlockConfig:
     draft_vocab_size: int = 0
 
     @property
-    def most_drafted(self) -> int:
+    def max_proposals(self) -> int:
         """Maximum number of tokens that one block proposes."""
         return self.block_size if self.anchor_predicts else self.block_size - 1
 
@@ -165,37 +165,37 @@ def _packaging_of(config: Mapping[str, Any], where: object) -> Packaging:
 class _Reader:
     def __init__(self, config: Mapping[str, Any], packaging: Packaging, where: object) -> None:
         self.packaging, self.where = packaging, where
-        inside = [config.get("dflash_config"), config.get("dspark_config"), config.get("transformer_layer_config")]
-        self.places = [*(place for place in inside if isinstance(place, Mapping)), config]
+        nested = [config.get("dflash_config"), config.get("dspark_config"), config.get("transformer_layer_config")]
+        self.scopes = [*(scope for scope in nested if isinstance(scope, Mapping)), config]
 
     def find(self, *names: str) -> Any:
         """Returns the first of these fields that is stated, nested objects before the top level; None if none is."""
         for name in names:
-            for place in self.places:
-                if place.get(name) is not None:
-                    return place[name]
+            for scope in self.scopes:
+                if scope.get(name) is not None:
+                    return scope[name]
         return None
 
     def need(self, *names: str) -> Any:
         """Returns the same as `find`. Raises DraftlightError if none of the fields is stated."""
-        found = self.find(*names)
-        if found is None:
+        value = self.find(*names)
+        if value is None:
             raise DraftlightError(f"{self.where} is not a usable block drafter: its config.json has no {names[0]}.")
-        return found
+        return value
 
-    def whole(self, *names: str, least: int = 1, most: int = MOST) -> int:
-        """Returns a required integer field. Raises DraftlightError if it is missing or outside `least` to `most`."""
+    def integer(self, *names: str, minimum: int = 1, maximum: int = MAX_INTEGER) -> int:
+        """Returns a required integer field. Raises DraftlightError if it is missing or outside `minimum` to `maximum`."""
         number = self.need(*names)
-        if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        if not isinstance(number, int) or isinstance(number, bool) or not minimum <= number <= maximum:
             raise DraftlightError(f"{self.where} is not a usable block drafter: {names[0]} is {number!r} in its config.json.")
         return number
 
     def read(self) -> BlockConfig:
         """Returns the whole configuration."""
         heads, hidden, layers = (
-            self.whole("num_attention_heads"),
-            self.whole("hidden_size"),
-            self.whole("num_hidden_layers", most=MOST_LAYERS),
+            self.integer("num_attention_heads"),
+            self.integer("hidden_size"),
+            self.integer("num_hidden_layers", maximum=MAX_LAYERS),
         )
         windows = self.windows(layers)
         theta, scaling, interleaved = self.rope(windows)
@@ -204,24 +204,24 @@ class _Reader:
         threshold = self.find("confidence_threshold")  # a stated 0 never ends a draft
         if self.find("enable_confidence_head", "use_confidence_head") is False:
             threshold = 0.0
-        made = BlockConfig(
+        settings = BlockConfig(
             packaging=self.packaging,
             hidden_size=hidden,
-            intermediate_size=self.whole("intermediate_size"),
+            intermediate_size=self.integer("intermediate_size"),
             num_hidden_layers=layers,
             num_attention_heads=heads,
-            num_key_value_heads=self.whole("num_key_value_heads") if self.find("num_key_value_heads") else heads,
-            head_dim=self.whole("head_dim") if self.find("head_dim") else hidden // heads,
+            num_key_value_heads=self.integer("num_key_value_heads") if self.find("num_key_value_heads") else heads,
+            head_dim=self.integer("head_dim") if self.find("head_dim") else hidden // heads,
             rms_norm_eps=float(self.find("rms_norm_eps") or 1e-6),
-            vocab_size=self.whole("vocab_size"),
-            max_position_embeddings=self.whole("max_position_embeddings") if self.find("max_position_embeddings") else 1 << 20,
+            vocab_size=self.integer("vocab_size"),
+            max_position_embeddings=self.integer("max_position_embeddings") if self.find("max_position_embeddings") else 1 << 20,
             rope_theta=theta,
             rope_scaling=scaling,
             rope_interleaved=interleaved,
             attention_bias=bool(self.find("attention_bias")),
             taps=self.taps(layers),
-            mask_token_id=self.whole("mask_token_id", least=0),
-            block_size=self.whole("block_size", least=1 if anchor_predicts else 2, most=MOST_SLOTS),
+            mask_token_id=self.integer("mask_token_id", minimum=0),
+            block_size=self.integer("block_size", minimum=1 if anchor_predicts else 2, maximum=MAX_SLOTS),
             anchor_predicts=anchor_predicts,
             whole_blocks=self.packaging in ("DeepSpec", "SpecForge"),
             causal=self.causal(windows),
@@ -234,13 +234,13 @@ class _Reader:
             target_sha256=str(self.find("target_sha256") or ""),
             confidence_threshold=CONFIDENCE_THRESHOLD if threshold is None else float(threshold),
             activation=self.activation(),
-            draft_vocab_size=self.whole("draft_vocab_size") if self.find("draft_vocab_size") else 0,
+            draft_vocab_size=self.integer("draft_vocab_size") if self.find("draft_vocab_size") else 0,
             **self.heads(),
             **self.second_version(),
         )
-        if made.num_attention_heads % made.num_key_value_heads or made.head_dim % 2:
+        if settings.num_attention_heads % settings.num_key_value_heads or settings.head_dim % 2:
             raise DraftlightError(f"{self.where} is not a usable block drafter: its attention heads do not add up.")
-        return made
+        return settings
 
     def rope(self, windows: tuple[int | None, ...]) -> tuple[float, Mapping[str, Any] | None, bool]:
         """Returns the base, the scaling, and whether the two elements of a pair are adjacent."""
@@ -282,7 +282,7 @@ class _Reader:
         is_domino = self.find("projector_type") == "domino"
         return {
             "has_confidence_head": bool(self.find("enable_confidence_head", "use_confidence_head")),
-            "markov_rank": self.whole("markov_rank") if rank and not is_domino else 0,
+            "markov_rank": self.integer("markov_rank") if rank and not is_domino else 0,
             "markov_kind": _MARKOV_KINDS.get(str(kind), ""),
         }
 
@@ -308,7 +308,7 @@ class _Reader:
         stated = self.find("target_layer_ids", "taps")
         if stated is not None:
             return tuple(int(layer) for layer in stated)
-        depth = self.whole("num_target_layers")
+        depth = self.integer("num_target_layers")
         return (depth // 2,) if layers == 1 else tuple(round(1 + index * (depth - 4) / (layers - 1)) for index in range(layers))
 
     def anchor_predicts(self) -> bool:
@@ -318,7 +318,7 @@ class _Reader:
         if self.packaging == "SpecForge":
             return self.find("projector_type") == "dspark" or bool(self.find("shift_label"))
         if self.packaging == "speculators":
-            size, drafted = self.whole("block_size"), self.speculative_tokens()
+            size, drafted = self.integer("block_size"), self.speculative_tokens()
             if drafted is not None:
                 if drafted not in (size, size - 1):
                     raise DraftlightError(
@@ -349,7 +349,7 @@ class _Reader:
                 f"{self.where} is not a usable block drafter: layer_types must name {layers} "
                 f"{noun(layers, 'layer')} as {SLIDING} or {FULL}."
             )
-        size = self.whole("sliding_window") if SLIDING in types else None
+        size = self.integer("sliding_window") if SLIDING in types else None
         return tuple(size if kind == SLIDING else None for kind in types)
 
     def causal(self, windows: tuple[int | None, ...]) -> tuple[bool, ...]:
@@ -365,7 +365,7 @@ class _Reader:
         if self.packaging != "DFlash 2":
             return {}
         names = ("conv_kernel_size", "conv_group_size", "selector_top_k")
-        kernel, group, top = (self.whole(name) if self.find(name) else 0 for name in names)
-        if bool(kernel) != bool(group) or (group and self.whole("hidden_size") % group):
+        kernel, group, top = (self.integer(name) if self.find(name) else 0 for name in names)
+        if bool(kernel) != bool(group) or (group and self.integer("hidden_size") % group):
             raise DraftlightError(f"{self.where} is not a usable block drafter: its convolutions do not fit its hidden size.")
         return {"conv_kernel_size": kernel, "conv_group_size": group, "selector_top_k": top}

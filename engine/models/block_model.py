@@ -50,7 +50,7 @@ values (blocks, kv heads, slots, head size); returns (blocks, heads, slots, head
 BUILTIN_BLOCK = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "smollm2-135m-block"
 """Folder of the block drafter trained for the built-in target; it continues from the built-in head."""
 
-_NAMED_AT_MOST = 8
+_MAX_NAMED = 8
 
 
 def _rows(layer: nn.Module, x: mx.array) -> mx.array:
@@ -137,9 +137,9 @@ class _Convolution(nn.Module):
         slots = x.shape[1]
         padded = mx.pad(x, [(0, 0), (self._kernel - 1, 0), (0, 0)])
         total = mx.zeros_like(x)
-        for back in range(self._kernel):
-            first = self._kernel - 1 - back
-            taps = self.base_kernel[which, back] + mx.repeat(dynamic[:, :, which, back], self._group, axis=-1)
+        for offset in range(self._kernel):
+            first = self._kernel - 1 - offset
+            taps = self.base_kernel[which, offset] + mx.repeat(dynamic[:, :, which, offset], self._group, axis=-1)
             total = total + taps * padded[:, first : first + slots]
         return total
 
@@ -223,7 +223,7 @@ class _Selector(nn.Module):
         return logits + (self.successor_codebook[candidates] * weighed).sum(axis=-1)
 
 
-class _About:
+class _Metadata:
     """Attributes that are not weights, kept in an object that optimisers do not traverse."""
 
     target_ids: mx.array | None = None
@@ -253,7 +253,7 @@ class BlockModel(nn.Module):
             self.mask_norm = nn.RMSNorm(hidden, config.rms_norm_eps)
             self.mask_features = mx.zeros((config.block_size - 1, hidden))
             self.mask_embeddings = mx.zeros((config.block_size - 1, hidden))
-        self.about = _About()
+        self.metadata = _Metadata()
         if "embed_tokens.weight" in shapes:
             self.embed_tokens = nn.Embedding(config.vocab_size, hidden)
         columns = shapes.get("lm_head.weight", shapes.get("markov_head.markov_w2.weight", (config.vocab_size,)))[0]
@@ -275,12 +275,12 @@ class BlockModel(nn.Module):
     @property
     def target_ids(self) -> mx.array | None:
         """(columns,) int32: the target token of each column of the logits; None if columns are token ids."""
-        return self.about.target_ids
+        return self.metadata.target_ids
 
     @cached_property
     def sha256(self) -> str | None:
         """Digest of the weight files; None if the drafter was not loaded from files."""
-        return files_sha256(self.about.files) if self.about.files else None
+        return files_sha256(self.metadata.files) if self.metadata.files else None
 
     @property
     def confidence_widths(self) -> tuple[int, ...]:
@@ -290,7 +290,7 @@ class BlockModel(nn.Module):
         return (hidden, hidden + self.markov_head.rank) if "markov_head" in self else (hidden,)
 
     @property
-    def markov_from(self) -> int:
+    def first_markov_slot(self) -> int:
         """First slot that the Markov head applies to. In a paired block the first slot has already read the token before it."""
         return int(self.config.paired)
 
@@ -308,7 +308,7 @@ class BlockModel(nn.Module):
     @property
     def output_rows(self) -> mx.array:
         """(columns, hidden): the drafter's own rows, or the subset of the target's rows that `bind` copied."""
-        rows = self.lm_head.weight if "lm_head" in self else self.about.matrix
+        rows = self.lm_head.weight if "lm_head" in self else self.metadata.matrix
         assert rows is not None, "the block drafter is bound to its target"
         return rows
 
@@ -323,15 +323,15 @@ class BlockModel(nn.Module):
         Raises:
             DraftlightError: they cannot be found in the target, or have another width.
         """
-        self.about.embedding = self.embed_tokens if "embed_tokens" in self else embedding_of(target)
-        rows = int(self.about.embedding.weight.shape[0])
+        self.metadata.embedding = self.embed_tokens if "embed_tokens" in self else embedding_of(target)
+        rows = int(self.metadata.embedding.weight.shape[0])
         if self.config.mask_token_id >= rows:
             raise DraftlightError(
                 f"This block drafter fills its block with token {self.config.mask_token_id}, but the target has "
                 f"{rows:,} {noun(rows, 'token')}, "
                 "so it was made for another target."
             )
-        width = int(self.about.embedding(mx.array([0])).shape[-1])
+        width = int(self.metadata.embedding(mx.array([0])).shape[-1])
         if width != self.config.hidden_size:
             raise DraftlightError(
                 f"This block drafter has a hidden size of {self.config.hidden_size} and the target one of {width}, so it was "
@@ -339,27 +339,27 @@ class BlockModel(nn.Module):
             )
         self._require_columns(target)
         if "lm_head" in self:
-            self.about.rows = self.lm_head
+            self.metadata.rows = self.lm_head
         elif self.target_ids is None:
             rows, narrow = output_rows_of(target), type_of(output_module_of(target))
             # For operands of two types MLX uses the wider one and casts the whole matrix in every pass. Normalised outputs fit
             # either type.
-            self.about.rows = lambda hidden: rows(hidden.astype(narrow))
+            self.metadata.rows = lambda hidden: rows(hidden.astype(narrow))
         else:
             head = dense(output_module_of(target), self.target_ids)
             head = head.astype(self.norm.weight.dtype)
             mx.eval(head)
-            self.about.matrix = head
-            self.about.rows = lambda hidden: hidden @ head.T
+            self.metadata.matrix = head
+            self.metadata.rows = lambda hidden: hidden @ head.T
 
     def _require_columns(self, target: Any) -> None:
         """Raises DraftlightError unless the columns are tokens of the target and match the width of the drafter's own parts."""
         tokens = int(output_module_of(target).weight.shape[0])
-        last = tokens if self.target_ids is None else cast(int, self.target_ids.max().item()) + 1
+        width = tokens if self.target_ids is None else cast(int, self.target_ids.max().item()) + 1
         own = self.markov_head.columns if "markov_head" in self and "lm_head" not in self and self.target_ids is None else tokens
-        if last > tokens or own != tokens:
+        if width > tokens or own != tokens:
             raise DraftlightError(
-                f"This block drafter was made for a target with {max(last, own):,} {noun(max(last, own), 'token')}, "
+                f"This block drafter was made for a target with {max(width, own):,} {noun(max(width, own), 'token')}, "
                 f"and this one has {tokens:,}. Choose "
                 "the drafter that was trained for it, or ngram."
             )
@@ -379,12 +379,14 @@ class BlockModel(nn.Module):
         return mx.concatenate([self._normed(fused), self._embedded(after)], axis=-1) if self.config.paired else fused
 
     def _embedded(self, tokens: mx.array) -> mx.array:
-        embedded: mx.array = self.about.embedding(tokens).astype(self.norm.weight.dtype)
+        embedded: mx.array = self.metadata.embedding(tokens).astype(self.norm.weight.dtype)
         if self.config.embedding_scale != 1:
             embedded = embedded * self.config.embedding_scale
         return self.embedding_norm(embedded) if self.config.paired else embedded
 
-    def filled(self, tokens: mx.array, newest: mx.array, slots: int, start: Any, attend: Callable[[int], Attend]) -> mx.array:
+    def slot_outputs(
+        self, tokens: mx.array, newest: mx.array, slots: int, start: Any, attend: Callable[[int], Attend]
+    ) -> mx.array:
         """Returns the normalised output of the last layer for every slot.
 
         Args:
@@ -392,21 +394,21 @@ class BlockModel(nn.Module):
             start: position of the anchors, an int or (blocks,). attend: attention by layer index.
         """
         if self.config.paired:
-            return self._filled_from_head(self._embedded(tokens)[:, None], newest[:, None], slots, start, attend)
+            return self._paired_slot_outputs(self._embedded(tokens)[:, None], newest[:, None], slots, start, attend)
         masks = mx.full((tokens.shape[0], slots - 1), self.config.mask_token_id, dtype=mx.int32)
         x = self._embedded(mx.concatenate([tokens[:, None].astype(mx.int32), masks], axis=1))
         for index, layer in enumerate(self.layers):
             x = layer(x, None, start, attend(index))
         return self.norm(x)
 
-    def stretch(self, layer: int, anchor: Any, slots: int) -> tuple[Any, int]:
+    def slot_range(self, layer: int, anchor: Any, slots: int) -> tuple[Any, int]:
         """Returns the slots that a layer fills: the position of the first, which equals the number of context rows they attend
         to, and their number. `anchor`: position of the anchor, a number or an array."""
         if not self.config.paired:
             return anchor, slots
         return (anchor, slots - 1) if layer else (anchor - 1, 1)
 
-    def _filled_from_head(
+    def _paired_slot_outputs(
         self, tokens: mx.array, newest: mx.array, slots: int, anchor: Any, attend: Callable[[int], Attend]
     ) -> mx.array:
         first = self.layers[0](newest, tokens, anchor - 1, attend(0))
@@ -421,19 +423,19 @@ class BlockModel(nn.Module):
 
     def logits(self, hidden: mx.array) -> mx.array:
         """Returns (..., columns) for normalised outputs (..., hidden), before Markov head and selector."""
-        logits: mx.array = self.about.rows(hidden)
+        logits: mx.array = self.metadata.rows(hidden)
         config = self.config
         if config.logit_scale != 1:
             logits = logits * config.logit_scale
         return mx.tanh(logits / config.logit_cap) * config.logit_cap if config.logit_cap else logits
 
-    def walk(
+    def slot_logits(
         self, slot: int, logits: mx.array, hidden: mx.array, before: mx.array, state: mx.array | None
     ) -> tuple[mx.array, mx.array | None, mx.array | None]:
         """Returns the final logits of one slot. Slots are walked from left to right.
 
         Args:
-            slot: index of the slot. logits: (columns,) and hidden: (hidden,), from `logits` and `filled`.
+            slot: index of the slot. logits: (columns,) and hidden: (hidden,), from `logits` and `slot_outputs`.
             before: (1,) the token before the predicted one.
             state: the state returned for the previous slot; None for the first.
 
@@ -441,7 +443,7 @@ class BlockModel(nn.Module):
             Logits (columns,), the target ids of the columns (None if columns are token ids), and the state for the next slot.
         """
         columns = self.target_ids
-        if "markov_head" in self and slot >= self.markov_from:
+        if "markov_head" in self and slot >= self.first_markov_slot:
             bias, state = self.markov_head(hidden[None], before, state)
             logits = logits + bias[0]
         if "candidate_selector" in self:
@@ -452,7 +454,7 @@ class BlockModel(nn.Module):
         return logits, columns, state
 
     def is_confident(self, hidden: mx.array, before: mx.array) -> bool:
-        """Returns whether the confidence head accepts this slot (arguments as for `walk`); True if there is no such head."""
+        """Returns whether the confidence head accepts this slot (arguments as for `slot_logits`); True without such a head."""
         if "confidence_head" not in self:
             return True
         proj = self.confidence_head.proj
@@ -552,9 +554,9 @@ def _assembled(
         )
     model.load_weights(list(arrays.items()))
     if target_ids is not None:
-        model.about.target_ids = target_ids.astype(mx.int32)
+        model.metadata.target_ids = target_ids.astype(mx.int32)
         _require_vocabulary(model, known, folder)
-    model.about.files = files
+    model.metadata.files = files
     if computes_on_host():
         to_float32(model)
     elif quantised is None:
@@ -578,14 +580,14 @@ def _require_exactly(expected: Mapping[str, mx.array], arrays: Mapping[str, mx.a
     missing, surplus = sorted(set(expected) - set(arrays)), sorted(set(arrays) - set(expected))
     wrong = [name for name in expected if name in arrays and expected[name].shape != arrays[name].shape]
     faults = [f"{word} {_named(names)}" for word, names in (("it lacks", missing), ("it has unknown arrays:", surplus)) if names]
-    faults += [f"{name} is {arrays[name].shape} instead of {expected[name].shape}" for name in wrong[:_NAMED_AT_MOST]]
+    faults += [f"{name} is {arrays[name].shape} instead of {expected[name].shape}" for name in wrong[:_MAX_NAMED]]
     if faults:
         raise DraftlightError(f"{folder} is not a block drafter that Draftlight knows how to run: {'; '.join(faults)}.")
 
 
 def _named(names: list[str]) -> str:
-    more = len(names) - _NAMED_AT_MOST
-    return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _require_vocabulary(model: BlockModel, known: mx.array | None, folder: Path) -> None:

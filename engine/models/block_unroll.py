@@ -14,7 +14,7 @@ import mlx.core as mx
 from engine.models.block_config import BlockConfig
 from engine.models.block_model import Attend, BlockModel
 
-_NEVER = -1e9
+_MASKED = -1e9
 
 
 def unroll_blocks(model: BlockModel, features: mx.array, anchors: mx.array, text: mx.array, slots: int) -> mx.array:
@@ -37,7 +37,7 @@ def unroll_blocks(model: BlockModel, features: mx.array, anchors: mx.array, text
     def attend(index: int) -> Attend:
         """Returns the attention function of one layer."""
         keys, values = (part[0] for part in context[index])
-        start, count = model.stretch(index, anchors, slots)
+        start, count = model.slot_range(index, anchors, slots)
         masks = _masks(config, index, positions, start[:, None, None], count)
 
         def attended(queries: mx.array, block_keys: mx.array, block_values: mx.array) -> mx.array:
@@ -46,22 +46,25 @@ def unroll_blocks(model: BlockModel, features: mx.array, anchors: mx.array, text
 
         return attended
 
-    return model.filled(text[anchors], fused[anchors - 1], slots, anchors, attend)
+    return model.slot_outputs(text[anchors], fused[anchors - 1], slots, anchors, attend)
 
 
 def _masks(config: BlockConfig, index: int, positions: mx.array, first: mx.array, slots: int) -> tuple[mx.array, mx.array]:
     """Returns the additive masks of context (blocks, slots, rows) and block (blocks, slots, slots) for one layer whose first
     slot is at position `first` (blocks, 1, 1)."""
-    own = first + mx.arange(slots)[None, :, None]
+    slot_positions = first + mx.arange(slots)[None, :, None]
     window = config.windows[index]
-    inside = own.swapaxes(1, 2)
-    sees, sees_inside = mx.broadcast_to(positions < first, (*own.shape[:2], positions.shape[-1])), inside >= first
+    key_positions = slot_positions.swapaxes(1, 2)
+    sees_context, sees_block = (
+        mx.broadcast_to(positions < first, (*slot_positions.shape[:2], positions.shape[-1])),
+        key_positions >= first,
+    )
     if config.causal[index]:
-        sees_inside = sees_inside & (inside <= own)
+        sees_block = sees_block & (key_positions <= slot_positions)
     if window is not None:
-        oldest = own - window + 1 if config.window_follows_slot else first - window
-        sees, sees_inside = sees & (positions >= oldest), sees_inside & (inside >= oldest)
-    return mx.where(sees, 0.0, _NEVER), mx.where(sees_inside, 0.0, _NEVER)
+        oldest = slot_positions - window + 1 if config.window_follows_slot else first - window
+        sees_context, sees_block = sees_context & (positions >= oldest), sees_block & (key_positions >= oldest)
+    return mx.where(sees_context, 0.0, _MASKED), mx.where(sees_block, 0.0, _MASKED)
 
 
 def _attended(
@@ -81,8 +84,8 @@ def _attended(
     context = (by_head.reshape(kv_heads, -1, size) @ keys.swapaxes(1, 2)).reshape(kv_heads, blocks, shared, slots, rows)
     block = (by_head @ block_keys.swapaxes(0, 1).swapaxes(2, 3)).reshape(kv_heads, blocks, shared, slots, slots)
     scores = mx.concatenate([context + masks[0][None, :, None], block + masks[1][None, :, None]], axis=-1)
-    chances = mx.softmax(scores, axis=-1)
-    from_context = chances[..., :rows].reshape(kv_heads, -1, rows) @ values
-    from_block = chances[..., rows:].reshape(kv_heads, blocks, shared * slots, slots) @ block_values.swapaxes(0, 1)
-    given = from_context.reshape(from_block.shape) + from_block
-    return given.swapaxes(0, 1).reshape(blocks, heads, slots, size).astype(queries.dtype)
+    weights = mx.softmax(scores, axis=-1)
+    from_context = weights[..., :rows].reshape(kv_heads, -1, rows) @ values
+    from_block = weights[..., rows:].reshape(kv_heads, blocks, shared * slots, slots) @ block_values.swapaxes(0, 1)
+    attended = from_context.reshape(from_block.shape) + from_block
+    return attended.swapaxes(0, 1).reshape(blocks, heads, slots, size).astype(queries.dtype)

@@ -28,12 +28,12 @@ from jinja2.visitor import NodeTransformer
 
 from engine.values.errors import DraftlightError
 
-MOST_SECONDS = 0.5
+MAX_SECONDS = 0.5
 """CPU time per prompt, in seconds; templates in use take milliseconds."""
-_MOST_MADE, _MADE_PER_CHARACTER = 200_000, 100
+_MAX_PRODUCED, _PRODUCED_PER_CHARACTER = 200_000, 100
 """Characters and elements that a template may produce: a base amount, and an addition per character of the conversation."""
-_LONGEST_TEMPLATE = 100_000
-_WIDEST = 1000
+_MAX_TEMPLATE_LENGTH = 100_000
+_MAX_WIDTH = 1000
 """Maximum columns and levels of padding or indentation, and maximum bits of an integer."""
 _METHODS = frozenset(
     {
@@ -103,8 +103,8 @@ _STRUCTURAL = frozenset(
     }
 )
 """Filters that do not convert their input to text."""
-_LEFT_OUT = ("batch", "slice", "wordwrap", "urlize", "xmlattr", "pprint", "filesizeformat", "random", "center")
-_WIDE = re.compile(r"\d{4,}|\*|:[^{}]*\{")
+_REMOVED_FILTERS = ("batch", "slice", "wordwrap", "urlize", "xmlattr", "pprint", "filesizeformat", "random", "center")
+_LARGE_WIDTH = re.compile(r"\d{4,}|\*|:[^{}]*\{")
 """Matches a format width that is large or given as an argument."""
 
 
@@ -116,24 +116,24 @@ class _Budget:
     """Remaining budget of a template: produced characters and elements, and the CPU time at which it is stopped."""
 
     def __init__(self, characters: int) -> None:
-        self.left = _MOST_MADE + _MADE_PER_CHARACTER * characters
-        self.until = time.thread_time() + MOST_SECONDS
+        self.remaining = _MAX_PRODUCED + _PRODUCED_PER_CHARACTER * characters
+        self.deadline = time.thread_time() + MAX_SECONDS
 
-    def take(self, amount: int) -> None:
+    def charge(self, amount: int) -> None:
         """Deducts `amount`. Raises _Stopped if the budget or the time is exceeded."""
-        self.left -= amount
-        if self.left < 0:
+        self.remaining -= amount
+        if self.remaining < 0:
             raise _Stopped("The model's chat template was stopped because its text grows without end. Choose another model.")
-        if time.thread_time() > self.until:
+        if time.thread_time() > self.deadline:
             raise _Stopped("The model's chat template was stopped because it does not come to an end. Choose another model.")
 
 
 _budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
 
 
-def _take(amount: int) -> None:
+def _charge(amount: int) -> None:
     if (budget := _budget.get()) is not None:
-        budget.take(amount)
+        budget.charge(amount)
 
 
 class ChatTemplate:
@@ -144,15 +144,15 @@ class ChatTemplate:
 
     def render(self, variables: Mapping[str, Any]) -> str:
         """Returns the text. Raises DraftlightError if the template refuses the variables, fails, or is stopped."""
-        token = _budget.set(_Budget(_measured(variables.get("messages"))))
+        token = _budget.set(_Budget(_text_length(variables.get("messages"))))
         try:
-            if len(self.source) > _LONGEST_TEMPLATE:
+            if len(self.source) > _MAX_TEMPLATE_LENGTH:
                 raise jinja2.TemplateError(f"it is {len(self.source):,} characters long")
             return self._template.render(**variables)
         except _Stopped:
             raise
         except Exception as error:  # a template is a program and can raise any exception
-            reason = str(error)[:_WIDEST].encode("utf-8", "replace").decode()
+            reason = str(error)[:_MAX_WIDTH].encode("utf-8", "replace").decode()
             raise DraftlightError(f"The model's chat template does not accept this conversation: {reason}") from error
         finally:
             _budget.reset(token)
@@ -170,7 +170,7 @@ class ChatTemplate:
 
     @functools.cached_property
     def _nodes(self) -> list[jinja2.nodes.Node]:
-        if len(self.source) > _LONGEST_TEMPLATE:
+        if len(self.source) > _MAX_TEMPLATE_LENGTH:
             return []
         try:
             kinds = (jinja2.nodes.Name, jinja2.nodes.Getattr, jinja2.nodes.Const)
@@ -194,13 +194,13 @@ class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             lstrip_blocks=True,
             extensions=[_GenerationBlocks, _Meter, jinja2.ext.loopcontrols],
             optimized=False,  # no constant folding: it would run outside of a budget
-            finalize=_written,
+            finalize=_charged_output,
         )
         self.filters["tojson"] = _to_json
-        self.filters = {name: _metered(name, each) for name, each in self.filters.items() if name not in _LEFT_OUT}
+        self.filters = {name: _metered_filter(name, each) for name, each in self.filters.items() if name not in _REMOVED_FILTERS}
         self.globals["namespace"] = _Namespace
         self.globals["raise_exception"] = _refuse
-        self.globals["strftime_now"] = lambda form: datetime.now().strftime(str(form)[:_WIDEST])
+        self.globals["strftime_now"] = lambda form: datetime.now().strftime(str(form)[:_MAX_WIDTH])
         del self.globals["lipsum"]
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> jinja2.nodes.Template:
@@ -215,12 +215,12 @@ class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
         elif operator == "**" and not (isinstance(left, float) or isinstance(right, float)):
             _require_narrow(_bits(left) * abs(right if isinstance(right, int) else 0))
         elif operator == "*":
-            texts, numbers = (left, right), [each for each in (left, right) if isinstance(each, int)]
-            many = max(numbers, default=0)
-            _take(max((len(each) * many for each in texts if isinstance(each, (str, list, tuple))), default=0))
+            texts, numbers = (left, right), [operand for operand in (left, right) if isinstance(operand, int)]
+            count = max(numbers, default=0)
+            _charge(max((len(operand) * count for operand in texts if isinstance(operand, (str, list, tuple))), default=0))
             _require_narrow(_bits(left) + _bits(right))
         elif operator == "+" and isinstance(left, (str, list, tuple)) and isinstance(right, (str, list, tuple)):
-            _take(len(left) + len(right))
+            _charge(len(left) + len(right))
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Any, called: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -233,9 +233,9 @@ class _Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             if name not in _METHODS:
                 raise jinja2.exceptions.SecurityError(f"{name} is not available to chat templates")
             _check_method(owner, name, args)
-        _take(1)
+        _charge(1)
         result = super().call(context, called, *args, **kwargs)
-        _take(_length(result))
+        _charge(_length(result))
         return result
 
 
@@ -253,11 +253,11 @@ class _Metering(NodeTransformer):
 
     def visit_For(self, node: jinja2.nodes.For) -> jinja2.nodes.For:
         """Makes every iteration of a loop draw the length of its literal text."""
-        return self._ticking(node)
+        return self._with_tick(node)
 
     visit_Macro = visit_CallBlock = visit_For
 
-    def _ticking(self, node: Any) -> Any:
+    def _with_tick(self, node: Any) -> Any:
         written = sum(len(data.data) for data in node.find_all(jinja2.nodes.TemplateData))
         self.generic_visit(node)
         call = self._call(node, "_tick", [jinja2.nodes.Const(1 + written)])
@@ -282,48 +282,52 @@ class _Meter(jinja2.ext.Extension):
     """Functions whose calls `_Metering` inserts into templates."""
 
     def _tick(self, amount: int) -> str:
-        _take(amount)
+        _charge(amount)
         return ""
 
     def _joined(self, *parts: Any) -> str:
-        _take(sum(map(_measured, parts)))
+        _charge(sum(map(_text_length, parts)))
         return "".join(map(str, parts))
 
     def _copied(self, part: Any) -> Any:
-        _take(_length(part))
+        _charge(_length(part))
         return part
 
 
-def _written(value: Any) -> Any:
+def _charged_output(value: Any) -> Any:
     """Returns the value that `{{ value }}` writes, after drawing its length."""
-    _take(_measured(value))
+    _charge(_text_length(value))
     return value
 
 
-def _metered(name: str, made: Callable[..., Any]) -> Callable[..., Any]:
+def _metered_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the filter wrapped so that it draws on the budget for its text input and for its result."""
 
-    @functools.wraps(made)
+    @functools.wraps(function)
     def metered(*args: Any, **kwargs: Any) -> Any:
         """Returns the filter's value."""
-        given = args[1:] if hasattr(made, "jinja_pass_arg") else args
-        more = (*given[1:], *kwargs.values())
+        inputs = args[1:] if hasattr(function, "jinja_pass_arg") else args
+        others = (*inputs[1:], *kwargs.values())
         if name in _PADDING or name == "tojson":
-            _require_narrow(max((each for each in more if isinstance(each, int)), default=0))
-        if name == "sum" and any(isinstance(each, (str, list, tuple)) for each in more):
+            _require_narrow(max((argument for argument in others if isinstance(argument, int)), default=0))
+        if name == "sum" and any(isinstance(argument, (str, list, tuple)) for argument in others):
             raise jinja2.exceptions.SecurityError("sum is available for numbers only")
         if name == "format":
-            _check_format(given[0], more, str(given[0]).count("%"))
+            _check_format(inputs[0], others, str(inputs[0]).count("%"))
         elif name == "join":
-            given = (list(given[0]), *given[1:]) if not isinstance(given[0], (str, list, tuple, dict)) else given
-            args = (*args[: len(args) - len(given)], *given)
-            _take(_measured(given[0]) + len(given[0]) * max(map(_measured, more), default=0))
+            inputs = (list(inputs[0]), *inputs[1:]) if not isinstance(inputs[0], (str, list, tuple, dict)) else inputs
+            args = (*args[: len(args) - len(inputs)], *inputs)
+            _charge(_text_length(inputs[0]) + len(inputs[0]) * max(map(_text_length, others), default=0))
         elif name in ("replace", "indent"):
-            _take(_replaced(str(given[0]), *map(str, given[1:3])) if name == "replace" else _indented(given[0], more))
+            _charge(
+                _length_after_replace(str(inputs[0]), *map(str, inputs[1:3]))
+                if name == "replace"
+                else _length_after_indent(inputs[0], others)
+            )
         elif name not in _STRUCTURAL:
-            _take(_measured(given))
-        result = made(*args, **kwargs)
-        _take(1 + _length(result))
+            _charge(_text_length(inputs))
+        result = function(*args, **kwargs)
+        _charge(1 + _length(result))
         return result
 
     return metered
@@ -331,34 +335,34 @@ def _metered(name: str, made: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check_method(owner: Any, name: str, args: tuple[Any, ...]) -> None:
     if name in _PADDING:
-        _require_narrow(max((each for each in args if isinstance(each, int)), default=0) / (1 + owner.count("\t")))
+        _require_narrow(max((argument for argument in args if isinstance(argument, int)), default=0) / (1 + owner.count("\t")))
     elif name in ("format", "format_map"):
         _check_format(owner, args, owner.count("{"))
     elif name == "replace":
-        _take(_replaced(owner, *map(str, args[:2])))
+        _charge(_length_after_replace(owner, *map(str, args[:2])))
     elif name == "join":
-        given = args[0] if args and isinstance(args[0], (str, list, tuple, dict)) else ()
-        _take(_measured(given) + len(given) * len(owner))
+        items = args[0] if args and isinstance(args[0], (str, list, tuple, dict)) else ()
+        _charge(_text_length(items) + len(items) * len(owner))
 
 
-def _check_format(form: Any, values: Any, places: int) -> None:
-    if _WIDE.search(str(form)):
+def _check_format(template: Any, values: Any, fields: int) -> None:
+    if _LARGE_WIDTH.search(str(template)):
         raise jinja2.exceptions.SecurityError("a format of a chat template states a width that is too large")
-    _take(len(str(form)) + places * _measured(values))
+    _charge(len(str(template)) + fields * _text_length(values))
 
 
-def _replaced(text: str, old: str = "", new: str = "", *_: str) -> int:
+def _length_after_replace(text: str, old: str = "", new: str = "", *_: str) -> int:
     return len(text) + (text.count(old) if old else len(text) + 1) * len(new)
 
 
-def _indented(text: Any, more: tuple[Any, ...]) -> int:
+def _length_after_indent(text: Any, arguments: tuple[Any, ...]) -> int:
     return len(str(text)) + (1 + str(text).count("\n")) * max(
-        (len(each) for each in more if isinstance(each, str)), default=_WIDEST
+        (len(argument) for argument in arguments if isinstance(argument, str)), default=_MAX_WIDTH
     )
 
 
 def _require_narrow(amount: float) -> None:
-    if amount > _WIDEST:
+    if amount > _MAX_WIDTH:
         raise jinja2.exceptions.SecurityError("a number in a chat template is too large")
 
 
@@ -370,27 +374,27 @@ def _length(value: Any) -> int:
     return len(value) if isinstance(value, (str, bytes, list, tuple, dict)) else 0
 
 
-def _measured(value: Any) -> int:
+def _text_length(value: Any) -> int:
     """Returns the approximate length of the value as text; stops counting where the budget ends."""
     if isinstance(value, str):
         return len(value)
     budget = _budget.get()
-    most = _MOST_MADE if budget is None else max(0, budget.left)
-    total, waiting = 0, [value]
-    while waiting and total <= most:
-        each = waiting.pop()
-        if isinstance(each, str):
-            total += len(each)
+    limit = _MAX_PRODUCED if budget is None else max(0, budget.remaining)
+    total, pending = 0, [value]
+    while pending and total <= limit:
+        item = pending.pop()
+        if isinstance(item, str):
+            total += len(item)
             continue
         total += 6
-        if isinstance(each, (list, tuple)):
-            waiting.extend(each)
-        elif isinstance(each, dict):
-            waiting.extend((*each, *each.values()))
-        elif isinstance(each, _Namespace):
-            waiting.extend(each.values())
-        if len(waiting) > most:
-            return len(waiting)
+        if isinstance(item, (list, tuple)):
+            pending.extend(item)
+        elif isinstance(item, dict):
+            pending.extend((*item, *item.values()))
+        elif isinstance(item, _Namespace):
+            pending.extend(item.values())
+        if len(pending) > limit:
+            return len(pending)
     return total
 
 

@@ -45,10 +45,10 @@ _MOVED = dict.fromkeys(_THETA, "rope_theta") | dict.fromkeys(_PARTIAL, "partial_
 """Top-level names of the settings that transformers 5 stores in `rope_parameters`, with their names there."""
 _OLD_LAYER_TYPES = {"linear_attention": "mamba", _FULL: "attention"}
 """Layer types of transformers 5, with their names of version 4 that mlx-lm's `granitemoehybrid` compares with."""
-_OF_LAYER_TYPES = ("sliding_window_pattern", "full_attention_interval", "hybrid_layer_pattern")
-_OF_MLP_TYPES = ("first_k_dense_replace", "moe_layer_freq", "is_moe_layer", "moe_layers_enum")
+_LAYER_TYPE_FIELDS = ("sliding_window_pattern", "full_attention_interval", "hybrid_layer_pattern")
+_MLP_TYPE_FIELDS = ("first_k_dense_replace", "moe_layer_freq", "is_moe_layer", "moe_layers_enum")
 """Fields of mlx-lm's classes that are equivalent to `layer_types` and `mlp_layer_types`."""
-_OF_FULL_LAYERS = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
+_FULL_LAYER_FIELDS = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
 """Fields that `per_layer_config` states for a full-attention layer, with their names in mlx-lm's `gemma4_text`."""
 _ACTIVATIONS = ("hidden_act", "hidden_activation", "activation_function")
 _DECISIVE = (
@@ -77,8 +77,8 @@ _DECISIVE = (
     "use_parallel_residual",
 )
 """Settings that change what a model computes, but neither the names nor the shapes of its weights."""
-_OF_NO_INTEREST = ("quantization", "quantization_config", "auto_map", "num_labels", "id2label", "label2id")
-_MOST_LAYERS = 10_000
+_IGNORED = ("quantization", "quantization_config", "auto_map", "num_labels", "id2label", "label2id")
+_MAX_LAYERS = 10_000
 """Far more layers than any model has. Building those that a damaged file states would exhaust the memory."""
 _PLAIN_ROPE = (None, "default", "mrope", "axial")
 """Types of rotary embedding that are the same as no scaling for text."""
@@ -113,7 +113,7 @@ def _stated(folder: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def explained(folder: Path, more: str = "") -> Iterator[None]:
+def explained(folder: Path, advice: str = "") -> Iterator[None]:
     """Turns every exception that mlx-lm's classes raise for a wrong configuration into a DraftlightError.
 
     Args:
@@ -124,9 +124,9 @@ def explained(folder: Path, more: str = "") -> Iterator[None]:
     except DraftlightError:
         raise
     except (Exception, SystemExit) as error:
-        reason, rest = _reason(error), f"{missing_parts(folder)} {more}".rstrip()
-        stop = "." if rest and not reason.endswith(".") else ""
-        raise DraftlightError(f"{folder} cannot be loaded as an mlx-lm model: {reason}{stop}{rest}") from error
+        reason, details = _reason(error), f"{missing_parts(folder)} {advice}".rstrip()
+        end = "." if details and not reason.endswith(".") else ""
+        raise DraftlightError(f"{folder} cannot be loaded as an mlx-lm model: {reason}{end}{details}") from error
 
 
 def _reason(error: BaseException) -> str:
@@ -156,7 +156,7 @@ def for_mlx_lm(config: Mapping[str, Any], where: object, rows: Collection[int] =
     is_nested = isinstance(text, Mapping) and reads_text
     part: Mapping[str, Any] = text if isinstance(text, Mapping) and is_nested else config
     for name, value in part.items():
-        if name.endswith(("layer", "layers")) and isinstance(value, int) and value > _MOST_LAYERS:
+        if name.endswith(("layer", "layers")) and isinstance(value, int) and value > _MAX_LAYERS:
             raise DraftlightError(
                 f"{where} cannot be used: its config.json states {name} ({value}), more than any model has. Download the model "
                 "again."
@@ -164,19 +164,19 @@ def for_mlx_lm(config: Mapping[str, Any], where: object, rows: Collection[int] =
     if "text_config" in names:
         names = _text_fields(model, part)
     kind = _class_of(config, part)
-    if is_nested and part.get("tie_word_embeddings") is None and (tied := _tied_outside(config, kind)) is not None:
+    if is_nested and part.get("tie_word_embeddings") is None and (tied := _tied_by_outer_settings(config, kind)) is not None:
         part = {**part, "tie_word_embeddings": tied}
-    made = _part(part, names, kind, where)
+    translated = _translated(part, names, kind, where)
     if not is_nested:
-        return {**config, **made}
-    whole = {**config, "text_config": made}
+        return {**config, **translated}
+    result = {**config, "text_config": translated}
     if (
-        whole.get("vocab_size") is None
+        result.get("vocab_size") is None
         and "vocab_size" in inspect.signature(arguments).parameters
-        and made.get("vocab_size") in rows
+        and translated.get("vocab_size") in rows
     ):
-        whole["vocab_size"] = made["vocab_size"]
-    return whole
+        result["vocab_size"] = translated["vocab_size"]
+    return result
 
 
 def require_rotation(model: nn.Module, config: Mapping[str, Any], where: object) -> None:
@@ -189,30 +189,34 @@ def require_rotation(model: nn.Module, config: Mapping[str, Any], where: object)
     """
     part = table(config.get("text_config")) or config
     parameters = table(part.get("rope_parameters"))
-    usual = _usual_rotation(_Described(_class_of(config, part), part))
-    of_types = {
+    default = _usual_rotation(_ReadByTransformers(_class_of(config, part), part))
+    by_type = {
         name: spec for name, spec in parameters.items() if isinstance(spec, dict) and name in (part.get("layer_types") or ())
     }
-    specs = [("rope_parameters", spec) for spec in (of_types.values() if of_types else [parameters])]
-    found = [layer for layer in model.modules() if "RoPE" in type(layer).__name__ or "RotaryEmbedding" in type(layer).__name__]
-    bases = [layer.base for layer in found if type(layer) is nn.RoPE]
-    rotated = {getattr(layer, "dims", getattr(layer, "dim", None)) for layer in found}
+    specs = [("rope_parameters", spec) for spec in (by_type.values() if by_type else [parameters])]
+    rotary_layers = [
+        layer for layer in model.modules() if "RoPE" in type(layer).__name__ or "RotaryEmbedding" in type(layer).__name__
+    ]
+    bases = [layer.base for layer in rotary_layers if type(layer) is nn.RoPE]
+    rotated = {getattr(layer, "dims", getattr(layer, "dim", None)) for layer in rotary_layers}
     for name, spec in [("rope_scaling", table(part.get("rope_scaling"))), *specs]:
         kind = spec.get("type") or spec.get("rope_type")
-        theta, partial = spec.get("rope_theta"), spec.get("partial_rotary_factor", usual.get("partial_rotary_factor", 1.0))
-        if kind not in _PLAIN_ROPE and spec.get("factor") != 1 and not any(_scales(layer, str(kind)) for layer in found):
-            raise _unread(where, name, f"a scaling of the type {kind}")
+        theta, partial = spec.get("rope_theta"), spec.get("partial_rotary_factor", default.get("partial_rotary_factor", 1.0))
+        if kind not in _PLAIN_ROPE and spec.get("factor") != 1 and not any(_scales(layer, str(kind)) for layer in rotary_layers):
+            raise _not_supported(where, name, f"a scaling of the type {kind}")
         factor = spec.get("attention_factor")
-        if factor is not None and not any(math.isclose(factor, own, rel_tol=1e-3) for own in map(_length_of_rotated, found)):
-            raise _unread(where, f"{name}.attention_factor", str(factor))
-        if spec.get("truncate") is False and usual.get("truncate") is not False:
-            raise _unread(where, f"{name}.truncate", "false")
+        if factor is not None and not any(
+            math.isclose(factor, scale, rel_tol=1e-3) for scale in map(_length_of_rotated, rotary_layers)
+        ):
+            raise _not_supported(where, f"{name}.attention_factor", str(factor))
+        if spec.get("truncate") is False and default.get("truncate") is not False:
+            raise _not_supported(where, f"{name}.truncate", "false")
         if kind in _PLAIN_ROPE and theta is not None and bases and not any(math.isclose(theta, base) for base in bases):
-            raise _unread(where, f"{name}.rope_theta", str(theta))
-        if kind == "proportional" or partial == usual.get("partial_rotary_factor", 1.0) or part.get("qk_rope_head_dim"):
+            raise _not_supported(where, f"{name}.rope_theta", str(theta))
+        if kind == "proportional" or partial == default.get("partial_rotary_factor", 1.0) or part.get("qk_rope_head_dim"):
             continue
-        if found and int(_head_size(part) * partial) not in rotated:
-            raise _unread(where, f"{name}.partial_rotary_factor", str(partial))
+        if rotary_layers and int(_head_size(part) * partial) not in rotated:
+            raise _not_supported(where, f"{name}.partial_rotary_factor", str(partial))
 
 
 def _scales(layer: nn.Module, kind: str) -> bool:
@@ -235,21 +239,21 @@ def _head_size(part: Mapping[str, Any]) -> int:
 def _text_fields(model: type, part: Mapping[str, Any]) -> set[str]:
     """Returns the names of the settings of mlx-lm's class for a nested text model."""
     sources = [sys.modules[base.__module__] for base in model.__mro__ if base.__module__.startswith("mlx_lm.models.")]
-    found: dict[str, Any] = {}
+    classes: dict[str, Any] = {}
     for source in sources:
         for value in vars(source).values():
             inner = getattr(value, "ModelArgs", None) if inspect.ismodule(value) else value
             if inspect.isclass(inner) and dataclasses.is_dataclass(inner) and inner.__name__ != "BaseModelArgs":
                 name = inner.__module__.rpartition(".")[2]
                 if "text_config" not in inspect.signature(inner).parameters and "Vision" not in inner.__name__:
-                    found[name] = inner
+                    classes[name] = inner
     kind = str(part.get("model_type"))
-    named = found.get(kind) or found.get(mlx_lm.utils.MODEL_REMAPPING.get(kind, ""))
-    chosen = [named] if named is not None else found.values()
-    return {name for one in chosen for name in inspect.signature(one).parameters}
+    exact = classes.get(kind) or classes.get(mlx_lm.utils.MODEL_REMAPPING.get(kind, ""))
+    chosen = [exact] if exact is not None else classes.values()
+    return {name for each in chosen for name in inspect.signature(each).parameters}
 
 
-def _tied_outside(config: Mapping[str, Any], kind: type[PreTrainedConfig] | None) -> bool | None:
+def _tied_by_outer_settings(config: Mapping[str, Any], kind: type[PreTrainedConfig] | None) -> bool | None:
     """Returns whether a nested text model ties head and embedding, from the settings outside of its own part; None if
     unknown."""
     stated: bool | None = config.get("tie_word_embeddings")
@@ -262,16 +266,16 @@ def _tied_outside(config: Mapping[str, Any], kind: type[PreTrainedConfig] | None
 def _class_of(config: Mapping[str, Any], part: Mapping[str, Any]) -> type[PreTrainedConfig] | None:
     """Returns the class of transformers for the text model that a part of a configuration describes; None if it has none."""
     for model_type in (part.get("model_type"), config.get("model_type")):
-        found = CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
-        if found is not None and (inner := found.sub_configs_defaults.get("text_config")) is not None:
-            found = inner.config_class if inner.config_class is not AutoConfig else CONFIG_MAPPING[inner.model_type]
-        if found is not None:
-            return found
+        config_class = CONFIG_MAPPING[model_type] if isinstance(model_type, str) and model_type in CONFIG_MAPPING else None
+        if config_class is not None and (inner := config_class.sub_configs_defaults.get("text_config")) is not None:
+            config_class = inner.config_class if inner.config_class is not AutoConfig else CONFIG_MAPPING[inner.model_type]
+        if config_class is not None:
+            return config_class
     return None
 
 
 @contextlib.contextmanager
-def _silent() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     """Suppresses transformers' warnings about configurations: they address the authors of a model."""
     logger = logging.getLogger("transformers")
     before = logger.level
@@ -284,42 +288,44 @@ def _silent() -> Iterator[None]:
         logger.setLevel(before)
 
 
-class _Described:
+class _ReadByTransformers:
     """A configuration as transformers reads it; if transformers cannot, the settings that it states itself."""
 
     def __init__(self, kind: type[PreTrainedConfig] | None, part: Mapping[str, Any]) -> None:
-        self._kind, self._part = kind, part
-        self._made = self._make(part)
+        self._kind, self._stated = kind, part
+        self._config = self._read_config(part)
 
-    def _make(self, part: Mapping[str, Any]) -> PreTrainedConfig | None:
+    def _read_config(self, part: Mapping[str, Any]) -> PreTrainedConfig | None:
         if self._kind is None:
             return None
-        given = {name: value for name, value in part.items() if name not in _OF_NO_INTEREST}
-        if given.get("tie_word_embeddings", True) is None:
-            del given["tie_word_embeddings"]
+        settings = {name: value for name, value in part.items() if name not in _IGNORED}
+        if settings.get("tie_word_embeddings", True) is None:
+            del settings["tie_word_embeddings"]
         try:
-            with _silent():
-                return self._kind(**copy.deepcopy(given))
+            with _without_warnings():
+                return self._kind(**copy.deepcopy(settings))
         except Exception:  # its validators can raise any exception for a configuration of another version
             return None
 
     def get(self, name: str) -> Any:
         """Returns the setting, under any of its names; None if there is none."""
-        return self._value(self._made, name) if self._made is not None else self._part.get(name)
+        return self._value(self._config, name) if self._config is not None else self._stated.get(name)
 
     def unstated(self, name: str, *others: str) -> Any:
         """Returns the value of the setting if the configuration stated neither it nor `others`; None if that is unknown."""
-        return self._value(self._make({key: value for key, value in self._part.items() if key not in (name, *others)}), name)
+        return self._value(
+            self._read_config({key: value for key, value in self._stated.items() if key not in (name, *others)}), name
+        )
 
     @staticmethod
-    def _value(made: PreTrainedConfig | None, name: str) -> Any:
+    def _value(settings: PreTrainedConfig | None, name: str) -> Any:
         """Returns a setting of a configuration; None if it has none."""
         if name in _MOVED:  # moved into `rope_parameters`
-            rotation = table(getattr(made, "rope_parameters", None))
-            found = (table(rotation.get(_FULL)) or rotation).get(_MOVED[name])
-            return 1.0 if found is None and name in _PARTIAL else found
+            rotation = table(getattr(settings, "rope_parameters", None))
+            moved = (table(rotation.get(_FULL)) or rotation).get(_MOVED[name])
+            return 1.0 if moved is None and name in _PARTIAL else moved
         try:
-            value = getattr(made, name, None)
+            value = getattr(settings, name, None)
         except Exception:  # a setting that differs between layers has no overall value
             return None
         return value.to_dict() if isinstance(value, PreTrainedConfig) else value
@@ -332,41 +338,41 @@ class _Described:
     @property
     def is_known(self) -> bool:
         """Whether transformers can read the configuration."""
-        return self._made is not None
+        return self._config is not None
 
 
-def _part(part: Mapping[str, Any], names: set[str], kind: type[PreTrainedConfig] | None, where: object) -> dict[str, Any]:
+def _translated(part: Mapping[str, Any], names: set[str], kind: type[PreTrainedConfig] | None, where: object) -> dict[str, Any]:
     """Returns the settings of one model under mlx-lm's names, including those that mlx-lm does not read."""
-    described = _Described(kind, part)
-    made = {name: copy.deepcopy(value) for name, value in part.items()}
+    described = _ReadByTransformers(kind, part)
+    settings = {name: copy.deepcopy(value) for name, value in part.items()}
     if "rope_scaling" in names:
-        made.setdefault("rope_scaling", None)  # some of mlx-lm's classes require it
+        settings.setdefault("rope_scaling", None)  # some of mlx-lm's classes require it
     read = set(names)
-    read |= _rotate(made, names, described, where)
-    read |= _per_layer(made, names, described, where)
+    read |= _translate_rotation(settings, names, described, where)
+    read |= _translate_layer_types(settings, names, described, where)
     for name in names - {"model_type", "text_config", "rope_scaling"}:
         for source in (name, _EQUAL.get(name, name)):
-            if made.get(name) is None and (value := described.get(source)) is not None:
-                made[name] = value
-    if described.is_known and "head_dim" in names and made.get("head_dim") is None:
-        made["head_dim"] = _head_size(made)
+            if settings.get(name) is None and (value := described.get(source)) is not None:
+                settings[name] = value
+    if described.is_known and "head_dim" in names and settings.get("head_dim") is None:
+        settings["head_dim"] = _head_size(settings)
     if part.get("model_type") == "bailing_hybrid" and part.get("linear_head_dim"):
-        made["head_dim"] = part["linear_head_dim"]  # transformers states the head size of the other layers as `head_dim`
-    types = made.get("layer_types")
+        settings["head_dim"] = part["linear_head_dim"]  # transformers states the head size of the other layers as `head_dim`
+    types = settings.get("layer_types")
     if part.get("model_type") == "granitemoehybrid" and isinstance(types, list):
-        made["layer_types"] = [_OLD_LAYER_TYPES.get(str(kind), kind) for kind in types]
+        settings["layer_types"] = [_OLD_LAYER_TYPES.get(str(kind), kind) for kind in types]
     _require_read(part, read, described, where)
-    return made
+    return settings
 
 
-def _rotate(made: dict[str, Any], names: set[str], described: _Described, where: object) -> set[str]:
+def _translate_rotation(settings: dict[str, Any], names: set[str], described: _ReadByTransformers, where: object) -> set[str]:
     """Sets mlx-lm's fields for the rotary embedding; returns the names of the settings that this covers.
 
     `rope_parameters` takes precedence over the fields of older versions, as in transformers.
     """
-    stated = table(made.get("rope_parameters"))
-    is_old = not stated and any(made.get(name) for name in ("rope_scaling", *_THETA))
-    spec = described.get("rope_parameters") if described.is_known else {**_theta_of(made), **stated}
+    stated = table(settings.get("rope_parameters"))
+    is_old = not stated and any(settings.get(name) for name in ("rope_scaling", *_THETA))
+    spec = described.get("rope_parameters") if described.is_known else {**_theta_of(settings), **stated}
     if not isinstance(spec, dict) or not (spec and (stated or described.is_known)):
         return set()
     is_by_type = any(isinstance(value, dict) for value in spec.values())
@@ -374,30 +380,30 @@ def _rotate(made: dict[str, Any], names: set[str], described: _Described, where:
     if is_by_type and not full:
         return set()
 
-    def put(name: str, value: Any) -> None:
+    def set_field(name: str, value: Any) -> None:
         """Sets a field of mlx-lm's class."""
-        if name in names and value is not None and (stated or made.get(name) is None):
-            made[name] = value
+        if name in names and value is not None and (stated or settings.get(name) is None):
+            settings[name] = value
 
     for name in _THETA:
-        put(name, full.get("rope_theta"))
+        set_field(name, full.get("rope_theta"))
     for name in _LOCAL_THETA:
-        put(name, sliding.get("rope_theta"))
+        set_field(name, sliding.get("rope_theta"))
     for name in _PARTIAL:
-        put(name, full.get("partial_rotary_factor"))
+        set_field(name, full.get("partial_rotary_factor"))
     if "rope_scaling" in names and not is_old:
-        made["rope_scaling"] = _scaling(full)
-    elif isinstance(scaling := made.get("rope_scaling"), dict):
+        settings["rope_scaling"] = _scaling(full)
+    elif isinstance(scaling := settings.get("rope_scaling"), dict):
         kind = scaling.get("type") or scaling.get("rope_type")
-        made["rope_scaling"] = {"type": kind, "rope_type": kind, **scaling} if kind else scaling
-    put("rope_parameters", copy.deepcopy(spec))
+        settings["rope_scaling"] = {"type": kind, "rope_type": kind, **scaling} if kind else scaling
+    set_field("rope_parameters", copy.deepcopy(spec))
     if stated:
         _require_rotation_read(full, sliding, names, described, where)
     return {"rope_parameters", *_THETA} if stated else set()
 
 
-def _theta_of(made: Mapping[str, Any]) -> dict[str, Any]:
-    return {"rope_theta": made["rope_theta"]} if made.get("rope_theta") is not None else {}
+def _theta_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"rope_theta": settings["rope_theta"]} if settings.get("rope_theta") is not None else {}
 
 
 def _kind(spec: Mapping[str, Any]) -> Any:
@@ -415,65 +421,71 @@ def _scaling(spec: Mapping[str, Any]) -> dict[str, Any] | None:
     return None if kind in _PLAIN_ROPE and not rest else {**rest, "type": kind or "default", "rope_type": kind or "default"}
 
 
-def _usual_rotation(described: _Described) -> dict[str, Any]:
+def _usual_rotation(described: _ReadByTransformers) -> dict[str, Any]:
     """Returns the default rotary embedding of the model's full-attention layers."""
-    usual = table(described.unstated("rope_parameters", "rope_scaling", *_THETA, *_LOCAL_THETA, *_PARTIAL))
-    return table(usual.get(_FULL)) or usual
+    default = table(described.unstated("rope_parameters", "rope_scaling", *_THETA, *_LOCAL_THETA, *_PARTIAL))
+    return table(default.get(_FULL)) or default
 
 
 def _require_rotation_read(
-    full: Mapping[str, Any], sliding: Mapping[str, Any], names: set[str], described: _Described, where: object
+    full: Mapping[str, Any], sliding: Mapping[str, Any], names: set[str], described: _ReadByTransformers, where: object
 ) -> None:
     """Raises DraftlightError if `rope_parameters` states a value that mlx-lm's class has no field for and does not use by
     default."""
     if "rope_parameters" in names:
         return
-    usual = _usual_rotation(described)
+    default = _usual_rotation(described)
     if _kind(full) not in _PLAIN_ROPE and "rope_scaling" not in names:
-        raise _unread(where, "rope_parameters", f"a scaling of the type {_kind(full)}")
+        raise _not_supported(where, "rope_parameters", f"a scaling of the type {_kind(full)}")
     if _kind(sliding) not in _PLAIN_ROPE:
-        raise _unread(where, "rope_parameters", f"a scaling of the type {_kind(sliding)} for layers with a window")
+        raise _not_supported(where, "rope_parameters", f"a scaling of the type {_kind(sliding)} for layers with a window")
     of_names = (("rope_theta", _THETA), ("partial_rotary_factor", (*_PARTIAL, "rotary_dim", "qk_rope_head_dim")))
     for key, fields in of_names:
         value = full.get(key)
-        if value is not None and not names & set(fields) and value != usual.get(key, 1.0 if key != "rope_theta" else None):
-            raise _unread(where, f"rope_parameters.{key}", str(value))
+        if value is not None and not names & set(fields) and value != default.get(key, 1.0 if key != "rope_theta" else None):
+            raise _not_supported(where, f"rope_parameters.{key}", str(value))
     if sliding and not names & set(_LOCAL_THETA) and sliding.get("rope_theta") != full.get("rope_theta"):
-        raise _unread(where, "rope_parameters.sliding_attention.rope_theta", str(sliding.get("rope_theta")))
+        raise _not_supported(where, "rope_parameters.sliding_attention.rope_theta", str(sliding.get("rope_theta")))
     if sliding and sliding.get("partial_rotary_factor", 1.0) != full.get("partial_rotary_factor", 1.0):
-        raise _unread(where, "rope_parameters.sliding_attention.partial_rotary_factor", str(sliding.get("partial_rotary_factor")))
+        raise _not_supported(
+            where, "rope_parameters.sliding_attention.partial_rotary_factor", str(sliding.get("partial_rotary_factor"))
+        )
 
 
-def _per_layer(made: dict[str, Any], names: set[str], described: _Described, where: object) -> set[str]:
+def _translate_layer_types(settings: dict[str, Any], names: set[str], described: _ReadByTransformers, where: object) -> set[str]:
     """Sets mlx-lm's fields for the layer types; returns the names of the settings that this covers."""
     read = set()
-    for setting, fields in (("layer_types", _OF_LAYER_TYPES), ("mlp_layer_types", _OF_MLP_TYPES)):
-        stated, kinds = made.get(setting), described.get(setting)
+    for setting, fields in (("layer_types", _LAYER_TYPE_FIELDS), ("mlp_layer_types", _MLP_TYPE_FIELDS)):
+        stated, kinds = settings.get(setting), described.get(setting)
         if setting in names or not isinstance(kinds, list):
             continue
         name = next((name for name in fields if name in names), "")
-        if not name or not (stated or made.get(name) is None):
+        if not name or not (stated or settings.get(name) is None):
             continue
         try:
-            made[name] = _pattern(name, [str(kind) for kind in kinds], made)
+            settings[name] = _pattern(name, [str(kind) for kind in kinds], settings)
         except ValueError:
             if stated:
-                raise _unread(where, setting, ", ".join(map(str, kinds))) from None
+                raise _not_supported(where, setting, ", ".join(map(str, kinds))) from None
             continue
         read.add(setting)
-    if isinstance(layers := made.get("per_layer_config"), dict) and "global_head_dim" in names:
+    if isinstance(layers := settings.get("per_layer_config"), dict) and "global_head_dim" in names:
         kinds = described.get("layer_types") or []
         full = [str(layer) for layer, kind in enumerate(kinds) if kind == _FULL]
         changes = [table(layers.get(layer)) for layer in full]
-        if set(layers) - set(full) or any(change != changes[0] for change in changes) or set(changes[0]) - set(_OF_FULL_LAYERS):
-            raise _unread(where, "per_layer_config", str(layers))
-        for name, field in _OF_FULL_LAYERS.items():
-            made[field] = changes[0].get(name, made.get(name))
+        if (
+            set(layers) - set(full)
+            or any(change != changes[0] for change in changes)
+            or set(changes[0]) - set(_FULL_LAYER_FIELDS)
+        ):
+            raise _not_supported(where, "per_layer_config", str(layers))
+        for name, field in _FULL_LAYER_FIELDS.items():
+            settings[field] = changes[0].get(name, settings.get(name))
         read.add("per_layer_config")
     return read
 
 
-def _pattern(name: str, kinds: list[str], made: Mapping[str, Any]) -> Any:
+def _pattern(name: str, kinds: list[str], settings: Mapping[str, Any]) -> Any:
     """Returns the types of all layers in the form of mlx-lm's field `name`. Raises ValueError if that form cannot express
     them."""
     match name:
@@ -490,7 +502,7 @@ def _pattern(name: str, kinds: list[str], made: Mapping[str, Any]) -> Any:
             if "dense" in kinds[dense:]:
                 raise ValueError
             return dense
-    if made.get("model_type") == "exaone4":
+    if settings.get("model_type") == "exaone4":
         return "".join("L" if kind == _SLIDING else "G" for kind in kinds) if _SLIDING in kinds else None
     every = kinds.index(_FULL) + 1
     if any((kind == _FULL) != ((layer + 1) % every == 0) for layer, kind in enumerate(kinds)):
@@ -498,7 +510,7 @@ def _pattern(name: str, kinds: list[str], made: Mapping[str, Any]) -> Any:
     return every
 
 
-def _require_read(part: Mapping[str, Any], read: set[str], described: _Described, where: object) -> None:
+def _require_read(part: Mapping[str, Any], read: set[str], described: _ReadByTransformers, where: object) -> None:
     """Raises DraftlightError if a setting that changes the computation is neither read nor equal to the default."""
     for name in _DECISIVE:
         stated = part.get(name)
@@ -506,17 +518,17 @@ def _require_read(part: Mapping[str, Any], read: set[str], described: _Described
             continue
         if not described.is_known:
             if name in ("rope_parameters", "rope_scaling"):
-                raise _unread(where, name, str(stated))
+                raise _not_supported(where, name, str(stated))
             continue
-        if described.has(name) and not _same(name, described.get(name), described.unstated(name)):
-            raise _unread(where, name, str(stated))
+        if described.has(name) and not _equivalent(name, described.get(name), described.unstated(name)):
+            raise _not_supported(where, name, str(stated))
 
 
-def _same(name: str, value: Any, usual: Any) -> bool:
+def _equivalent(name: str, value: Any, default: Any) -> bool:
     """Returns whether two values of a setting make the model compute the same."""
     if name in _ACTIVATIONS:
-        return _activation(str(value)) == _activation(str(usual))
-    return bool(value == usual)
+        return _activation(str(value)) == _activation(str(default))
+    return bool(value == default)
 
 
 def _activation(name: str) -> str:
@@ -524,7 +536,7 @@ def _activation(name: str) -> str:
     return "gelu" if name.startswith("gelu") else "silu" if name == "swish" else name
 
 
-def _unread(where: object, name: str, value: str) -> DraftlightError:
+def _not_supported(where: object, name: str, value: str) -> DraftlightError:
     shown = textwrap.shorten(value, 80, placeholder=" …")
     return DraftlightError(
         f"{where} cannot be used: its config.json states {name} ({shown}), which changes what the model computes, and mlx-lm has "

@@ -63,9 +63,11 @@ def mxfp4(raw: mx.array) -> tuple[mx.array, mx.array]:
 
 def affine(kind: str, raw: mx.array) -> Affine:
     """Returns the decoded weights of a type in `AFFINE`. `raw`: (rows, bytes) uint8; the codes are (rows, groups, 32)."""
-    found = AFFINE[kind](_Blocks(raw.reshape(-1, _bytes(kind))))
+    weights = AFFINE[kind](_Blocks(raw.reshape(-1, _bytes(kind))))
     shape = (raw.shape[0], -1)
-    return Affine(found.codes.reshape(*shape, GROUP), found.scales.reshape(shape), found.biases.reshape(shape), found.bits)
+    return Affine(
+        weights.codes.reshape(*shape, GROUP), weights.scales.reshape(shape), weights.biases.reshape(shape), weights.bits
+    )
 
 
 def expand(kind: str, raw: mx.array) -> mx.array:
@@ -88,12 +90,12 @@ class _Blocks:
 
     def __init__(self, raw: mx.array) -> None:
         self._raw = raw
-        self._at = 0
+        self._offset = 0
 
     def take(self, count: int) -> mx.array:
         """Returns the next `count` bytes, (blocks, count)."""
-        self._at += count
-        return mx.contiguous(self._raw[:, self._at - count : self._at])
+        self._offset += count
+        return mx.contiguous(self._raw[:, self._offset - count : self._offset])
 
     def half(self) -> mx.array:
         """Returns the next half-precision number, (blocks, 1) float32."""

@@ -32,7 +32,7 @@ from engine.files.gguf_header import GgufHeader, TensorInfo
 from engine.models import gguf_blocks
 from engine.values.errors import DraftlightError
 
-_APART = (ROPE_FACTORS, LONG_FACTORS, SHORT_FACTORS)
+_SETTING_TENSORS = (ROPE_FACTORS, LONG_FACTORS, SHORT_FACTORS)
 """Tensors that contain settings, not weights."""
 
 
@@ -48,21 +48,21 @@ class FactoredRope(nn.Module):
         return mx.fast.rope(x, self.dims, traditional=False, base=None, scale=1.0, offset=offset, freqs=self._freqs)
 
 
-class _KeptLinear(nn.QuantizedLinear):
+class _QuantisedLinear(nn.QuantizedLinear):
     """Quantised layer whose result has the type of its input, even if its scales are more precise."""
 
     def __call__(self, x: mx.array) -> mx.array:
         return super().__call__(x).astype(x.dtype)
 
 
-class _KeptSwitchLinear(QuantizedSwitchLinear):
+class _QuantisedSwitchLinear(QuantizedSwitchLinear):
     """Quantised expert layer whose result has the type of its input, even if its scales are more precise."""
 
     def __call__(self, x: mx.array, indices: mx.array, sorted_indices: bool = False) -> mx.array:
         return super().__call__(x, indices, sorted_indices=sorted_indices).astype(x.dtype)
 
 
-class _KeptEmbedding(nn.QuantizedEmbedding):
+class _QuantisedEmbedding(nn.QuantizedEmbedding):
     """Quantised embedding whose rows have the type `_half`, and whose logits have the type of the input."""
 
     _half = mx.float16
@@ -75,15 +75,15 @@ class _KeptEmbedding(nn.QuantizedEmbedding):
         return super().as_linear(x).astype(x.dtype)
 
 
-_KEPT: dict[type, type] = {
-    nn.QuantizedLinear: _KeptLinear,
-    QuantizedSwitchLinear: _KeptSwitchLinear,
-    nn.QuantizedEmbedding: _KeptEmbedding,
+_QUANTISED_CLASS: dict[type, type] = {
+    nn.QuantizedLinear: _QuantisedLinear,
+    QuantizedSwitchLinear: _QuantisedSwitchLinear,
+    nn.QuantizedEmbedding: _QuantisedEmbedding,
 }
-_KEEPABLE = (nn.Linear, nn.Embedding, SwitchLinear)
+_QUANTISABLE = (nn.Linear, nn.Embedding, SwitchLinear)
 
 
-_MOST_FACTORS = 65_536
+_MAX_FACTORS = 65_536
 """Maximum number of rotary scaling factors, one for each pair of a head's dimensions."""
 
 
@@ -100,7 +100,7 @@ def _described(path: Path, header: GgufHeader) -> tuple[Architecture, dict[str, 
     def values(name: str) -> list[float]:
         """Returns the numbers of a small tensor."""
         tensor = header.tensors[name]
-        if math.prod(tensor.shape) > _MOST_FACTORS:
+        if math.prod(tensor.shape) > _MAX_FACTORS:
             raise DraftlightError(f"{path.name} is damaged: {name} has the shape {tensor.shape}. Download it again.")
         try:
             with path.open("rb") as file:
@@ -124,7 +124,7 @@ def load_gguf(path: Path, header: GgufHeader, widen: bool) -> tuple[nn.Module, d
         DraftlightError: something is not supported, or the tensors do not fit the metadata.
     """
     architecture, config = _described(path, header)
-    names = {name: architecture.renamed(name) for name in header.tensors if name not in _APART}
+    names = {name: architecture.renamed(name) for name in header.tensors if name not in _SETTING_TENSORS}
     if unknown := [name for name, renamed in names.items() if not renamed]:
         raise DraftlightError(
             f"{path.name} contains weights that a model of architecture {header.metadata['general.architecture']} does not have "
@@ -194,8 +194,8 @@ class _Reader:
         self._modules = dict(self.model.named_modules())
         self._half = mx.float32 if self.widen else self._half_type()
         self._may_cast = getattr(self.model, "cast_predicate", lambda name: True)
-        self._kept: set[str] = set()
-        self._expanded: set[str] = set()
+        self._quantised_kinds: set[str] = set()
+        self._expanded_kinds: set[str] = set()
 
     def _half_type(self) -> mx.Dtype:
         """Returns the type that the model computes in: 16 bits unless all of its matrices have 32."""
@@ -207,41 +207,41 @@ class _Reader:
     def form(self) -> str:
         """Returns a text that says which types stay quantised and which are expanded."""
         if self.widen:
-            return f"{_listed(self._expanded)}, expanded to 32 bits" if self._expanded else "32 bits"
+            return f"{_listed(self._expanded_kinds)}, expanded to 32 bits" if self._expanded_kinds else "32 bits"
         bits = 32 if self._half == mx.float32 else 16
-        kept = [f"{_listed(self._kept)} kept quantised"] if self._kept else []
-        expanded = [f"{_listed(self._expanded)} expanded to {bits} bits"] if self._expanded else []
+        kept = [f"{_listed(self._quantised_kinds)} kept quantised"] if self._quantised_kinds else []
+        expanded = [f"{_listed(self._expanded_kinds)} expanded to {bits} bits"] if self._expanded_kinds else []
         return ", ".join(kept + expanded) or f"{bits} bits"
 
     def read(self, name: str, renamed: tuple[str, ...]) -> dict[str, mx.array]:
         """Returns the tensor's parameters by mlx-lm's names, evaluated."""
         tensor = self.header.tensors[name]
-        raw = self._in_halves(name, _raw(self.file, tensor, self.name))
+        raw = self._without_permutation(name, _raw(self.file, tensor, self.name))
         parts = [raw]
         shape = tensor.shape
         if len(renamed) == 2:  # the first half of the rows of every expert, then the second half
             split = raw.reshape(shape[0], 2, shape[1] // 2, -1)
             shape = (shape[0], shape[1] // 2, shape[2])
             parts = [split[:, index].reshape(shape[0] * shape[1], -1) for index in (0, 1)]
-        made: dict[str, mx.array] = {}
+        parameters: dict[str, mx.array] = {}
         for target, part in zip(renamed, parts, strict=True):
-            made |= self._parameters(tensor.kind, target, part, shape)
-        mx.eval(list(made.values()))
-        return made
+            parameters |= self._parameters(tensor.kind, target, part, shape)
+        mx.eval(list(parameters.values()))
+        return parameters
 
     def _parameters(self, kind: str, target: str, raw: mx.array, shape: tuple[int, ...]) -> dict[str, mx.array]:
         layer, _, part = target.rpartition(".")
-        if not self.widen and part == "weight" and type(self._modules.get(layer)) in _KEEPABLE:
+        if not self.widen and part == "weight" and type(self._modules.get(layer)) in _QUANTISABLE:
             if kind in gguf_blocks.AFFINE:
-                self._kept.add(kind)
+                self._quantised_kinds.add(kind)
                 return self._keep(gguf_blocks.affine(kind, raw), layer, shape)
             if kind == "MXFP4":
-                self._kept.add(kind)
+                self._quantised_kinds.add(kind)
                 self._quantise(layer, bits=4, mode="mxfp4")
                 weight, scales = gguf_blocks.mxfp4(raw)
                 return {f"{layer}.weight": weight.reshape(*shape[:-1], -1), f"{layer}.scales": scales.reshape(*shape[:-1], -1)}
         if kind not in ("F32", "F16", "BF16"):
-            self._expanded.add(kind)
+            self._expanded_kinds.add(kind)
         weights = gguf_blocks.expand(kind, raw).reshape(shape)
         if target.endswith("norm.weight"):
             weights = weights - self.architecture.norm_offset
@@ -249,28 +249,28 @@ class _Reader:
             weights = weights.reshape(module.weight.shape)  # llama.cpp drops the dimension of a single row
         return {target: weights.astype(self._half) if self._may_cast(target) else weights}
 
-    def _keep(self, found: gguf_blocks.Affine, layer: str, shape: tuple[int, ...]) -> dict[str, mx.array]:
+    def _keep(self, affine: gguf_blocks.Affine, layer: str, shape: tuple[int, ...]) -> dict[str, mx.array]:
         """Replaces the layer by a quantised one, and returns its parameters."""
-        exact = all(mx.array_equal(part.astype(self._half), part) for part in (found.scales, found.biases))
-        self._quantise(layer, bits=found.bits, mode="affine")
+        exact = all(mx.array_equal(part.astype(self._half), part) for part in (affine.scales, affine.biases))
+        self._quantise(layer, bits=affine.bits, mode="affine")
         kind = self._half if exact else mx.float32
         groups = shape[-1] // gguf_blocks.GROUP
         return {
-            f"{layer}.weight": found.packed().reshape(*shape[:-1], -1),
-            f"{layer}.scales": found.scales.reshape(*shape[:-1], groups).astype(kind),
-            f"{layer}.biases": found.biases.reshape(*shape[:-1], groups).astype(kind),
+            f"{layer}.weight": affine.packed().reshape(*shape[:-1], -1),
+            f"{layer}.scales": affine.scales.reshape(*shape[:-1], groups).astype(kind),
+            f"{layer}.biases": affine.biases.reshape(*shape[:-1], groups).astype(kind),
         }
 
     def _quantise(self, layer: str, bits: int, mode: str) -> None:
         """Replaces the layer by a quantised one of the same size."""
         quantised = self._modules[layer].to_quantized(group_size=gguf_blocks.GROUP, bits=bits, mode=mode)
-        quantised.__class__ = _KEPT[type(quantised)]
-        if isinstance(quantised, _KeptEmbedding):
+        quantised.__class__ = _QUANTISED_CLASS[type(quantised)]
+        if isinstance(quantised, _QuantisedEmbedding):
             quantised._half = self._half
         parent, _, name = layer.rpartition(".")
         setattr(self._modules[parent] if parent else self.model, name, quantised)
 
-    def _in_halves(self, name: str, raw: mx.array) -> mx.array:
+    def _without_permutation(self, name: str, raw: mx.array) -> mx.array:
         """Undoes llama.cpp's reordering of query and key rows (`LlamaModel.permute` in `convert_hf_to_gguf.py`).
 
         In the file the rows of each head are ordered (pair, half); in the result they are ordered (half, pair).

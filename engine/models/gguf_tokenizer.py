@@ -91,7 +91,7 @@ def from_gguf(metadata: Mapping[str, Any], width: int) -> Tokenizer:
         template if isinstance(template, str) else None,
         bos,
         ids["eos"],
-        ends=[end for key in _ENDS if (end := ids[key]) is not None],
+        more_eos_ids=[end for key in _ENDS if (end := ids[key]) is not None],
         named={name: tokens[index] for name, index in named if isinstance(index, int) and 0 <= index < len(tokens)},
         prefix=[bos] if bos is not None and metadata.get("tokenizer.ggml.add_bos_token", bos_first) else [],
         leading_spaces=leading_spaces,

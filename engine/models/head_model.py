@@ -84,7 +84,7 @@ class HeadConfig:
         return self.hidden_size // self.num_attention_heads
 
 
-class _About:
+class _Metadata:
     """Attributes that are not weights, kept in an object that optimisers do not traverse."""
 
     target_ids: mx.array
@@ -109,17 +109,17 @@ class HeadModel(nn.Module):
         self.down = nn.Linear(config.intermediate_size, hidden, bias=False)
         self.norm = nn.RMSNorm(hidden, config.rms_norm_eps)
         self.head = nn.Linear(hidden, columns, bias=False)
-        self.about = _About()
+        self.metadata = _Metadata()
 
     @property
     def target_ids(self) -> mx.array:
         """(columns,) int32: the target token of each column of the logits."""
-        return self.about.target_ids
+        return self.metadata.target_ids
 
     @cached_property
     def sha256(self) -> str | None:
         """Digest of the weight file; None if the head was not loaded from one."""
-        return None if self.about.file is None else files_sha256((self.about.file,))
+        return None if self.metadata.file is None else files_sha256((self.metadata.file,))
 
     def require_target(self, target: LoadedModel) -> None:
         """Raises DraftlightError unless the head was trained for this target."""
@@ -154,7 +154,7 @@ class HeadModel(nn.Module):
             array, self.config.head_size, traditional=False, base=self.config.rope_theta, scale=1.0, offset=offset
         )
 
-    def leave(self, feature: mx.array, attended: mx.array) -> mx.array:
+    def layer_output(self, feature: mx.array, attended: mx.array) -> mx.array:
         """Returns the layer's output, from the feature that it read and the attention output (batch, heads, rows, head
         size)."""
         batch, _, rows, _ = attended.shape
@@ -219,8 +219,8 @@ def load_head(folder: Path, half: mx.Dtype = mx.bfloat16) -> HeadModel:
         target_ids = weights.pop("target_ids").astype(mx.int32)
         head = HeadModel(HeadConfig(**{**named, "taps": tuple(named["taps"])}), len(target_ids))
         head.load_weights([(f"{name}.weight", array) for name, array in weights.items()])
-        head.about.target_ids = target_ids
-        head.about.file = path
+        head.metadata.target_ids = target_ids
+        head.metadata.file = path
         head.set_dtype(mx.float32 if computes_on_host() else half)
         mx.eval(head.parameters(), target_ids)
     except (ValueError, RuntimeError, KeyError, TypeError, ArithmeticError) as error:

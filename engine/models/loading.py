@@ -70,7 +70,7 @@ Progress = Callable[[str, float | None], None]
 Split = Callable[[nn.Module, str], None]
 """Called with a model and its name: removes the parts that other processes hold, before the weights are read into memory."""
 
-_NARROW = (
+_EIGHT_BIT_ADVICE = (
     "Its weights are in 8-bit floating point, which mlx-lm does not expand in this architecture. Choose a version in 16-bit "
     "numbers, or one that was quantised for mlx-lm."
 )
@@ -103,21 +103,21 @@ def load(
     Raises:
         DraftlightError: says what is wrong with the model or the name, and what to do.
     """
-    report = progress or (lambda step, fraction: None)
-    ask = make_room or (lambda need: None)
+    report_step = progress or (lambda step, fraction: None)
+    check_room = make_room or (lambda need: None)
     if name_or_path == "builtin":
-        path = builtin.fetch_builtin(report)
-        report("loading the model", None)
-        return _load_gguf(path, builtin.NAME, ask, split)
+        path = builtin.fetch_builtin(report_step)
+        report_step("loading the model", None)
+        return _load_gguf(path, builtin.NAME, check_room, split)
     if name_or_path == SMALL_DRAFT:
         if not BUILTIN_DRAFT.is_dir():
             raise DraftlightError(
                 "The built-in draft model is missing from this installation. Reinstall Draftlight, or choose ngram."
             )
-        return _load_folder(BUILTIN_DRAFT, "SmolLM2-135M draft", report, target, ask)
+        return _load_folder(BUILTIN_DRAFT, "SmolLM2-135M draft", report_step, target, check_room)
     path = Path(name_or_path).expanduser()
     if path.is_dir():
-        return _load_folder(path, path.resolve().name, report, target, ask, split)
+        return _load_folder(path, path.resolve().name, report_step, target, check_room, split)
     if path.is_file():
         of_ollama = ollama.model_of(path)
         if of_ollama is not None and of_ollama.problem:
@@ -125,19 +125,21 @@ def load(
         if of_ollama is None and path.suffix.lower() != ".gguf" and not is_gguf(path):
             weights = " It holds weights: choose the folder in which it lies." if path.suffix == ".safetensors" else ""
             raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.{weights}")
-        report("loading the model", None)
-        return _load_gguf(path, path.stem if of_ollama is None else of_ollama.name, ask, split, of_ollama)
+        report_step("loading the model", None)
+        return _load_gguf(path, path.stem if of_ollama is None else of_ollama.name, check_room, split, of_ollama)
     if not HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
         raise DraftlightError(
             f"There is no model at {name_or_path}. Give a folder, a .gguf file, builtin, or a Hugging Face id (owner/model)."
         )
-    return _load_folder(fetch(name_or_path, report, ask, computes_on_host()), name_or_path, report, target, ask, split)
+    return _load_folder(
+        fetch(name_or_path, report_step, check_room, computes_on_host()), name_or_path, report_step, target, check_room, split
+    )
 
 
 def _load_gguf(
     path: Path, name: str, make_room: MakeRoom, split: Split | None, of_ollama: OllamaModel | None = None
 ) -> LoadedModel:
-    place, path = path, path if of_ollama is None else of_ollama.weights
+    source, path = path, path if of_ollama is None else of_ollama.weights
     header = read_header(path)
     make_room(need_of_gguf(name, header, gguf_model.read_config(path, header), computes_on_host()))
     tokenizer = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
@@ -152,7 +154,7 @@ def _load_gguf(
         vocabulary=tokenizer.vocabulary,
         context_length=config["max_position_embeddings"],
         name=name,
-        path=str(place),
+        path=str(source),
         weight_files=(path,),
         form=form,
         sampling=recommended_sampling.BUILTIN
@@ -170,20 +172,20 @@ def _load_folder(
         adapter, folder = folder, _base_folder(folder, base, report, make_room)
     config = read_json(folder / CONFIG, required=False)
     if config.get("model_type") == trimmed_draft.MODEL_TYPE:
-        return _load_cut_draft(folder, name, config, target)
+        return _load_trimmed_draft(folder, name, config, target)
     weights = weights_of(folder)
     require_usable(folder, config, weights)
     files, tables = tuple(weights), list(weights.values())
     rows = {shape[0] for table in tables for tensor, (_, shape) in table.items() if "embed_tokens" in tensor and shape}
     config = read_configuration(folder, rows)
     make_room(need_of_folder(name, tables, config, computes_on_host()))
-    with explained(folder, _NARROW if _is_narrow(tables) else ""), _with_only(folder, files) as place:
-        model, config = mlx_lm.utils.load_model(place, lazy=True, model_config=config)
+    with explained(folder, _EIGHT_BIT_ADVICE if _is_narrow(tables) else ""), _with_only(folder, files) as readable_folder:
+        model, config = mlx_lm.utils.load_model(readable_folder, lazy=True, model_config=config)
         require_rotation(model, config, folder)
         _require_expanded(model, tables, folder)
         width = model(mx.array([[0]])).shape[-1]
     if adapter is not None:
-        adapters.put_on(model, adapter)
+        adapters.attach(model, adapter)
         files += adapter_files(adapter)
     tokenizer = from_folder(folder, width, adapter)
     _prepare(model, name, split)
@@ -232,16 +234,16 @@ def _require_expanded(model: nn.Module, tables: Sequence[Table], folder: Path) -
     """Raises DraftlightError if mlx-lm would use the raw bytes of 8-bit floating-point weights as numbers."""
     if not _is_narrow(tables):
         return
-    bare = [
+    unscaled = [
         f"{path}.{name}"
         for path, layer in model.named_modules()
         for name, array in layer.items()
         if isinstance(array, mx.array) and array.dtype == mx.uint8 and "scales" not in layer
     ]
     multiplies_bytes = isinstance(getattr(model, "language_model", model), ministral3.Model)  # as raw bytes, times the scales
-    if bare or multiplies_bytes:
-        names = f" ({listed(bare)})" if bare else ""
-        raise DraftlightError(f"{folder} cannot be used{names}. {_NARROW}")
+    if unscaled or multiplies_bytes:
+        names = f" ({listed(unscaled)})" if unscaled else ""
+        raise DraftlightError(f"{folder} cannot be used{names}. {_EIGHT_BIT_ADVICE}")
 
 
 def _base_folder(adapter: Path, base: str, report: Progress, make_room: MakeRoom) -> Path:
@@ -259,7 +261,7 @@ def _base_folder(adapter: Path, base: str, report: Progress, make_room: MakeRoom
     raise DraftlightError(without_base(adapter, base))
 
 
-def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: LoadedModel | None) -> LoadedModel:
+def _load_trimmed_draft(folder: Path, name: str, config: dict[str, Any], target: LoadedModel | None) -> LoadedModel:
     """Loads a draft model that uses the embedding and tokenizer of the target it was cut from."""
     if config.get("target_sha256") != builtin.SHA256:
         raise DraftlightError(f"{folder} was made for a target other than the built-in one, so its embedding is not available.")
@@ -271,7 +273,7 @@ def _load_cut_draft(folder: Path, name: str, config: dict[str, Any], target: Loa
         embedding = gguf_model.load_embedding(path, header, mx.float32 if computes_on_host() else mx.float16)
     else:
         tokenizer, eos_ids, embedding = target.tokenizer, target.eos_ids, embedding_of(target.model)
-    model, target_ids = trimmed_draft.load_cut(folder, config, embedding)
+    model, target_ids = trimmed_draft.load_trimmed(folder, config, embedding)
     _prepare(model)
     return LoadedModel(
         model=model,
@@ -296,7 +298,7 @@ def _prepare(model: nn.Module, name: str = "", split: Split | None = None) -> No
     try:
         if computes_on_host():
             to_float32(model)
-            adapters.add(model)
+            adapters.merge(model)
         else:
             _to_one_float_type(model)
         if split is not None:
@@ -313,11 +315,11 @@ def keep_resident() -> None:
     By default macOS may page out models that nearly fill the memory, and each pass then waits for them. Later allocations, such
     as keys and values, are not included: wiring them too would take memory from other programs.
     """
-    kind, _, most = device.device()
-    if kind == "metal" and most is not None:
+    kind, _, limit = device.device()
+    if kind == "metal" and limit is not None:
         mx.synchronize()
         mx.clear_cache()  # freed buffers would otherwise count towards the limit
-        mx.set_wired_limit(min(most, mx.get_active_memory()))
+        mx.set_wired_limit(min(limit, mx.get_active_memory()))
 
 
 def to_float32(model: nn.Module) -> None:
@@ -349,12 +351,12 @@ def _to_one_float_type(model: nn.Module) -> None:
 def _eos_ids(folder: Path, width: int) -> frozenset[int]:
     """Returns the EOS tokens stated in config.json, in its part for the text model, and in generation_config.json."""
     config = object_in(folder / CONFIG)
-    found: set[int] = set()
+    tokens: set[int] = set()
     for part in (config, table(config.get("text_config")), object_in(folder / "generation_config.json")):
         stated = part.get("eos_token_id")
         ids = stated if isinstance(stated, list) else [stated]
-        found.update(token for token in ids if is_whole(token) and 0 <= token < width)
-    return frozenset(found)
+        tokens.update(token for token in ids if is_whole(token) and 0 <= token < width)
+    return frozenset(tokens)
 
 
 def fetch(name: str, report: Callable[[str, float | None], None], make_room: MakeRoom, widened: bool) -> Path:
@@ -368,35 +370,35 @@ def fetch(name: str, report: Callable[[str, float | None], None], make_room: Mak
     Raises:
         DraftlightError: the model is not available; says why.
     """
-    if (here := folder_of(name)) is not None:
-        return here
+    if (local := folder_of(name)) is not None:
+        return local
     step = f"downloading {name} from the Hugging Face Hub"
     report(step, None)
     try:
-        found = [one for one in offers(name) if not one.file]
-        if found and not found[0].problem:
+        usable = [offer for offer in offers(name) if not offer.file]
+        if usable and not usable[0].problem:
             # Only after the Hub has answered: without a network this call would retry for 23 s.
-            if (need := need_ahead(name, widened)) is not None:
+            if (need := need_before_download(name, widened)) is not None:
                 make_room(need)
-            return Download(found[0], lambda progress: report(step, progress.done / max(1, progress.total))).run()
+            return Download(usable[0], lambda progress: report(step, progress.done / max(1, progress.total))).run()
     except NotEnoughMemory:
         raise
     except DraftlightError as error:
         organisation, model = name.split("/")
-        beside = f" The folder {organisation} here has no {model} in it." if Path(organisation).is_dir() else ""
-        reason = f"{error}{beside}"
+        note = f" The folder {organisation} here has no {model} in it." if Path(organisation).is_dir() else ""
+        reason = f"{error}{note}"
         raise DraftlightError(
             f"{name} is not a local folder and could not be downloaded from the Hugging Face Hub: {reason}"
         ) from error
-    if found:
-        raise DraftlightError(f"{name} on the Hugging Face Hub cannot be used: {found[0].problem}")
+    if usable:
+        raise DraftlightError(f"{name} on the Hugging Face Hub cannot be used: {usable[0].problem}")
     raise DraftlightError(
         f"{name} on the Hugging Face Hub is not a model for mlx-lm: it has no config.json with safetensors. "
         "If it has GGUF files, download one and choose it."
     )
 
 
-def need_ahead(name: str, widened: bool) -> MemoryNeed | None:
+def need_before_download(name: str, widened: bool) -> MemoryNeed | None:
     """Returns a model's memory need, from the headers of its files on the Hub (about 100 kB each); None if they do not state
     it.
 

@@ -19,7 +19,7 @@ _RESERVED = re.compile(
 Mistral's <SPECIAL_7>, T5's <extra_id_7>, ..."""
 
 
-_MOST_MARKS = 4
+_MAX_NAMED = 4
 """Maximum number of control tokens that a message names."""
 
 
@@ -93,24 +93,24 @@ def template_warning(target: LoadedModel, name: str, tokenizer: Tokenizer) -> st
     if ours is None or (theirs is not None and ours.split() == theirs.split()):
         return ""
     if theirs is None:
-        differs = f"{name} has no chat template, so it may not know the form of the prompts."
+        difference = f"{name} has no chat template, so it may not know the form of the prompts."
     else:
-        own, other = _marks(target.tokenizer), _marks(tokenizer)
-        if own == other:
+        target_tokens, its_tokens = _template_tokens(target.tokenizer), _template_tokens(tokenizer)
+        if target_tokens == its_tokens:
             return f"The chat templates of {target.name} and {name} differ in their words, not in their control tokens."
-        differs = f"The chat templates differ: {target.name} uses {_listed(own)}, {name} uses {_listed(other)}."
-    return f"{differs} Fewer of its proposals may be accepted; the text stays exact."
+        difference = f"The chat templates differ: {target.name} uses {_listed(target_tokens)}, {name} uses {_listed(its_tokens)}."
+    return f"{difference} Fewer of its proposals may be accepted; the text stays exact."
 
 
-def _marks(tokenizer: Tokenizer) -> list[str]:
+def _template_tokens(tokenizer: Tokenizer) -> list[str]:
     """Returns the control tokens that occur in the chat template, in its order."""
     template = tokenizer.chat_template or ""
     return sorted({token.text for token in tokenizer.special.values() if token.text in template}, key=template.index)
 
 
 def _listed(marks: list[str]) -> str:
-    more = ", …" if len(marks) > _MOST_MARKS else ""
-    return ", ".join(map(repr, marks[:_MOST_MARKS])) + more if marks else "no control tokens"
+    ellipsis = ", …" if len(marks) > _MAX_NAMED else ""
+    return ", ".join(map(repr, marks[:_MAX_NAMED])) + ellipsis if marks else "no control tokens"
 
 
 def _is_reserved(target: LoadedModel, index: int, ours: bytes, theirs: bytes) -> bool:

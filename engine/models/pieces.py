@@ -74,7 +74,7 @@ class Pieces:
     charsmap: bytes = b""
     merges: Sequence[tuple[str, str]] | None = None
 
-    def within(self, width: int) -> Pieces:
+    def cut_to(self, width: int) -> Pieces:
         """Returns the pieces without those beyond the model's width, if text needs none of these; else all pieces."""
         if any(kind in (NORMAL, BYTE) for kind in self.kinds[width:]):
             return self
@@ -86,13 +86,13 @@ class Pieces:
 
     def vocabulary(self, width: int) -> list[bytes | None]:
         """Returns the bytes of every token of a model with `width` tokens."""
-        found: list[bytes | None] = [None] * width
+        tokens: list[bytes | None] = [None] * width
         for index, piece in enumerate(self.pieces):
             if self.kinds[index] in (CONTROL, USER_DEFINED):
-                found[index] = piece.encode()
+                tokens[index] = piece.encode()
             elif self.kinds[index] != UNUSED:
-                found[index] = byte_fallback(piece)
-        return found
+                tokens[index] = byte_fallback(piece)
+        return tokens
 
     def backends(self) -> tuple[Backend, Backend]:
         """Returns a backend with control tokens under secret names, and one with their texts. Raises DraftlightError if
@@ -143,13 +143,13 @@ class Pieces:
 
 def _merges(ids: dict[str, int], scores: Sequence[float]) -> list[tuple[str, str]]:
     """Returns every pair of pieces that forms a piece, by the score of the result, highest first."""
-    found = []
+    pairs = []
     for piece, index in ids.items():
         for cut in range(1, len(piece)):
             left, right = piece[:cut], piece[cut:]
             if left in ids and right in ids:
-                found.append((-scores[index], index, ids[left], ids[right], left, right))
-    return [(left, right) for *_, left, right in sorted(found)]
+                pairs.append((-scores[index], index, ids[left], ids[right], left, right))
+    return [(left, right) for *_, left, right in sorted(pairs)]
 
 
 @dataclass(frozen=True)

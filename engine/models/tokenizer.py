@@ -21,7 +21,7 @@ from tokenizers.normalizers import Normalizer
 
 from engine.lens.thoughts import CHANNEL, MARKS, split_thought
 from engine.models.chat_templates import ChatTemplate
-from engine.models.turn_ends import ends_among
+from engine.models.turn_ends import end_tokens
 from engine.types import Message, Thinking
 from engine.values.errors import DraftlightError
 
@@ -108,7 +108,7 @@ class Tokenizer:
         chat_template: str | None = None,
         bos_id: int | None = None,
         eos_id: int | None = None,
-        ends: Iterable[int] = (),
+        more_eos_ids: Iterable[int] = (),
         named: Mapping[str, str] | None = None,
         prefix: Iterable[int] = (),
         leading_spaces: int = 0,
@@ -126,11 +126,11 @@ class Tokenizer:
         self.bos_id = bos_id
         self.eos_id = eos_id
         added = full.get_added_tokens_decoder()
-        known = ends_among({index: (token.content, index in self.special) for index, token in added.items()})
-        self.eos_ids = known.union(ends, () if eos_id is None else (eos_id,))
+        known = end_tokens({index: (token.content, index in self.special) for index, token in added.items()})
+        self.eos_ids = known.union(more_eos_ids, () if eos_id is None else (eos_id,))
         self.prefix = tuple(prefix)
         self.leading_spaces = leading_spaces
-        self._cuts: dict[tuple[str, str], bool] = {}
+        self._removes_thought: dict[tuple[str, str], bool] = {}
 
     def encode(self, text: str, allow_special: bool = False) -> list[int]:
         """Returns the token ids of `text`; nothing is added before or after it.
@@ -138,7 +138,7 @@ class Tokenizer:
         Unpaired surrogates become question marks. Some vocabularies have no token for a few control characters, which are then
         omitted, as by those models' own tokenizers.
         """
-        text = _sound(text)
+        text = _without_surrogates(text)
         backend = self._full if allow_special else self._plain
         with explained("The model's tokenizer cannot take this text", "Choose another model."):
             ids: list[int] = backend.encode_batch_fast([text], add_special_tokens=False)[0].ids  # `encode` blocks other threads
@@ -178,31 +178,35 @@ class Tokenizer:
         turns = [{"role": turn.role, "content": turn.content} if isinstance(turn, Message) else dict(turn) for turn in messages]
         turns = [self._with_thought(turn) for turn in turns]
         stand_ins = _StandIns((self.chat_template or "") + "".join(value for turn in turns for value in turn.values()))
-        covered = [
+        hidden = [
             {
-                name: value if name == "role" else self._cover(value, stand_ins, by_model=turn.get("role") == "assistant")
+                name: value
+                if name == "role"
+                else self._hide_control_tokens(value, stand_ins, by_model=turn.get("role") == "assistant")
                 for name, value in turn.items()
             }
             for turn in turns
         ]
-        rendered = _sound(self._render(covered, add_generation_prompt, thinking))
-        whole = rendered.translate(stand_ins.back)
-        own = self._occurrences(rendered) if stand_ins.back else []
-        if not stand_ins.back or (not stand_ins.tokens and own == self._occurrences(whole)):
-            return self.encode(whole, allow_special=True)
+        rendered = _without_surrogates(self._render(hidden, add_generation_prompt, thinking))
+        text = rendered.translate(stand_ins.originals)
+        template_tokens = self._occurrences(rendered) if stand_ins.originals else []
+        if not stand_ins.originals or (not stand_ins.tokens and template_tokens == self._occurrences(text)):
+            return self.encode(text, allow_special=True)
         parts: list[str] = []
         end = 0
-        for start, stop, token in own:
+        for start, stop, token in template_tokens:
             parts += rendered[end:start], secret_name(token)
             end = stop
-        return self.encode("".join([*parts, rendered[end:]]).translate(stand_ins.back))
+        return self.encode("".join([*parts, rendered[end:]]).translate(stand_ins.originals))
 
     def _with_thought(self, turn: dict[str, str]) -> dict[str, str]:
         """Returns the turn with the model's thought where the chat template expects it: in a separate field, if the template
         has one and does not remove thoughts from the content itself. In the Harmony format thoughts are never part of the
         content."""
         thought = split_thought(turn.get("content", "")) if turn.get("role") == "assistant" else None
-        if thought is None or (thought.marks[0] != CHANNEL and (not self._thought_fields or self._cuts_out(thought.marks))):
+        if thought is None or (
+            thought.marks[0] != CHANNEL and (not self._thought_fields or self._template_removes_thought(thought.marks))
+        ):
             return turn
         fields = dict.fromkeys(self._thought_fields, thought.text) if thought.text else {}
         return turn | {"content": thought.answer} | fields
@@ -212,21 +216,21 @@ class Tokenizer:
         keys = self._template.keys()
         return [name for name in _THOUGHT_FIELDS if name in keys]
 
-    def _cuts_out(self, marks: tuple[str, str]) -> bool:
+    def _template_removes_thought(self, marks: tuple[str, str]) -> bool:
         """Returns whether the chat template removes a thought between these marks from an old answer."""
-        if marks not in self._cuts:
-            said = ("user", "a"), ("assistant", f"{marks[0]}\n{_SECRET}\n{marks[1]}\n\nb"), ("user", "c")
-            turns = [{"role": role, "content": content} for role, content in said]
+        if marks not in self._removes_thought:
+            example = ("user", "a"), ("assistant", f"{marks[0]}\n{_SECRET}\n{marks[1]}\n\nb"), ("user", "c")
+            turns = [{"role": role, "content": content} for role, content in example]
             try:
-                self._cuts[marks] = _SECRET not in self._render(turns, add_generation_prompt=True, thinking="auto")
+                self._removes_thought[marks] = _SECRET not in self._render(turns, add_generation_prompt=True, thinking="auto")
             except DraftlightError:
-                self._cuts[marks] = False
-        return self._cuts[marks]
+                self._removes_thought[marks] = False
+        return self._removes_thought[marks]
 
-    def _cover(self, content: str, stand_ins: _StandIns, by_model: bool) -> str:
+    def _hide_control_tokens(self, content: str, stand_ins: _StandIns, by_model: bool) -> str:
         """Returns `content` with stand-ins for every control token, including one that is cut off at the end. In a model's text
         the marks of thoughts are left unchanged."""
-        content = _sound(content)
+        content = _without_surrogates(content)
         finders = [self._literal_finder]
         if any(token.normalized for index, token in self._added.items() if index in self.special):
             finders.append(self._finder)  # for other spellings that the normalizer maps to a control token
@@ -244,9 +248,9 @@ class Tokenizer:
 
     def _cut_off(self, text: str) -> int:
         """Returns the start of a control token that is cut off at the end of the text; the text's length if there is none."""
-        for start in range(max(0, len(text) - self._longest + 1), len(text)):
-            place = bisect_right(self._texts, text[start:])  # of the first control token that may start with these characters
-            if place < len(self._texts) and self._texts[place].startswith(text[start:]):
+        for start in range(max(0, len(text) - self._max_token_length + 1), len(text)):
+            index = bisect_right(self._texts, text[start:])  # of the first control token that may start with these characters
+            if index < len(self._texts) and self._texts[index].startswith(text[start:]):
                 return start
         return len(text)
 
@@ -255,14 +259,14 @@ class Tokenizer:
         backend, ids = finder or self._finder
         with explained("The model's tokenizer cannot take this text", "Choose another model."):
             found = backend.encode_batch([text], add_special_tokens=False)[0]
-        places = []
-        for (start, stop), known in zip(found.offsets, found.ids, strict=True):
-            if (token := ids[known]) in self.special:
+        spans = []
+        for (start, stop), backend_id in zip(found.offsets, found.ids, strict=True):
+            if (token := ids[backend_id]) in self.special:
                 literal = text.find(self.special[token].text, start, stop)
                 if literal >= 0:
                     start, stop = literal, literal + len(self.special[token].text)
-                places.append((start, stop, token))
-        return places
+                spans.append((start, stop, token))
+        return spans
 
     @cached_property
     def _finder(self) -> _Finder:
@@ -286,7 +290,7 @@ class Tokenizer:
         return sorted(token.text for token in self.special.values())
 
     @cached_property
-    def _longest(self) -> int:
+    def _max_token_length(self) -> int:
         return max(map(len, self._texts), default=0)
 
     @cached_property
@@ -324,7 +328,7 @@ class _StandIns:
             is_word: (chr(code) for code in codes if chr(code) not in occurring) for is_word, codes in _STAND_INS.items()
         }
         self._known: dict[str, str] = {}
-        self.back: dict[int, str] = {}
+        self.originals: dict[int, str] = {}
 
     def of(self, text: str) -> str:
         """Returns the text in stand-ins. White space is left unchanged, because templates trim it."""
@@ -333,7 +337,7 @@ class _StandIns:
     def _of(self, character: str) -> str:
         if character not in self._known:
             self._known[character] = stand_in = next(self._unused[character.isalnum() or character == "_"])
-            self.back[ord(stand_in)] = character
+            self.originals[ord(stand_in)] = character
         return self._known[character]
 
 
@@ -346,7 +350,7 @@ def _finder_of(tokens: Mapping[int, AddedToken], normalizer: Normalizer | None =
     return backend, {known[token.content]: index for index, token in tokens.items() if token.content in known}
 
 
-def _sound(text: str) -> str:
+def _without_surrogates(text: str) -> str:
     """Returns the text with question marks for unpaired surrogates, which tokenizers cannot encode."""
     return text.encode("utf-8", "replace").decode()
 

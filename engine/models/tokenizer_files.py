@@ -33,12 +33,12 @@ def from_folder(folder: Path, width: int, adapter: Path | None = None) -> Tokeni
     """
     with explained(f"The tokenizer of {adapter or folder} cannot be used", "Download or convert the model again."):
         settings = _settings(folder)
-        template, described = _chat_template(folder, settings), folder
+        template, source = _chat_template(folder, settings), folder
         if adapter is not None:
-            own = _settings(adapter)
-            template, settings = _chat_template(adapter, own) or template, settings | own
-            described = adapter if any((adapter / name).is_file() for name in ("tokenizer.json", "tokenizer.model")) else folder
-        return _from_files(described, width, settings, template, folder)
+            adapter_settings = _settings(adapter)
+            template, settings = _chat_template(adapter, adapter_settings) or template, settings | adapter_settings
+            source = adapter if any((adapter / name).is_file() for name in ("tokenizer.json", "tokenizer.model")) else folder
+        return _from_files(source, width, settings, template, folder)
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -53,33 +53,33 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 def _from_files(folder: Path, width: int, settings: dict[str, Any], template: str | None, model: Path) -> Tokenizer:
     path = folder / "tokenizer.json"
-    found = _described(path, width, settings) if path.is_file() else _bare(folder, width, settings, model)
-    named = {name: token.content for name, token in _named(settings).items()}
-    bos = found.ids.get(named.get("bos_token", ""))
+    parts = _from_tokenizer_json(path, width, settings) if path.is_file() else _from_bare_files(folder, width, settings, model)
+    named = {name: token.content for name, token in _named_tokens(settings).items()}
+    bos = parts.ids.get(named.get("bos_token", ""))
     return Tokenizer(
-        found.plain,
-        found.full,
-        found.special,
-        found.vocabulary,
+        parts.plain,
+        parts.full,
+        parts.special,
+        parts.vocabulary,
         template,
         bos,
-        found.ids.get(named.get("eos_token", "")),
+        parts.ids.get(named.get("eos_token", "")),
         named=named,
-        prefix=_prefix(found.full, width) if path.is_file() else [bos] if found.begins and bos is not None else [],
-        leading_spaces=found.leading_spaces,
+        prefix=_prefix(parts.full, width) if path.is_file() else [bos] if parts.adds_bos and bos is not None else [],
+        leading_spaces=parts.leading_spaces,
     )
 
 
-def _bare(folder: Path, width: int, settings: dict[str, Any], model: Path) -> bare_tokenizers.Found:
+def _from_bare_files(folder: Path, width: int, settings: dict[str, Any], model: Path) -> bare_tokenizers.TokenizerParts:
     model_type = read_json(model / CONFIG, required=False).get("model_type")
     added = read_json(folder / "added_tokens.json", required=False)
-    return bare_tokenizers.find(folder, width, model_type, settings, added, _listed(settings).keys())
+    return bare_tokenizers.read_bare_tokenizer(folder, width, model_type, settings, added, _special_tokens(settings).keys())
 
 
-def _described(path: Path, width: int, settings: Mapping[str, Any]) -> bare_tokenizers.Found:
+def _from_tokenizer_json(path: Path, width: int, settings: Mapping[str, Any]) -> bare_tokenizers.TokenizerParts:
     """Returns the tokenizer of `tokenizer.json` with the tokens that other files add to it."""
     with explained(f"{path} cannot be read", "Download or convert the model again."):
-        described = _within(json_of(content_of(path)), width)
+        described = _without_unused_tokens(json_of(content_of(path)), width)
         full = Backend.from_str(json.dumps(described))
         listed = _add_configured(full, settings, read_json(path.parent / "added_tokens.json", required=False), width)
         added = full.get_added_tokens_decoder()
@@ -105,10 +105,12 @@ def _described(path: Path, width: int, settings: Mapping[str, Any]) -> bare_toke
     vocabulary: list[bytes | None] = [None] * width
     for token, index in known.items():
         vocabulary[index] = token.encode() if index in added else to_bytes(token)
-    return bare_tokenizers.Found(plain, full, special, vocabulary, known, False, 0 if to_bytes is byte_level else _spaces(full))
+    return bare_tokenizers.TokenizerParts(
+        plain, full, special, vocabulary, known, False, 0 if to_bytes is byte_level else _stripped_spaces(full)
+    )
 
 
-def _add_configured(full: Backend, settings: Mapping[str, Any], more: Mapping[str, Any], width: int) -> set[str]:
+def _add_configured(full: Backend, settings: Mapping[str, Any], unflagged_ids: Mapping[str, Any], width: int) -> set[str]:
     """Adds the tokens that files other than `tokenizer.json` describe, in the order and with the flags of transformers.
 
     Args:
@@ -120,27 +122,27 @@ def _add_configured(full: Backend, settings: Mapping[str, Any], more: Mapping[st
         Texts of control tokens, regardless of their flags: tokens that have a name or are listed as special, and tokens that
             only `added_tokens.json` lists, which has no flags.
     """
-    before = {token.content for token in full.get_added_tokens_decoder().values()}
-    listed = _listed(settings)
-    is_special = _by_text([*_named(settings).values(), *map(_token, _values(settings.get("extra_special_tokens")))])
+    existing = {token.content for token in full.get_added_tokens_decoder().values()}
+    listed = _special_tokens(settings)
+    is_special = _by_text([*_named_tokens(settings).values(), *map(_token, _values(settings.get("extra_special_tokens")))])
     described = settings.get("added_tokens_decoder")
     if isinstance(described, dict):
         entries = sorted((int(key), entry) for key, entry in described.items() if str(key).isdecimal())
-        wanted, unflagged = _by_text(_token(entry) for _, entry in entries), set()
+        new, unflagged = _by_text(_token(entry) for _, entry in entries), set()
     else:
-        unflagged = {text for text, index in more.items() if text not in before and isinstance(index, int)}
-        wanted = {
+        unflagged = {text for text, index in unflagged_ids.items() if text not in existing and isinstance(index, int)}
+        new = {
             text: AddedToken(text, normalized=text not in is_special, special=text in is_special)
-            for text in sorted(unflagged, key=lambda text: more[text])
+            for text in sorted(unflagged, key=lambda text: unflagged_ids[text])
         }
-    wanted |= {text: token for text, token in listed.items() if text not in before and text not in wanted}
-    for text, token in wanted.items():
+    new |= {text: token for text, token in listed.items() if text not in existing and text not in new}
+    for text, token in new.items():
         if full.token_to_id(text) is not None or full.get_vocab_size() < width:
             full.add_tokens([token])
     return unflagged.union(listed)
 
 
-def _named(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
+def _named_tokens(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
     """Returns the tokens by name, including model-specific names such as `image_token`."""
     extra = settings.get("extra_special_tokens")
     names = [*NAMED, *(name for name in settings if name.endswith("_token") and name not in NAMED)]
@@ -148,10 +150,10 @@ def _named(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
     return {name: token for name, entry in entries.items() if (token := _token(entry)) is not None}
 
 
-def _listed(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
+def _special_tokens(settings: Mapping[str, Any]) -> dict[str, AddedToken]:
     """Returns the tokens that have a name or are listed as special, by their texts."""
     extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens")
-    return _by_text([*_named(settings).values(), *map(_token, _values(extra))])
+    return _by_text([*_named_tokens(settings).values(), *map(_token, _values(extra))])
 
 
 def _values(entry: object) -> Iterable[object]:
@@ -170,11 +172,11 @@ def _token(entry: object) -> AddedToken | None:
 
 def _by_text(tokens: Iterable[AddedToken | None]) -> dict[str, AddedToken]:
     """Indexes tokens by their texts; the first of several with the same text wins."""
-    found: dict[str, AddedToken] = {}
+    by_text: dict[str, AddedToken] = {}
     for token in tokens:
         if token is not None:
-            found.setdefault(token.content, token)
-    return found
+            by_text.setdefault(token.content, token)
+    return by_text
 
 
 def _with_secret_names(described: dict[str, Any], added: Mapping[int, AddedToken], special: list[Special]) -> dict[str, Any]:
@@ -202,13 +204,13 @@ def _with_secret_names(described: dict[str, Any], added: Mapping[int, AddedToken
     return described | {"model": model, "added_tokens": tokens}
 
 
-def _spaces(backend: Backend) -> int:
+def _stripped_spaces(backend: Backend) -> int:
     """Returns the number of leading spaces that the decoder strips from a text."""
     decoded = backend.decoder.decode([f"{SPACE * 100}a"]) if backend.decoder is not None else "a"
     return 101 - len(decoded)
 
 
-def _within(described: dict[str, Any], width: int) -> dict[str, Any]:
+def _without_unused_tokens(described: dict[str, Any], width: int) -> dict[str, Any]:
     """Returns the contents of a `tokenizer.json` without tokens beyond the width of the model that no text needs.
 
     Some models have one more added token than embeddings, such as the soft image token of Gemma 3. Tokens that text needs
@@ -234,10 +236,10 @@ def _within(described: dict[str, Any], width: int) -> dict[str, Any]:
 
 def _prefix(backend: Backend, width: int) -> list[int]:
     """Returns the tokens that the post-processor puts before a text. Those after it are omitted: the text is to be continued."""
-    alone, whole = (backend.encode("a", add_special_tokens=added).ids for added in (False, True))
-    places = range(len(whole) - len(alone) + 1)
-    start = next((place for place in places if whole[place : place + len(alone)] == alone), 0)
-    return [token for token in whole[:start] if token < width] if alone else []
+    alone, with_special = (backend.encode("a", add_special_tokens=added).ids for added in (False, True))
+    offsets = range(len(with_special) - len(alone) + 1)
+    start = next((offset for offset in offsets if with_special[offset : offset + len(alone)] == alone), 0)
+    return [token for token in with_special[:start] if token < width] if alone else []
 
 
 def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:

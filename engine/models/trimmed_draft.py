@@ -29,7 +29,7 @@ from engine.values.errors import DraftlightError
 MODEL_TYPE = CUT_DRAFT
 
 
-class CutModel(nn.Module):
+class TrimmedModel(nn.Module):
     """Callable like any mlx-lm model: tokens (batch, rows) int -> logits (batch, rows, K)."""
 
     def __init__(self, config: dict[str, Any], head_size: int) -> None:
@@ -49,7 +49,7 @@ class CutModel(nn.Module):
         return self.model.layers
 
 
-def load_cut(folder: Path, config: dict[str, Any], embedding: nn.Module) -> tuple[CutModel, mx.array]:
+def load_trimmed(folder: Path, config: dict[str, Any], embedding: nn.Module) -> tuple[TrimmedModel, mx.array]:
     """Loads the draft model with `embedding` as its token embedding.
 
     Returns:
@@ -63,7 +63,7 @@ def load_cut(folder: Path, config: dict[str, Any], embedding: nn.Module) -> tupl
     try:
         weights = cast(dict[str, mx.array], mx.load(path.as_posix()))
         target_ids = weights.pop("target_ids").astype(mx.int32)
-        model = CutModel(config, len(target_ids))
+        model = TrimmedModel(config, len(target_ids))
         model.model.embed_tokens = embedding
         own = [("head.weight", weights.pop("head.weight"))] + [(f"model.{name}", array) for name, array in weights.items()]
         shared = [(f"model.embed_tokens.{name}", array) for name, array in embedding.items() if isinstance(array, mx.array)]

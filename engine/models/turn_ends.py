@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_MARKS = frozenset(
+_END_TOKENS = frozenset(
     {
         *("<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "<｜end▁of▁sentence｜>"),
         *("<|return|>", "<|call|>", "<|calls|>", "<|flush|>", "<|tool_response>", "<turn|>"),
@@ -16,24 +16,24 @@ _MARKS = frozenset(
     }
 )
 """Unlikely in ordinary text, so they end an answer even if not marked as control tokens, as in older GGUF conversions."""
-_MARKS_IF_CONTROL = frozenset({"</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]"})
+_END_TOKENS_IF_CONTROL = frozenset({"</s>", "<eos>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]"})
 """End an answer only if marked as control tokens. They may be ordinary text: `</s>` is HTML in the vocabularies of Gemma."""
 
 
-def ends_among(added: Mapping[int, tuple[str, bool]]) -> frozenset[int]:
+def end_tokens(added: Mapping[int, tuple[str, bool]]) -> frozenset[int]:
     """Returns the ids of the tokens that end an answer.
 
     Args:
         added: by id, the text of each control or added token, and whether it is a control token.
     """
     texts = {text for text, _ in added.values()}
-    others = set()
+    excluded = set()
     if {"<|return|>", "<|flush|>"} & texts:
-        others.add("<|end|>")  # ends one message; a turn may have several
+        excluded.add("<|end|>")  # ends one message; a turn may have several
     if "<|tool_response>" in texts:
-        others.add("</s>")  # HTML in Gemma 4
+        excluded.add("</s>")  # HTML in Gemma 4
     return frozenset(
         index
         for index, (text, is_control) in added.items()
-        if text not in others and (text in _MARKS or (is_control and text in _MARKS_IF_CONTROL))
+        if text not in excluded and (text in _END_TOKENS or (is_control and text in _END_TOKENS_IF_CONTROL))
     )

@@ -25,7 +25,7 @@ from engine.values.drafter_kinds import BLOCK_FOLDER, CUT_DRAFT, HEAD_FOLDER, ty
 from engine.values.errors import DraftlightError
 
 
-def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:
+def unloaded_pair(target: LoadedModel, path: Path) -> tuple[str, str]:
     """Returns why the model of a folder or GGUF file cannot draft for a loaded target, and a warning if it can.
 
     Both are sentences, empty if there is nothing to report. The model's weights are not read. Checks that need the loaded
@@ -34,30 +34,30 @@ def unloaded_pair(target: LoadedModel, place: Path) -> tuple[str, str]:
     if reason := cache_reason(target.model):
         return f"No drafter can be used with {target.name}: it {reason}", ""
     try:
-        if place.is_file():
-            of_ollama = ollama.model_of(place)
+        if path.is_file():
+            of_ollama = ollama.model_of(path)
             if of_ollama is not None and of_ollama.problem:
                 return f"{of_ollama.name} {of_ollama.problem}", ""
-            header = read_header(ollama.weights_of(place))
+            header = read_header(ollama.weights_of(path))
             tokens = from_gguf(header.metadata, header.tensors["token_embd.weight"].shape[0])
-            return _told(target, place.stem if of_ollama is None else of_ollama.name, tokens)
-        config = read_json(place / CONFIG)
+            return _vocabulary_verdict(target, path.stem if of_ollama is None else of_ollama.name, tokens)
+        config = read_json(path / CONFIG)
         if type_stated(config) == BLOCK_FOLDER:
-            return block_reason(read_block_config(config, place), target) or "", ""
+            return block_reason(read_block_config(config, path), target) or "", ""
         if config.get("model_type") == HEAD_FOLDER:
             return head_reason(str(config.get("target_sha256", "")), target) or "", ""
         if config.get("model_type") == CUT_DRAFT:
-            own = config.get("target_sha256") == target.sha256
-            return "" if own else f"{place.name} was made for a target other than {target.name}.", ""
-        config = read_configuration(place)
+            is_own_target = config.get("target_sha256") == target.sha256
+            return "" if is_own_target else f"{path.name} was made for a target other than {target.name}.", ""
+        config = read_configuration(path)
         width = config.get("vocab_size") or table(config.get("text_config")).get("vocab_size")
-        tokens = from_folder(place, width if isinstance(width, int) else len(target.vocabulary))
-        return _told(target, place.name, tokens)
+        tokens = from_folder(path, width if isinstance(width, int) else len(target.vocabulary))
+        return _vocabulary_verdict(target, path.name, tokens)
     except DraftlightError as error:
         return str(error), ""
 
 
-def _told(target: LoadedModel, name: str, tokens: Tokenizer) -> tuple[str, str]:
+def _vocabulary_verdict(target: LoadedModel, name: str, tokens: Tokenizer) -> tuple[str, str]:
     reason = vocabulary_reason(target, name, tokens.vocabulary)
     return (reason, "") if reason else ("", template_warning(target, name, tokens))
 
@@ -66,7 +66,7 @@ def trained_head(target_sha256: str) -> Path | None:
     """Returns the newest folder on this machine with a head trained for the target of this digest; None if there is none."""
     heads = [Path(model.target) for model in library.find() if model.only_drafts and not model.problem]
     fitting = [folder for folder in heads if _target_of(folder) == target_sha256]
-    return max(fitting, key=_changed, default=None)
+    return max(fitting, key=_modified_time, default=None)
 
 
 def _target_of(folder: Path) -> str | None:
@@ -75,7 +75,7 @@ def _target_of(folder: Path) -> str | None:
     return str(stated.get("target_sha256") or "?") if stated.get("model_type") == HEAD_FOLDER else None
 
 
-def _changed(folder: Path) -> float:
+def _modified_time(folder: Path) -> float:
     try:
         return (folder / CONFIG).stat().st_mtime
     except OSError:

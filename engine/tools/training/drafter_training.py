@@ -67,7 +67,7 @@ def unroll(head: HeadModel, fused: mx.array, embedded: mx.array, steps: int) -> 
         else:
             own.append((keys, values))
             attended = _attend(queries, first, own, mask)
-        feature = head.leave(feature, attended.reshape(batch, -1, rows, size))
+        feature = head.layer_output(feature, attended.reshape(batch, -1, rows, size))
         features.append(feature)
     return features
 
@@ -546,7 +546,7 @@ class BlockTraining(DrafterTraining):
         hidden, state = unroll_blocks(self.block, *laid, self._slots), None
         said = []
         for slot in range(self._slots):
-            if slot < self.block.markov_from:
+            if slot < self.block.first_markov_slot:
                 said.append(mx.zeros((len(anchors), self.block.markov_head.rank)))
                 continue
             before = text[mx.minimum(anchors + slot, len(text) - 1)]

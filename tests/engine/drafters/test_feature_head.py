@@ -70,7 +70,7 @@ def reference_logits(target, head: HeadModel, text: list[int]) -> np.ndarray:
     embedding = target.model.embed_tokens(mx.array(text[1:]))
     queries, keys, values = head.project(fused[None], embedding[None], 0)
     attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=head.config.head_size**-0.5, mask="causal")
-    return np.array(head.logits(head.leave(fused[None], attended)[0]))
+    return np.array(head.logits(head.layer_output(fused[None], attended)[0]))
 
 
 @pytest.mark.parametrize("rule", ["match", "rejection", "gumbel", "block"])

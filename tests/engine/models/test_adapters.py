@@ -115,8 +115,8 @@ def test_a_conversation_has_the_adapters_own_form_and_ends(tmp_path: Path) -> No
     assert file.decode(file.apply_chat_template(turns)) == "hello!"
 
 
-def test_what_does_not_fit_or_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.loading.need_ahead", lambda name, widened: None)
+def test_adapters_that_do_not_fit_or_are_missing_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.models.loading.need_before_download", lambda name, widened: None)
     base = tiny_models.write_folder(tmp_path / "base")
     adapter_of_peft("base", tmp_path / "more", use_dora=True)
     adapter_of_mlx_lm(base, tmp_path / "other", lora_parameters=PARAMETERS | {"rank": 5})

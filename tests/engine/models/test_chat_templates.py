@@ -51,7 +51,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_template_that_loops_or_grows_is_stopped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_templates, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(chat_templates, "MAX_SECONDS", 0.05)
     said: list[str] = []
 
     def render(source: bytes) -> None:
@@ -64,7 +64,7 @@ def test_a_template_that_loops_or_grows_is_stopped(name: str, monkeypatch: pytes
     assert said and said[0].startswith(("The model's chat template was stopped", "The model's chat template does not accept"))
 
 
-def test_what_a_template_may_take_grows_with_the_conversation() -> None:
+def test_template_budget_grows_with_the_conversation() -> None:
     twice = "{% for m in messages %}{% set x = m['content'] ~ m['content'] %}{{ x|trim|upper }}{% endfor %}"
     long = [{"role": "user", "content": "word " * 200_000}] * 3
     assert len(ChatTemplate(twice).render({"messages": long})) == 3 * (2 * 1_000_000 - 1)

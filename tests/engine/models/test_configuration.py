@@ -170,7 +170,7 @@ def test_scaling_of_one_type_of_layer_survives(tmp_path: Path) -> None:
     assert same_as_old(old, new)
 
 
-def test_layers_are_what_their_types_say_where_mlx_lm_has_a_period(tmp_path: Path) -> None:
+def test_layer_types_become_the_period_of_mlx_lm(tmp_path: Path) -> None:
     for name in ("gemma3_text", "cohere2", "qwen3_next"):
         new = saved(old_form(name), tmp_path / name)
         new = {setting: value for setting, value in new.items() if "pattern" not in setting}
@@ -205,7 +205,7 @@ QWEN3 |= {"num_key_value_heads": 2, "vocab_size": 97, "head_dim": 16, "max_posit
         ),
     ],
 )
-def test_what_changes_the_computation_and_is_not_read_is_refused_by_name(changes: dict[str, Any], key: str) -> None:
+def test_unread_settings_that_change_the_computation_are_refused_by_name(changes: dict[str, Any], key: str) -> None:
     with pytest.raises(DraftlightError, match=rf"the model cannot be used: its config.json states \S*{key}"):
         for_mlx_lm(QWEN3 | changes, "the model")
 
@@ -245,7 +245,7 @@ def test_a_field_that_mlx_lm_has_and_does_not_use_is_refused(name: str, paramete
         {"model_type": "internlm2", "rope_theta": 1e6, "rope_scaling": {"type": "dynamic", "factor": 2.0}},
     ],
 )
-def test_what_the_class_does_anyway_is_not_refused(config: dict[str, Any]) -> None:
+def test_settings_equal_to_the_default_are_accepted(config: dict[str, Any]) -> None:
     for_mlx_lm(QWEN3 | config, "the model")
 
 
@@ -308,7 +308,7 @@ def test_a_byte_order_mark_and_damaged_recommendations_keep_no_model_from_loadin
     assert np.array_equal(logits(load(str(folder)).model), expected)
 
 
-def test_a_reason_and_what_to_do_are_sentences_of_their_own(tmp_path: Path) -> None:
+def test_message_separates_reason_and_remedy(tmp_path: Path) -> None:
     with pytest.raises(DraftlightError, match=r": no such thing\. Choose another\.$"), explained(tmp_path, "Choose another."):
         raise ValueError("no such thing")
 

@@ -133,7 +133,7 @@ def test_published_models_have_the_length_they_are_published_with(config: dict[s
         {"model_type": "rwkv7", "n_ctx": 0, "text_config": "none", "rope_scaling": {"type": "yarn", "factor": 4}},
     ],
 )
-def test_where_nobody_states_a_length_it_is_a_cautious_one(config: dict[str, Any]) -> None:
+def test_unstated_context_length_is_a_cautious_default(config: dict[str, Any]) -> None:
     assert context_length(config) == 2048
 
 

@@ -220,7 +220,7 @@ def test_other_quantisations_are_refused_by_name(kind: str, tmp_path: Path) -> N
         (b"GGUF\x03\x00\x00\x00" + bytes(16), "architecture None"),
     ],
 )
-def test_what_is_no_gguf_file_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+def test_files_that_are_not_gguf_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "file.gguf"
     path.write_bytes(content)
     with pytest.raises(DraftlightError, match=message):
@@ -286,7 +286,7 @@ PLACES = (64, 2000, 13_000)
 
 
 @pytest.mark.parametrize("name", ["qwen3", "gemma4"])
-def test_damage_anywhere_gives_a_model_or_a_refusal(name: str, tmp_path: Path) -> None:
+def test_any_damage_gives_a_model_or_a_refusal(name: str, tmp_path: Path) -> None:
     """Bytes changed at random, a few or many, and numbers that are enormous; nothing but DraftlightError comes out."""
     path, _ = gguf_files.write_pair(name, "Q4_0", tmp_path)
     whole, generator = path.read_bytes(), random.Random(1)

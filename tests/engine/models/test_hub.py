@@ -40,7 +40,7 @@ def needs(folder: Path) -> MemoryNeed:
 
 @pytest.mark.usefixtures("served")
 def test_the_need_is_known_from_the_headers_alone(folder: Path) -> None:
-    known, loaded = hub.need_ahead("org/model", True), needs(folder)
+    known, loaded = hub.need_before_download("org/model", True), needs(folder)
     assert known is not None and known.is_ahead
     assert (known.weights, known.cache, known.stored) == (loaded.weights, loaded.cache, loaded.stored)
 
@@ -56,11 +56,11 @@ def test_a_model_that_is_too_large_is_not_downloaded(served: Hub) -> None:
     assert served.sent["config.json"] > 0
 
 
-def test_what_cannot_be_known_beforehand_is_downloaded(served: Hub) -> None:
+def test_model_of_unknown_need_is_downloaded(served: Hub) -> None:
     """As other weights than safetensors."""
     files = served.files["org/model"]
     files["weights.safetensors"] = files.pop("model.safetensors")
-    assert hub.need_ahead("org/model", True) is None
+    assert hub.need_before_download("org/model", True) is None
 
 
 def test_a_model_that_is_here_is_not_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_a_repository_without_a_model_for_mlx_lm_says_so_before_anything_is_down
 
 
 @pytest.mark.parametrize(("anyway", "total"), [(set(), 101), ({"huge"}, 101), (set(), 90)])
-def test_nothing_is_given_up_for_a_model_that_is_not_here_yet(anyway: set[str], total: int) -> None:
+def test_loaded_models_stay_while_a_download_is_refused(anyway: set[str], total: int) -> None:
     backend = FakeBackend()
     backend.memory, backend.sizes = 100, {"small": 30, "huge": total}
     slots = ModelSlots(backend, lambda event: None, lambda: None, anyway)

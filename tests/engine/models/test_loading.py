@@ -358,7 +358,7 @@ def no_download(*_: object, **__: object) -> str:
         "",
     ],
 )
-def test_what_is_no_model_is_never_downloaded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repositories_that_are_no_model_are_never_downloaded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(loading, "offers", no_download)
@@ -388,7 +388,7 @@ def test_a_hub_model_in_the_cache_of_the_hub_client_is_loaded_from_there(tmp_pat
 
 def test_a_hub_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(loading, "need_ahead", lambda *_: pytest.fail("it is asked again and again for what the model needs"))
+    monkeypatch.setattr(loading, "need_before_download", lambda *_: pytest.fail("it is asked again and again for what the model needs"))
     with pytest.raises(DraftlightError, match=r"from the Hugging Face Hub: .* is switched off by HF_HUB_OFFLINE\."):
         load("no-such-organisation/no-such-model")
 

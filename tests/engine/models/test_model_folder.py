@@ -78,7 +78,7 @@ def test_an_index_whose_shards_are_all_missing_names_them(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("index", ["stale", "damaged"])
-def test_an_index_that_is_wrong_hinders_no_whole_model(index: str, tmp_path: Path) -> None:
+def test_wrong_index_does_not_prevent_loading_a_complete_model(index: str, tmp_path: Path) -> None:
     """mlx-lm does not read it; a conversion may leave the one of the original behind."""
     folder = tiny_models.write_folder(tmp_path)
     stale = json.dumps({"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors"}})
@@ -153,7 +153,7 @@ def gguf_with_a_configuration(folder: Path) -> None:
         (lambda folder: None, r"has no config\.json, so it is not a model folder"),
     ],
 )
-def test_what_is_no_model_is_named_with_what_to_do(make: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
+def test_folders_that_are_no_model_are_refused_with_a_remedy(make: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
     make(tmp_path)
     with pytest.raises(DraftlightError, match=message):
         load(tmp_path.as_posix())
@@ -190,13 +190,13 @@ def test_an_architecture_whose_package_is_missing_ends_nothing(tmp_path: Path, c
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the Hub's own programs; the Hub itself cannot be reached."""
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(hub_models, "need_ahead", lambda name, widened: None)
+    monkeypatch.setattr(hub_models, "need_before_download", lambda name, widened: None)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "hub"
 
 
-def test_a_folder_of_the_organisations_name_hides_nothing_on_the_hub(hub: Path) -> None:
+def test_local_folder_named_like_the_organisation_does_not_hide_the_hub(hub: Path) -> None:
     cached = tiny_models.write_folder(hub / "models--org--model" / "snapshots" / "abc")
     tiny_models.write_folder(Path("org") / "other")
     assert load("org/model").path == cached.as_posix()
@@ -205,7 +205,7 @@ def test_a_folder_of_the_organisations_name_hides_nothing_on_the_hub(hub: Path) 
     assert load("org/model").path == "org/model"
 
 
-def test_a_name_that_is_neither_here_nor_there_says_where_it_was_looked_for(hub: Path) -> None:
+def test_unknown_name_is_refused_with_the_places_searched(hub: Path) -> None:
     Path("org").mkdir()
     with pytest.raises(
         DraftlightError, match=r"is not a local folder and could not be .*: .* The folder org here has no mistyped in it\."

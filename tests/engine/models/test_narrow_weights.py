@@ -55,7 +55,7 @@ def test_weights_without_scales_are_refused_and_the_scales_named(tmp_path: Path)
 
 
 @pytest.mark.parametrize("scale", ["_scale_inv", "_scale"])
-def test_scales_that_mlx_lm_has_no_place_for_are_told_with_what_to_do(scale: str, tmp_path: Path) -> None:
+def test_scales_unknown_to_mlx_lm_are_refused_with_a_remedy(scale: str, tmp_path: Path) -> None:
     folder = tiny_models.write_folder(tmp_path)
     write_narrow(folder / "model.safetensors", tiny_models.weights(), scale)
     with pytest.raises(

@@ -62,7 +62,7 @@ def test_a_model_is_used_without_the_tokens_it_has_no_embedding_for(name: str, t
     assert loaded.tokenizer.apply_chat_template([{"role": "user", "content": "hello"}], False) == theirs
 
 
-def test_a_text_does_not_begin_with_a_token_that_the_model_does_not_have(tmp_path: Path) -> None:
+def test_prefix_omits_tokens_beyond_the_embedding(tmp_path: Path) -> None:
     folder = tiny_models.write_folder(tmp_path)
     made = tiny_models.backend()
     made.add_special_tokens([AddedToken("<odd>", special=True)])
@@ -144,7 +144,7 @@ def test_doubled_and_empty_entries_of_a_gguf_file_are_never_used(tmp_path: Path)
             assert loaded.tokenizer.encode(text, allow_special=True) == theirs.encode(text, add_special_tokens=False).ids
 
 
-def test_of_several_entries_with_one_text_the_one_that_is_used_stays(tmp_path: Path) -> None:
+def test_of_duplicate_entries_the_used_one_remains(tmp_path: Path) -> None:
     """The one that the file names, else a control token, else the first."""
     tokens, types = tiny_models.tokens(), tiny_models.metadata()["tokenizer.ggml.token_type"]
     tokens += ["<|im_end|>", "<|im_start|>", "twice", "twice", "<odd>", "<odd>"]

@@ -125,7 +125,7 @@ def test_pieces_that_the_settings_list_as_special_are_control_tokens(model: byte
     assert ours.decode(typed).endswith(f"a{listed[0]}e".replace("▁", " "))
 
 
-def test_pieces_that_merge_in_a_known_order_need_no_scores() -> None:
+def test_stated_merges_need_no_scores() -> None:
     """As in Gemma 4's files: merges as of BPE, spaces as U+2581, no space in front."""
     tokens = ["<pad>", "<eos>", "<bos>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *"abc▁\n", "▁a", "▁ab", "\n\n"]
     metadata = {
@@ -190,7 +190,7 @@ def words(patterns: list[str], text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("pre", PUBLISHED)
-def test_text_is_cut_where_the_published_expressions_cut_it(pre: str) -> None:
+def test_words_are_split_as_by_the_published_expressions(pre: str) -> None:
     made, decode = WORD_SPLITS[pre].made(), decoders.ByteLevel()
     for text in [*TEXTS, *MORE_TEXTS]:
         text = "".join(char for char in text if unicodedata.category(char) not in ("Cn", "Cs"))  # new ones differ

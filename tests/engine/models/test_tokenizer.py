@@ -113,7 +113,7 @@ def test_ids_are_those_of_transformers(tokenizer: Tokenizer) -> None:
         assert tokenizer.apply_chat_template(turns) == ids
 
 
-def test_our_reading_of_the_metadata_is_the_gguf_packages(metadata: dict[str, Any]) -> None:
+def test_metadata_equal_those_of_the_gguf_package(metadata: dict[str, Any]) -> None:
     assert read_header(fetch_builtin()).metadata == metadata
 
 
@@ -404,7 +404,7 @@ def test_templates_that_cannot_be_used_say_why(template: str | None, message: st
 @pytest.mark.parametrize(
     ("pre", "said", "prefix"), [("llama-bpe", None, (1,)), ("llama-bpe", False, ()), ("smollm", None, ()), ("smollm", True, (1,))]
 )
-def test_a_gguf_file_says_what_a_text_to_go_on_with_begins_with(
+def test_gguf_file_states_the_prefix_of_raw_prompts(
     pre: str, said: bool | None, prefix: tuple[int, ...], metadata: dict[str, Any]
 ) -> None:
     """Where it does not say, as in llama.cpp: the vocabulary of llama 3 has the token of the beginning, others have none."""

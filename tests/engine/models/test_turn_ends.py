@@ -60,13 +60,13 @@ def test_ordinary_text_ends_no_answer(tmp_path: Path) -> None:
     assert ends(tmp_path, dict.fromkeys(("</s>", "<eos>", "[EOS]", "<EOT>"), USER_DEFINED)) == [set(), set()]
 
 
-def test_marks_of_turns_end_answers_though_a_conversion_forgot_that_they_control(tmp_path: Path) -> None:
+def test_turn_ends_end_answers_even_if_not_marked_as_control_tokens(tmp_path: Path) -> None:
     """As in older GGUF files of Phi-3 and Gemma."""
     kinds = {"<|end|>": USER_DEFINED, "<|endoftext|>": CONTROL, "<end_of_turn>": USER_DEFINED, "<|user|>": USER_DEFINED}
     assert ends(tmp_path, kinds) == [{"<|end|>", "<|endoftext|>", "<end_of_turn>"}] * 2
 
 
-def test_what_ends_a_message_inside_of_a_turn_ends_no_answer(tmp_path: Path) -> None:
+def test_end_of_a_message_within_a_turn_does_not_end_the_answer(tmp_path: Path) -> None:
     """gpt-oss and Solar end each of the messages of a turn with <|end|>; </s> is HTML in Gemma 4."""
     for others in ({"<|return|>", "<|call|>"}, {"<|flush|>", "<|calls|>"}):
         assert ends(tmp_path, dict.fromkeys(["<|end|>", *others], CONTROL)) == [others] * 2
@@ -74,6 +74,6 @@ def test_what_ends_a_message_inside_of_a_turn_ends_no_answer(tmp_path: Path) -> 
     assert ends(tmp_path, dict.fromkeys(["</s>", *gemma4], CONTROL)) == [gemma4] * 2
 
 
-def test_ends_that_a_gguf_file_names_count_beside_those_that_are_known() -> None:
+def test_end_tokens_of_a_gguf_file_are_added_to_the_known_ones() -> None:
     metadata = tiny_models.metadata() | {"tokenizer.ggml.eot_token_id": 260, "tokenizer.ggml.eom_token_id": 261}
     assert from_gguf(metadata, tiny_models.VOCABULARY).eos_ids == {0, 2, 260, 261}

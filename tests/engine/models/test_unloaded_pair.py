@@ -38,7 +38,7 @@ def test_equal_tokens_fit_in_folders_and_files(target: LoadedModel, tmp_path: Pa
         assert unloaded_pair(target, place) == ("", "")
 
 
-def test_other_tokens_are_told_in_the_words_of_the_whole_check(target: LoadedModel, tmp_path: Path) -> None:
+def test_different_vocabularies_get_the_message_of_the_full_check(target: LoadedModel, tmp_path: Path) -> None:
     place = renamed(tiny_models.write_folder(tmp_path / "other"))
     (said,) = check_pair(target, load(place.as_posix())).reasons
     assert "differ in 2 entries" in said
@@ -50,7 +50,7 @@ def test_other_tokens_are_told_in_the_words_of_the_whole_check(target: LoadedMod
 @pytest.mark.parametrize(
     ("kind", "words"), [("draftlight_head", "was not trained for target"), ("draftlight_cut", "was made for")]
 )
-def test_a_drafter_made_for_one_target_is_told_by_it(kind: str, words: str, target: LoadedModel, tmp_path: Path) -> None:
+def test_head_of_another_target_is_refused(kind: str, words: str, target: LoadedModel, tmp_path: Path) -> None:
     for digest, fits in ((target.sha256, True), ("0" * 64, False)):
         (tmp_path / "config.json").write_text(json.dumps({"model_type": kind, "target_sha256": digest}))
         reason, _ = unloaded_pair(target, tmp_path)
@@ -58,7 +58,7 @@ def test_a_drafter_made_for_one_target_is_told_by_it(kind: str, words: str, targ
         assert fits or words in reason
 
 
-def test_a_published_block_drafter_is_told_by_its_tokens(target: LoadedModel, tmp_path: Path) -> None:
+def test_published_block_drafter_is_checked_by_its_vocabulary(target: LoadedModel, tmp_path: Path) -> None:
     tokens = len(target.vocabulary)
     for vocabulary, words in ((tokens, ""), (5, "made for a target with 5 tokens")):
         (tmp_path / "config.json").write_text(json.dumps({**NEW, "vocab_size": vocabulary}))
@@ -66,7 +66,7 @@ def test_a_published_block_drafter_is_told_by_its_tokens(target: LoadedModel, tm
         assert bool(reason) == bool(words) and words in reason
 
 
-def test_damaged_files_are_told(target: LoadedModel, tmp_path: Path) -> None:
+def test_damaged_files_give_a_reason(target: LoadedModel, tmp_path: Path) -> None:
     place = tiny_models.write_folder(tmp_path / "damaged")
     (place / "tokenizer.json").write_text("{")
     assert "tokenizer.json" in unloaded_pair(target, place)[0]
@@ -74,7 +74,7 @@ def test_damaged_files_are_told(target: LoadedModel, tmp_path: Path) -> None:
     assert "cut.gguf" in unloaded_pair(target, tmp_path / "cut.gguf")[0]
 
 
-def test_another_chat_template_is_told_and_keeps_no_pair_from_being_used(target: LoadedModel, tmp_path: Path) -> None:
+def test_different_chat_template_gives_a_warning_only(target: LoadedModel, tmp_path: Path) -> None:
     place = tiny_models.write_folder(tmp_path / "other")
     settings = json.loads((place / "tokenizer_config.json").read_text())
     for template, said in (
@@ -95,7 +95,7 @@ def test_another_chat_template_is_told_and_keeps_no_pair_from_being_used(target:
     ("changes", "words"),
     [({"hidden_act": "gelu"}, "states hidden_act (gelu)"), ({"model_type": "unheard-of"}, "Model type unheard-of not supported")],
 )
-def test_a_configuration_that_loading_would_refuse_is_refused_in_its_words(
+def test_unsupported_configuration_gives_the_message_of_loading(
     changes: dict[str, str], words: str, target: LoadedModel, tmp_path: Path
 ) -> None:
     place = tiny_models.write_folder(tmp_path, **changes)

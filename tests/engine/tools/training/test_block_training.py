@@ -117,7 +117,7 @@ def test_a_paired_block_begins_with_the_first_step_of_the_head_it_comes_from(tar
         assert start(drafter, TEXT, target=target, read=len(TEXT) - 1)
     block._slots = 3
     hidden, logits = block._fill()
-    logits, _, _ = block._block.walk(0, logits[0], hidden[0], mx.array(TEXT[-1:]), None)
+    logits, _, _ = block._block.slot_logits(0, logits[0], hidden[0], mx.array(TEXT[-1:]), None)
     np.testing.assert_allclose(np.array(logits), np.array(first._first_step()[1]), atol=1e-4)
 
 
