@@ -56,7 +56,7 @@ def main() -> int:
     application = make_application()
     with (
         patch("app.look.command.is_mac", lambda: True),
-        patch("app.look.command._written", lambda keys: [as_on_a_mac(QKeySequence(each)) for each in platform_keys(keys)]),
+        patch("app.look.command._native_texts", lambda keys: [as_on_a_mac(QKeySequence(each)) for each in platform_keys(keys)]),
         patch("app.window.window.has_menu_bar", lambda: True),
     ):
         window = Window(FakeEngine(), Settings(appearance="light"))  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ class ChartsPage(QWidget):
         self.curve_names = self.sections["proposals"].note
         self.measure = named(
             push_button("Measure plain speed", "smallButton", self.baseline_wanted),
-            words="Measure the plain speed",
+            label="Measure the plain speed",
             tip="Runs the last prompt briefly without a drafter. The result is not added to the conversation.",
         )
         self.sections["throughput"].extra.addWidget(self.measure)

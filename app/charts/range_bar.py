@@ -40,7 +40,7 @@ class RoundRange(QWidget):
             button.setObjectName("smallButton")
             button.setCheckable(True)
             button.setAccessibleName(f"Show {button.text().lower()}")
-        self.slide = named(QScrollBar(Qt.Orientation.Horizontal), words="First visible round")
+        self.slide = named(QScrollBar(Qt.Orientation.Horizontal), label="First visible round")
         self.slide.hide()
         in_column(in_row((self.where, 1), self.few, self.all, spacing=6), self.bins, self.slide, spacing=5, parent=self)
         self.few.clicked.connect(self._show_few)

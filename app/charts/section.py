@@ -80,7 +80,7 @@ class Section(QWidget):
         self._scale = 1.0
         title = kind.title
         self.fold = icon_button("chevron", f"Show or hide {title}", self._turn)
-        self.title = named(push_button(title, "sectionTitle"), words=f"What {title} means", tip=f"<p>{kind.definition}</p>")
+        self.title = named(push_button(title, "sectionTitle"), label=f"What {title} means", tip=f"<p>{kind.definition}</p>")
         self.title.setCursor(Qt.CursorShape.PointingHandCursor)
         self.title.clicked.connect(self._explain)
         self.note = Note()

@@ -13,7 +13,7 @@ from PySide6.QtCore import QEventLoop, QMessageLogContext, QTimer, QtMsgType, qI
 from PySide6.QtWidgets import QApplication
 
 from app.export.raster import png_of
-from app.look.typefaces import CODE, TEXT, bundled
+from app.look.typefaces import CODE, TEXT, load_bundled
 from app.session.settings import Settings
 from app.window.launch import make_application
 from app.window.window import Window
@@ -74,10 +74,10 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
 
     def trouble() -> str:
         """Returns the message in the window's banner; empty if there is none."""
-        return window.banner.words.text() if window.banner.isVisible() else ""
+        return window.banner.label.text() if window.banner.isVisible() else ""
 
-    if not {TEXT, CODE} <= set(bundled()):
-        return f"The typefaces {TEXT} and {CODE} could not be loaded, only {', '.join(bundled()) or 'none'}."
+    if not {TEXT, CODE} <= set(load_bundled()):
+        return f"The typefaces {TEXT} and {CODE} could not be loaded, only {', '.join(load_bundled()) or 'none'}."
     painted = [picture("first-start")]
     window.chat.load_models()
     window.send(PROMPT)

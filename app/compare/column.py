@@ -78,8 +78,8 @@ class CompareColumn(QFrame):
             "relationLine",
             f"How the text of column {letter} compares",
         )
-        self.text = named(CompareText(self.cursor_place), words=f"Answer {letter}")
-        self.chart = named(SampleChart(), words=f"Samples of column {letter}")
+        self.text = named(CompareText(self.cursor_place), label=f"Answer {letter}")
+        self.chart = named(SampleChart(), label=f"Samples of column {letter}")
         self.text.pointing.walked.connect(self._announce)
         self.verdict = named(
             QLabel(POINT, wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop), "verdictLine", f"Token verdict in column {letter}"

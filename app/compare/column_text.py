@@ -27,7 +27,7 @@ from app.conversation.chunks import lines_of
 from app.conversation.letter_looks import Style
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
-from app.look.marks import faded, frame_focus
+from app.look.marks import draw_focus_frame, faded
 from app.look.theme import Theme
 from app.session.cursor import Cursor
 from app.session.session import Session
@@ -323,8 +323,8 @@ class CompareText(AnswerView):
             block.paint(painter, QRectF(event.rect()).translated(-shift), None)
             painter.restore()
             self.pointing.paint(painter)
-        if self.focused:
-            frame_focus(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
+        if self.has_keyboard_focus:
+            draw_focus_frame(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
         painter.end()
 
     def _whole_lines(self, block: TextBlock) -> float:

@@ -18,11 +18,11 @@ from PySide6.QtWidgets import (
 from app.compare.comparison import ColumnSetup, Setup, drafter_words
 from app.compare.presets import PRESETS
 from app.look.command import native_keys
-from app.look.fields import GammaBox, NumberField, SeedField, TemperatureBox, just_wide_enough, keep_from_wheel
+from app.look.fields import GammaBox, NumberField, SeedField, TemperatureBox, fit_widths, require_focus_for_wheel
 from app.look.flow_layout import wrapping
 from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.theme import Theme
-from app.look.widgets import LabelledControl, give_menu, icon_button, in_column, in_row, named, push_button, tint
+from app.look.widgets import LabelledControl, attach_menu, icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import RULE_NOTES, RULE_TITLES
 from engine.types import RANGES, RULES, Gamma
 from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER
@@ -80,7 +80,7 @@ class CompareBar(QWidget):
         self.title = named(QLabel("Compare"), "wordmark")
         self.presets = named(QToolButton(), "presetButton")
         self.presets.setText("Presets")
-        named(self.presets, words="Presets", description="Ready-made comparisons.")
+        named(self.presets, label="Presets", description="Ready-made comparisons.")
         self.presets.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self.presets)
         for preset in PRESETS:
@@ -89,7 +89,7 @@ class CompareBar(QWidget):
             action.triggered.connect(lambda _=False, name=preset.id: self.preset.emit(name))
             menu.addAction(action)
         menu.setToolTipsVisible(True)
-        give_menu(self.presets, menu)
+        attach_menu(self.presets, menu)
         self.prompt = PromptField("Prompt")
         self.prompt.textChanged.connect(self.edited)
         self.words = named(QLabel(wordWrap=True), "ruleNote")
@@ -101,16 +101,16 @@ class CompareBar(QWidget):
             replace(RANGES["samples"], word="off"),
         )
         words = "Off leaves out top-p, top-k, min-p, the repetition penalty and the system prompt that are set for the chat."
-        self.filters = named(QComboBox(), words="Filters", description=words, tip=words)
+        self.filters = named(QComboBox(), label="Filters", description=words, tip=words)
         self.filters.addItem("off", True)
         self.filters.addItem("as in the chat", False)
         self.filters.currentIndexChanged.connect(self.edited)
-        keep_from_wheel(self.filters)
+        require_focus_for_wheel(self.filters)
         self.add = icon_button("new-chat", "Add a column", self.extended.emit)
         self.export = icon_button("export", "Export the comparison…", self.exported.emit)
         self._start_tip = f"Start the comparison ({native_keys('Ctrl+Return')})"
         self.start = named(push_button("Start", "sendButton", self.started), tip=self._start_tip)
-        self.stop = named(push_button("Stop", "stopButton", self.stopped), words="Stop the comparison")
+        self.stop = named(push_button("Stop", "stopButton", self.stopped), label="Stop the comparison")
         self.stop.hide()
         self._arrange()
 
@@ -122,7 +122,7 @@ class CompareBar(QWidget):
 
     def _number(self, name: str, words: str, allowed: Range) -> NumberField:
         words = f"{words} Range: {allowed.short}."
-        field = named(NumberField(allowed), words=name, description=words, tip=words)
+        field = named(NumberField(allowed), label=name, description=words, tip=words)
         field.edited.connect(self.edited)
         return field
 
@@ -226,7 +226,7 @@ class CompareBar(QWidget):
         """Tints the buttons and makes the number fields just wide enough for their longest values."""
         for button in (self.close_button, self.add, self.export):
             tint(button, theme, scale)
-        just_wide_enough(scale, ((self.longest, "4096"), (self.samples, "10000")))
+        fit_widths(scale, ((self.longest, "4096"), (self.samples, "10000")))
         self.seed.set_look(scale)
         self.title.setFixedHeight(round(32 * scale))
         self._scale = scale
@@ -262,7 +262,7 @@ class ColumnControls(QWidget):
             "Temperature",
             f"Temperature, {RANGES['temperature'].short}: 0 always takes the most likely token; higher values are more varied.",
         )
-        keep_from_wheel(self.rule, self.drafter)
+        require_focus_for_wheel(self.rule, self.drafter)
         self.prompt = PromptField(f"Prompt for column {letter}")
         self.prompt.hide()
         for box in (self.rule, self.drafter):
@@ -276,7 +276,7 @@ class ColumnControls(QWidget):
         in_column(self.prompt, chips, spacing=7, parent=self)
 
     def _name(self, control: QWidget, name: str, words: str) -> None:
-        named(control, words=f"{name} of column {self._letter}", description=words, tip=words)
+        named(control, label=f"{name} of column {self._letter}", description=words, tip=words)
 
     def show_setup(self, column: ColumnSetup, own_prompt: bool, names: tuple[str, ...], target: str) -> None:
         """Sets the controls to a column; `names` are additional drafters to choose from."""
@@ -333,5 +333,5 @@ class ColumnControls(QWidget):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Applies the fixed-width font to the number fields and makes them just wide enough for their longest values."""
         self._scale = scale
-        just_wide_enough(scale, ((self.gamma, "auto"), (self.temperature, "0.80")))
+        fit_widths(scale, ((self.gamma, "auto"), (self.temperature, "0.80")))
         self.prompt.set_look(scale)

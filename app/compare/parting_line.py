@@ -42,7 +42,7 @@ class PartingLine(QFrame):
         )
         self.go = named(
             push_button("Go to the difference", "quietButton"),
-            words="Show the first difference in every column",
+            label="Show the first difference in every column",
             tip=f"Show the first difference in every column ({native_keys('F7')})",
         )
         row = QHBoxLayout(self)

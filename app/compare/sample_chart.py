@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.compare.sample_tally import NUMBERS, SampleTally
 from app.look import theme as themes
-from app.look.marks import rounded, smooth_painter, write
+from app.look.marks import draw_rounded, draw_text, smooth_painter
 from app.look.theme import DARK, Theme
 from app.look.widgets import named
 from app.look.wording import RULE_TITLES
@@ -94,7 +94,7 @@ class SampleChart(QWidget):
         font = themes.body_font(self._scale * size / 13)
         font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
         painter.setFont(font)
-        write(painter, colour, QPointF(x, baseline), words)
+        draw_text(painter, colour, QPointF(x, baseline), words)
         return x + painter.fontMetrics().horizontalAdvance(words)
 
     def _paint_acceptance(self, painter: QPainter, tally: SampleTally) -> float:
@@ -115,7 +115,7 @@ class SampleChart(QWidget):
             x, y = PAD, y + 18 * scale
         self._write(painter, x, y, words, theme.dim)
         track = QRectF(PAD, y + 12 * scale, self.width() - 2 * PAD, 14 * scale)
-        rounded(painter, track, 3, QColor(theme.raised))
+        draw_rounded(painter, track, 3, QColor(theme.raised))
         painter.setBrush(QColor(theme.accepted))
         painter.drawRoundedRect(QRectF(track.left(), track.top(), max(2.0, track.width() * share), track.height()), 3, 3)
         low, high = (track.left() + track.width() * edge for edge in interval)

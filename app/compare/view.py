@@ -27,8 +27,8 @@ from app.conversation.legend import Legend
 from app.export.dialog import ask, asking, documents, show_folder, theme_of, waiting
 from app.export.kinds import ExportKind, export_session, free_name, kind_named
 from app.look.banner import Banner
-from app.look.pacer import after_changes
 from app.look.theme import Theme
+from app.look.throttle import trailing_throttle
 from app.look.widgets import in_column, in_row, named, scrolling
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
@@ -74,7 +74,7 @@ class CompareView(QWidget):
         self._preset: Preset | None = None
         self._asked_target = ""
         self._stale = False
-        self._repaints = after_changes(self.refresh, REFRESH_SECONDS, self)
+        self._repaints = trailing_throttle(self.refresh, REFRESH_SECONDS, self)
         self.bar = CompareBar()
         self.bar.back.connect(self.closed)
         self.bar.started.connect(self.start)
@@ -429,7 +429,7 @@ class CompareView(QWidget):
         if not written:
             return False
         self._say(f"Comparison saved to {' and '.join(str(name) for name in written)}.", "note")
-        self.banner.offer("Show in folder", partial(show_folder, written[0].parent))
+        self.banner.show_action("Show in folder", partial(show_folder, written[0].parent))
         return True
 
     def _say(self, words: str, tone: str) -> None:

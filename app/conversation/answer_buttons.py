@@ -51,7 +51,7 @@ class AnswerButtons:
         self.bars = CodeBars(viewport, code_moved)
 
     def _tool(self, words: str, icon: str) -> QToolButton:
-        button = named(floating(self._viewport, "iconButton"), words=words, tip=words)
+        button = named(floating(self._viewport, "iconButton"), label=words, tip=words)
         button.setProperty("drawing", icon)
         return button
 

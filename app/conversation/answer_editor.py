@@ -7,8 +7,8 @@ from PySide6.QtGui import QFont, QKeyEvent
 from PySide6.QtWidgets import QDialogButtonBox, QLabel, QPlainTextEdit, QWidget
 
 from app.look.command import native_keys
-from app.look.placing import part_on_screen
-from app.look.widgets import DiscardQuestion, PassingDialog, in_column, named
+from app.look.placing import visible_part
+from app.look.widgets import DiscardQuestion, TransientDialog, in_column, named
 
 WORDS = (
     "What you keep stands beside the answer as another version, and your next messages build on it. It has no rounds and no "
@@ -31,7 +31,7 @@ class TextOfAnswer(QPlainTextEdit):
             super().keyPressEvent(event)
 
 
-class AnswerEditor(PassingDialog):
+class AnswerEditor(TransientDialog):
     """Signals:
     kept: (text) the user wants this text as another version.
     """
@@ -55,7 +55,7 @@ class AnswerEditor(PassingDialog):
         self.edit.textChanged.connect(self._show_state)
         self.edit.submitted.connect(self.keep.click)
         in_column(words, (self.edit, 1), self.buttons, spacing=12, margins=(20, 18, 20, 16), parent=self)
-        room = part_on_screen(parent)
+        room = visible_part(parent)
         line = self.edit.fontMetrics().lineSpacing()
         wide = min(room.width() - 60, round(self.edit.fontMetrics().averageCharWidth() * 84))
         self.resize(wide, min(room.height() - 80, 200 + line * max(8, min(24, len(text) // 60 + text.count("\n")))))
@@ -84,7 +84,7 @@ class AnswerEditor(PassingDialog):
             super().reject()
             return
         question = DiscardQuestion(self, "Discard your changes?", "The answer stays as it is.", "Keep editing")
-        question.discards.clicked.connect(self._discard)
+        question.discard_button.clicked.connect(self._discard)
         question.open()
 
     def _discard(self) -> None:

@@ -89,7 +89,7 @@ class ThoughtButton(QToolButton):
         if self.text() != answer.thought_words:
             self.setText(answer.thought_words)
         words = thought_action(answer)
-        named(self, words=answer.thought_words, description=words, tip=words)
+        named(self, label=answer.thought_words, description=words, tip=words)
 
     def place(self, column: QRect, top: float, height: float, scale: float) -> None:
         """Moves the button to a height of the viewport, with its arrow in line with the column's text."""

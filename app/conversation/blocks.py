@@ -14,7 +14,7 @@ from app.conversation.letter_looks import Style
 from app.conversation.markdown_source import Code, shown
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import Flow
-from app.look.marks import faded, fragment, rounded, write
+from app.look.marks import draw_rounded, draw_text, faded, open_box_path
 from app.look.theme import Theme, sized
 from app.look.wording import RULE_TITLES, drafter_title
 from app.session.attachments import in_short
@@ -139,7 +139,7 @@ class UserBlock(Block):
         """Draws the bubble and the prompt in it, with any selected text highlighted."""
         if self.above:
             paint_line(painter, self.above, self.width, self.flow, self.style.theme)
-        rounded(painter, self.bubble, 13, QColor(self.style.theme.raised))
+        draw_rounded(painter, self.bubble, 13, QColor(self.style.theme.raised))
         self._paint_flow(painter, clip, selection)
 
 
@@ -329,7 +329,7 @@ class AnswerBlock(Block):
             paint_words(painter, self.small, 0, self.head + self.line - 8, self.width, [(self.status, theme.dim, False)])
             if self.fraction is not None:
                 track = QRectF(0, self.head + self.line + 1, min(220.0, self.width), 3)
-                rounded(painter, track, 1.5, QColor(theme.line))
+                draw_rounded(painter, track, 1.5, QColor(theme.line))
                 painter.setBrush(QColor(theme.accent))
                 painter.drawRoundedRect(QRectF(track.left(), track.top(), track.width() * self.fraction, 3), 1.5, 1.5)
             return
@@ -452,7 +452,7 @@ def paint_seam(painter: QPainter, seam: Seam, flow: Flow, theme: Theme) -> None:
     painter.fillRect(QRectF(round(seam.x) - 2, top, 2, seam.bottom - top), colour)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setFont(flow.divider_font)
-    write(painter, theme.dim, QPointF(left, middle + metrics.ascent() / 2 - 1), words)
+    draw_text(painter, theme.dim, QPointF(left, middle + metrics.ascent() / 2 - 1), words)
 
 
 def paint_line(painter: QPainter, words: str, width: float, flow: Flow, theme: Theme) -> None:
@@ -466,7 +466,7 @@ def paint_line(painter: QPainter, words: str, width: float, flow: Flow, theme: T
         painter.fillRect(QRectF(start, middle, end - start, 1), QColor(theme.correction))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setFont(flow.divider_font)
-    write(painter, theme.dim, QPointF(left, middle + metrics.ascent() / 2 - 1), words)
+    draw_text(painter, theme.dim, QPointF(left, middle + metrics.ascent() / 2 - 1), words)
 
 
 def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:
@@ -518,7 +518,7 @@ def _dashes(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
     painter.setPen(pen)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for box in boxes:
-        painter.drawPath(fragment(box.rect.adjusted(0, 0.5, 0, -0.5), 3, box.open_left, box.open_right))
+        painter.drawPath(open_box_path(box.rect.adjusted(0, 0.5, 0, -0.5), 3, box.open_left, box.open_right))
 
 
 def _chosen(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
@@ -527,7 +527,7 @@ def _chosen(painter: QPainter, boxes: list[Box], theme: Theme) -> None:
     painter.setPen(QPen(QColor(theme.accent), 1))
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for box in boxes:
-        painter.drawPath(fragment(box.rect.adjusted(0, 0.5, 0, -0.5), 3, box.open_left, box.open_right))
+        painter.drawPath(open_box_path(box.rect.adjusted(0, 0.5, 0, -0.5), 3, box.open_left, box.open_right))
         painter.fillRect(QRectF(box.rect.left() + 1, box.rect.bottom() - 2.5, box.rect.width() - 2, 2), QColor(theme.accent))
 
 

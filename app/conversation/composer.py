@@ -116,7 +116,7 @@ class Chip(QFrame):
         self.attachment = attachment
         self.words = named(QPushButton(), "chipName", f"Preview of {attachment.name}")
         self.remove = named(
-            icon_button("close", plain_tip(f"Remove {attachment.name}"), remove), words=f"Remove {attachment.name}"
+            icon_button("close", plain_tip(f"Remove {attachment.name}"), remove), label=f"Remove {attachment.name}"
         )
         in_row(self.words, self.remove, spacing=2, margins=(10, 0, 2, 0), parent=self)
         self.show_tokens(None)
@@ -141,10 +141,10 @@ class ActiveChip(QFrame):
         self.active = active
         self.open = push_button(active.label.replace("&", "&&"), "activeOpen", lambda: opened())
         self.open.setAutoDefault(False)
-        named(self.open, words=active.name, description=f"{active.tip} Opens where it is changed.")
+        named(self.open, label=active.name, description=f"{active.tip} Opens where it is changed.")
         self.open.setToolTip(plain_tip(active.tip))
         self.remove = named(
-            icon_button("close", plain_tip(active.removal), lambda: removed()), words=active.removal, description=active.removal
+            icon_button("close", plain_tip(active.removal), lambda: removed()), label=active.removal, description=active.removal
         )
         for button in (self.open, self.remove):
             button.setCursor(Qt.CursorShape.ArrowCursor)
@@ -182,7 +182,7 @@ class Composer(QWidget):
         self.frame.watch(self.edit)
         self.frame.setCursor(Qt.CursorShape.IBeamCursor)
         self.active_chips: list[ActiveChip] = []
-        self._active = named(wrapping(6), words="In force in this chat")
+        self._active = named(wrapping(6), label="In force in this chat")
         self.chips: list[Chip] = []
         self._folded: list[tuple[Attachment, str, bool]] = []  # with what stood in the field; attached, or put in as text
         self._chips = wrapping(6)
@@ -190,7 +190,7 @@ class Composer(QWidget):
             icon_button(
                 "attach", f"Attach text or code files ({native_keys('Ctrl+Shift+A')}), or drop them here", self.files_wanted.emit
             ),
-            words="Attach files",
+            label="Attach files",
         )
         self.clip.setCursor(Qt.CursorShape.ArrowCursor)
         self.edit_note = named(QLabel("Editing the last prompt. Press Esc to cancel."), "editNote")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QPainter
 
-from app.look.marks import write
+from app.look.marks import draw_text
 
 Word = tuple[str, str, bool]
 """Text, colour, bold. Two blanks before the text begin a new figure."""
@@ -83,7 +83,7 @@ def paint_words(painter: QPainter, font: QFont, x: float, baseline: float, width
     """Paints the words that have room, from `x` on."""
     for word in placed(font, width, words):
         painter.setFont(word.face)
-        write(painter, words[word.word][1], QPointF(x + word.left, baseline), word.text)
+        draw_text(painter, words[word.word][1], QPointF(x + word.left, baseline), word.text)
 
 
 def figure_at(font: QFont, x: float, width: float, words: Sequence[Word]) -> tuple[str, ...]:

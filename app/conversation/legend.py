@@ -14,7 +14,7 @@ from app.conversation.letter_looks import Style
 from app.look import theme as themes
 from app.look.command import native_keys
 from app.look.flow_layout import FlowLayout
-from app.look.marks import rounded, smooth_painter, write_in
+from app.look.marks import draw_rounded, draw_text_in, smooth_painter
 from app.look.theme import DARK, Theme
 from app.look.widgets import named
 from engine.lens.pieces import HIDDEN, Ghosts, Kind
@@ -72,16 +72,18 @@ class LegendButton(QPushButton):
         theme, metrics = self._style.theme, QFontMetricsF(self._style.text)
         area = QRectF(self.rect()).adjusted(1, 1, -1, -1)
         if self.isChecked() or self.underMouse():
-            rounded(painter, area, 6, QColor(theme.raised), edge=QPen(QColor(theme.faint if self.isChecked() else theme.line), 1))
+            draw_rounded(
+                painter, area, 6, QColor(theme.raised), edge=QPen(QColor(theme.faint if self.isChecked() else theme.line), 1)
+            )
         if self.hasFocus():
-            rounded(painter, area, 6, None, edge=QPen(QColor(theme.accent), 2))
+            draw_rounded(painter, area, 6, None, edge=QPen(QColor(theme.accent), 2))
         if self._left_out and not self.isChecked():
             painter.setOpacity(PALE)
         baseline = area.center().y() + (metrics.ascent() - metrics.descent()) / 2
         words = QRectF(PAD, baseline - metrics.ascent(), self.width() - 2 * PAD, metrics.height())
         paint_marks(painter, [Box(words, baseline, self.kind)], self._style)
         painter.setFont(self._style.text)
-        write_in(
+        draw_text_in(
             painter,
             {"rejected": theme.ghost, "unjudged": theme.faint}.get(self.kind, theme.dim),
             words,

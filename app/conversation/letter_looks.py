@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLa
 from app.conversation.chunks import Chunk
 from app.conversation.line_looks import Look, Span, units
 from app.conversation.markdown_source import Flag
-from app.look.code_colours import code_inks
+from app.look.code_colours import code_colours
 from app.look.theme import Theme, sized
 from engine.lens.pieces import GHOSTS, Kind
 
@@ -120,7 +120,7 @@ def letters(span: Span, font: QFont, style: Style) -> QTextCharFormat:
     colour = (
         theme.faint if flags & Flag.SYNTAX else theme.accent if flags & Flag.LINK else theme.dim if flags & Flag.QUOTED else ""
     )
-    if colour := code_inks(theme).get(span.ink, colour):
+    if colour := code_colours(theme).get(span.ink, colour):
         look.setForeground(QColor(colour))
     return look
 

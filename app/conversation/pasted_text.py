@@ -8,8 +8,8 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from app.look import theme as themes
-from app.look.placing import at_most_the_screen
-from app.look.widgets import PassingDialog, in_column, in_row, named, push_button, stretch
+from app.look.placing import limit_to_screen
+from app.look.widgets import TransientDialog, in_column, in_row, named, push_button, stretch
 from app.session.attachments import Attachment
 
 MOST_LETTERS, MOST_LINES = 4000, 60
@@ -31,7 +31,7 @@ def pasted(text: str, taken: Collection[str]) -> Attachment:
     return Attachment(name, text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-class AttachmentPreview(PassingDialog):
+class AttachmentPreview(TransientDialog):
     """The whole text of an attachment, to be read.
 
     Signals:
@@ -50,7 +50,7 @@ class AttachmentPreview(PassingDialog):
         in_column(
             (self.words, 1), in_row(self.unfold, stretch(), close, spacing=8), spacing=10, margins=(14, 14, 14, 12), parent=self
         )
-        self.resize(at_most_the_screen(parent, SIZE))
+        self.resize(limit_to_screen(parent, SIZE))
         self.words.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _unfold(self) -> None:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import Box
 from app.conversation.token_boxes import fragments_of, gap_before, in_window, spot_at, spot_before, spot_from
-from app.look.marks import bracket_over, fragment
+from app.look.marks import draw_bracket, open_box_path
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
@@ -299,7 +299,7 @@ class TokenPointer(QObject):
         for marked in self._marks_in_view():
             for box in self.boxes(marked):
                 if box.width():
-                    bracket_over(painter, box, theme)
+                    draw_bracket(painter, box, theme)
         pinned, place = self.cursor.pin_place, self.cursor.place
         if pinned is not None and pinned != place:
             _outline(painter, self._fragments(pinned), QPen(QColor(theme.accent), 2))
@@ -373,5 +373,5 @@ def _outline(painter: QPainter, boxes: list[Box], pen: QPen) -> None:
     painter.setBrush(Qt.BrushStyle.NoBrush)
     for box in boxes:
         if box.rect.width():
-            painter.drawPath(fragment(box.rect.adjusted(-1, -2, 1, 2), 4, box.open_left, box.open_right))
+            painter.drawPath(open_box_path(box.rect.adjusted(-1, -2, 1, 2), 4, box.open_left, box.open_right))
     painter.restore()

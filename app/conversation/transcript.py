@@ -37,7 +37,7 @@ from app.conversation.selection import Selection, Where
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.command import native_keys
-from app.look.marks import frame_focus
+from app.look.marks import draw_focus_frame
 from app.look.theme import Theme
 from app.look.widgets import named
 from app.look.wording import DEFINITIONS
@@ -594,8 +594,8 @@ class Transcript(AnswerView):
             block.paint(painter, clip, self.selection.within(index, block.flow.length))
             painter.restore()
         self.pointing.paint(painter)
-        if self.focused:
-            frame_focus(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
+        if self.has_keyboard_focus:
+            draw_focus_frame(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
         painter.end()
 
     def viewportEvent(self, event: QEvent) -> bool:

@@ -8,8 +8,8 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFontMetricsF, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QPushButton, QWidget
 
-from app.look.marks import rounded, smooth_painter, write_in
-from app.look.placing import part_on_screen
+from app.look.marks import draw_rounded, draw_text_in, smooth_painter
+from app.look.placing import visible_part
 from app.look.theme import DARK, Theme, mono_font, sized
 from app.look.widgets import icon_button, in_column, in_row, named, scrolling, stretch, text_label, tint
 from app.verdict.verdict import Alternative, Figure, Side, Verdict, probability
@@ -56,9 +56,9 @@ class FigureRows(QWidget):
             row = QRectF(0, place * look.px(20), self.width(), look.px(20))
             middle = Qt.AlignmentFlag.AlignVCenter
             painter.setFont(self.font())
-            write_in(painter, theme.dim, row, Qt.AlignmentFlag.AlignLeft | middle, figure.name)
+            draw_text_in(painter, theme.dim, row, Qt.AlignmentFlag.AlignLeft | middle, figure.name)
             painter.setFont(mono)
-            write_in(
+            draw_text_in(
                 painter,
                 theme.text,
                 QRectF(0, row.top(), value_right, row.height()),
@@ -83,7 +83,7 @@ class FigureRows(QWidget):
         length = look.px(72) if noted else self.width() - left  # one length, so that bars can be compared
         track = QRectF(left, row.center().y() - look.px(3), length, look.px(6))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        rounded(painter, track, look.px(3), QColor(look.theme.line))
+        draw_rounded(painter, track, look.px(3), QColor(look.theme.line))
         painter.setBrush(look.colour_of(figure.side))
         width = max(look.px(2), track.width() * min(1.0, max(0.0, figure.share or 0.0)))
         painter.drawRoundedRect(QRectF(track.left(), track.top(), width, track.height()), look.px(3), look.px(3))
@@ -135,21 +135,21 @@ class AlternativeButton(QPushButton):
         look, theme = self._look, self._look.theme
         area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
         if self.isEnabled() and (self.underMouse() or self.hasFocus()):
-            rounded(painter, area, 5, QColor(theme.raised), edge=QColor(theme.accent if self.hasFocus() else theme.faint))
+            draw_rounded(painter, area, 5, QColor(theme.raised), edge=QColor(theme.accent if self.hasFocus() else theme.faint))
         pad = look.px(3)
         bar = QRectF(pad, area.bottom() - look.px(4), (area.width() - 2 * pad) * self.alternative.probability, look.px(2))
-        rounded(painter, bar, 1, look.colour_of(self._side))
+        draw_rounded(painter, bar, 1, look.colour_of(self._side))
         mono, small = mono_font(look.scale, 12), sized(self.font(), look.px(10))
         metrics, middle = QFontMetricsF(mono), Qt.AlignmentFlag.AlignVCenter
         inner = area.adjusted(pad, 0, -pad, -look.px(3))
         value = probability(self.alternative.probability)
         painter.setFont(mono)
-        write_in(painter, theme.dim, inner, Qt.AlignmentFlag.AlignRight | middle, value)
+        draw_text_in(painter, theme.dim, inner, Qt.AlignmentFlag.AlignRight | middle, value)
         marks = ", ".join({"proposed": "drafted", "in the text": "in text"}[mark] for mark in self.alternative.marks)
         room = inner.width() - metrics.horizontalAdvance(value) - look.px(8)
         beside = QFontMetricsF(small).horizontalAdvance(marks) + look.px(6) if marks else 0.0
         token = metrics.elidedText(self.alternative.token, Qt.TextElideMode.ElideRight, room - beside)
-        write_in(painter, theme.text, inner, Qt.AlignmentFlag.AlignLeft | middle, token)
+        draw_text_in(painter, theme.text, inner, Qt.AlignmentFlag.AlignLeft | middle, token)
         if marks:
             painter.setFont(small)
             painter.setPen(QColor(theme.faint))
@@ -212,7 +212,7 @@ class VerdictCard(QFrame):
 
     def _build(self) -> None:
         self.token, self.state, self.where, self.data = (_label(name) for name in ("Token", "State", "Where", "Data"))
-        self.close_button = named(icon_button("close", "Close (Esc)", self.closed), words="Close the verdict")
+        self.close_button = named(icon_button("close", "Close (Esc)", self.closed), label="Close the verdict")
         self.close_button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.rows, self.expected_rows = FigureRows(), FigureRows()
         self.decision, self.residual, self.notes, self.hint = (_label(n, True) for n in ("Decision", "Residual", "Notes", "Hint"))
@@ -353,7 +353,7 @@ class VerdictCard(QFrame):
     @property
     def _room(self) -> QSize:
         parent = self.parentWidget()
-        return QSize(10**6, 10**6) if parent is None else part_on_screen(parent).size() - QSize(16, 16)
+        return QSize(10**6, 10**6) if parent is None else visible_part(parent).size() - QSize(16, 16)
 
     def _height_for(self, width: int) -> int:
         """Returns the height of its contents at this width, in pixels, frame included."""

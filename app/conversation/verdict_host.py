@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.conversation.screen_reader import offset_of
 from app.conversation.transcript import Transcript
 from app.conversation.verdict_card import VerdictCard
-from app.look.placing import part_on_screen
+from app.look.placing import visible_part
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
@@ -265,7 +265,7 @@ class VerdictHost(QObject):
         else:
             anchor = QRect(pointer - QPoint(6, 6), QSize(12, 12))
             avoid = [anchor]
-        room = part_on_screen(self.window).adjusted(EDGE, EDGE, -EDGE, -EDGE)
+        room = visible_part(self.window).adjusted(EDGE, EDGE, -EDGE, -EDGE)
         left, right = viewport.mapTo(self.window, QPoint(0, 0)).x(), viewport.mapTo(self.window, QPoint(viewport.width(), 0)).x()
         if viewport.isVisible() and left <= anchor.center().x() <= right and right - left >= size.width() + 2 * EDGE:
             beside = QRect(room)  # what stands beside the conversation stays in sight

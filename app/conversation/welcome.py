@@ -53,7 +53,7 @@ class Welcome(QScrollArea):
             ),
             "emptyText",
         )
-        self.demonstrate = named(PromptCard(*DEMONSTRATION), words=DEMONSTRATION[1])
+        self.demonstrate = named(PromptCard(*DEMONSTRATION), label=DEMONSTRATION[1])
         self.demonstrate.clicked.connect(self.demonstration)
         self.cards = [PromptCard(*example) for example in EXAMPLES]
         for card in self.cards:

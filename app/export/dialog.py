@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from app.export.kinds import ExportKind, Theme, export_session, filters, kind_chosen, kind_named
 from app.look import theme as themes
-from app.look.offer import Offer
+from app.look.message_action import MessageAction
 from app.look.widgets import Question
 from app.session.chat import Chat
 from app.session.settings import Settings
@@ -114,6 +114,6 @@ def show_folder(folder: Path) -> None:
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
 
 
-def folder_offer(folder: Path) -> Offer:
+def folder_offer(folder: Path) -> MessageAction:
     """Returns an offer to open this folder."""
-    return Offer("Show in folder", partial(show_folder, folder), stays=True)
+    return MessageAction("Show in folder", partial(show_folder, folder), keeps_message=True)

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QToolTip
 from app.lanes.field import WHOLE, LaneField
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Clock, chip_words, lane_words, time_words
 from app.lanes.painter import Lane, LanePainter
-from app.look.marks import frame_focus, write_in
+from app.look.marks import draw_focus_frame, draw_text_in
 from app.look.painted_view import PaintedView
 from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, named, tint
@@ -218,15 +218,15 @@ class LaneView(PaintedView):
                 look.axis(painter, QRectF(0, height, self.viewport().width(), self.viewport().height() - height), marks)
         else:
             painter.setFont(look.chip_font)
-            write_in(
+            draw_text_in(
                 painter,
                 look.theme.faint,
                 self.viewport().rect(),
                 Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap,
                 self._waiting_words,
             )
-        if self.focused:
-            frame_focus(painter, self.viewport().rect().adjusted(0, 0, -1, -1), look.theme)
+        if self.has_keyboard_focus:
+            draw_focus_frame(painter, self.viewport().rect().adjusted(0, 0, -1, -1), look.theme)
         painter.end()
 
     def _paint_dividers(self, painter: QPainter, area: QRect) -> None:

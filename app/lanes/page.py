@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from app.lanes.geometry import MAX_ZOOM, MIN_ZOOM, Phase, milliseconds, time_words
 from app.lanes.lanes import Lanes
 from app.lanes.painter import LanePainter
-from app.look.marks import rounded, smooth_painter, write
+from app.look.marks import draw_rounded, draw_text, smooth_painter
 from app.look.theme import DARK, Theme
 from app.look.widgets import icon_button, in_column, in_row, named, push_button, tint
 from app.look.wording import DEFINITIONS
@@ -25,7 +25,7 @@ class PhaseKey(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        named(self, words="Parts of a round's time", tip=f"<p>{DEFINITIONS['lanes']}</p>")
+        named(self, label="Parts of a round's time", tip=f"<p>{DEFINITIONS['lanes']}</p>")
         self._look = LanePainter(DARK, 1.0)
         self._staged: Round | None = None
         self.show_round(None)
@@ -67,8 +67,8 @@ class PhaseKey(QWidget):
         gap = max(4.0, min(18 * scale, spare / max(1, len(entries) - 1)))
         x = 0.0
         for phase, words, width in entries:
-            rounded(painter, QRectF(x, self.height() / 2 - 2.5 * scale, 11 * scale, 5 * scale), 2, look.colours[phase])
-            write(painter, look.theme.faint, QPointF(x + 15 * scale, baseline), words)
+            draw_rounded(painter, QRectF(x, self.height() / 2 - 2.5 * scale, 11 * scale, 5 * scale), 2, look.colours[phase])
+            draw_text(painter, look.theme.faint, QPointF(x + 15 * scale, baseline), words)
             x += width + gap
         painter.end()
 
@@ -87,7 +87,7 @@ class LanesPage(QWidget):
         self.clock.setCheckable(True)
         named(
             self.clock,
-            words="Absolute time",
+            label="Absolute time",
             description="Place each round at its time in the answer instead of starting every round at 0.",
             tip="<p>Place each round at its time in the answer instead of starting every round at 0.</p>",
         )

@@ -10,7 +10,7 @@ from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QPainter, QPen
 
 from app.lanes.geometry import Chip, LaneScale, Phase, chips_of, milliseconds, parts_of
 from app.look import theme as themes
-from app.look.marks import bracket_over, faded
+from app.look.marks import draw_bracket, faded
 from app.look.theme import Theme
 from engine.types import PHASES, Round
 from engine.values.wording import amount
@@ -205,7 +205,7 @@ class LanePainter:
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 painter.drawRoundedRect(box.adjusted(-1.5, -1.5, 1.5, 1.5), 5, 5)
             if slot == lane.marked:
-                bracket_over(painter, box, self.theme)
+                draw_bracket(painter, box, self.theme)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if not flat:
             self._figures(painter, lane, scale, lane.start + len(chips) * step + 4)

@@ -15,7 +15,7 @@ from app.library.hosts_page import HostsPage
 from app.library.hub_page import HubPage
 from app.library.machine_page import MachinePage
 from app.look.banner import Banner
-from app.look.placing import at_most_the_screen
+from app.look.placing import limit_to_screen
 from app.look.theme import Theme
 from app.look.widgets import in_column, named
 from app.session.settings import Settings
@@ -63,7 +63,7 @@ class ModelsDialog(QDialog):
         its models."""
         what = "A model is a .gguf file, or a folder with a config.json and .safetensors files."
         self.banner.show_message(f"No other models were found in {folder}. {what}")
-        self.banner.offer("Remove folder", partial(self._remove, folder))
+        self.banner.show_action("Remove folder", partial(self._remove, folder))
 
     def _remove(self, folder: str) -> None:
         self.banner.hide()
@@ -88,4 +88,4 @@ class ModelsDialog(QDialog):
         self.hosts.set_look(theme, scale)
         self.banner.set_look(theme, scale)
         wanted = QSize(round(SIZE.width() * scale), round(SIZE.height() * scale))
-        self.resize(at_most_the_screen(self, wanted))
+        self.resize(limit_to_screen(self, wanted))

@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QFont, QKeyEvent, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.library.entries import Entry
-from app.look.marks import rounded, write_in
+from app.look.marks import draw_rounded, draw_text_in
 from app.look.theme import Theme
 from app.look.widgets import named, plain_tip
 
@@ -105,7 +105,7 @@ class EntryDelegate(QStyledItemDelegate):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if selected or state & QStyle.StateFlag.State_MouseOver:
             focused = selected and bool(state & QStyle.StateFlag.State_HasFocus)
-            rounded(
+            draw_rounded(
                 painter,
                 QRectF(area.adjusted(4, 1, -4, -1)),
                 7,
@@ -121,7 +121,7 @@ class EntryDelegate(QStyledItemDelegate):
         for words, colour in ((entry.amount, theme.dim), (entry.mark, theme.accent)):
             if words:
                 wide = painter.fontMetrics().horizontalAdvance(words)
-                write_in(
+                draw_text_in(
                     painter, colour, QRect(right - wide, upper.top(), wide, upper.height()), Qt.AlignmentFlag.AlignVCenter, words
                 )
                 right -= wide + round(12 * scale)
@@ -133,7 +133,7 @@ class EntryDelegate(QStyledItemDelegate):
         _line(painter, upper, entry.title, QColor(theme.faint if entry.problem else theme.text), Qt.TextElideMode.ElideMiddle)
         if entry.fraction is not None:
             track = QRectF(inside.left(), area.bottom() - 4, inside.width(), 3)
-            rounded(painter, track, 1.5, QColor(theme.line))
+            draw_rounded(painter, track, 1.5, QColor(theme.line))
             painter.setBrush(QColor(theme.accent))
             painter.drawRoundedRect(QRectF(track.left(), track.top(), max(3.0, track.width() * entry.fraction), 3), 1.5, 1.5)
         painter.restore()

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QComboBox, QFileDialog, QGridLayout, QLabel, QLine
 from app.library.background import Background
 from app.library.entries import Entry
 from app.library.entry_list import EntryList
-from app.look.fields import keep_from_wheel
+from app.look.fields import require_focus_for_wheel
 from app.look.theme import Theme
 from app.look.widgets import choice_box, dialog_button, in_column, in_row, named, stretch, text_label
 from app.session.machines import hosts_path, kept_cluster
@@ -281,8 +281,8 @@ def _addresses(text: str) -> tuple[str, ...]:
 
 
 def _choice(words: str, entries: tuple[tuple[str, object], ...]) -> QComboBox:
-    box = named(choice_box(entries, shortest=10), "purposeSelector", words)
-    keep_from_wheel(box)
+    box = named(choice_box(entries, min_characters=10), "purposeSelector", words)
+    require_focus_for_wheel(box)
     return box
 
 

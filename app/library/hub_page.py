@@ -294,7 +294,7 @@ class HubPage(QWidget):
         if state.phase == "running":
             more += " If you pause the download instead, it can go on later."
         question = DiscardQuestion(self, f"Discard the download of {key}?", more, "Keep")
-        question.discards.clicked.connect(partial(self._discard, key))
+        question.discard_button.clicked.connect(partial(self._discard, key))
         question.open()
 
     def _discard(self, key: str) -> None:

@@ -12,9 +12,9 @@ from app.look import theme as themes
 from app.look.theme import Theme
 from app.look.widgets import announce, icon_button, in_column, in_row, named, push_button, restyle, scrolling, text_label, tint
 
-MOST_LINES = 5
+MAX_LINES = 5
 """Lines of a message that show at once; a longer one scrolls."""
-SHORTEST_MS, MS_PER_LETTER, ACTION_MS = 6000, 70, 20_000
+MIN_DISPLAY_MS, MS_PER_LETTER, MIN_ACTION_MS = 6000, 70, 20_000
 """Display time of a note in milliseconds: minimum, per letter, and minimum if it has a button."""
 
 
@@ -30,21 +30,21 @@ class Banner(QWidget):
         super().__init__()
         self.frame = named(QFrame(), "banner")
         self.setAccessibleName("Message")
-        self.picture = QLabel()
-        self.words = text_label("bannerText", selectable=True)
-        self.area = named(scrolling(self.words, keys=True), words="Message")
-        self.words.setAutoFillBackground(False)
-        self._room = 1000
-        self.action = push_button("", "bannerAction", self._acted)
+        self.icon = QLabel()
+        self.label = text_label("bannerText", selectable=True)
+        self.area = named(scrolling(self.label, focusable=True), label="Message")
+        self.label.setAutoFillBackground(False)
+        self._available_height = 1000
+        self.action = push_button("", "bannerAction", self._run_action)
         self.action.hide()
-        self._act: Callable[[], object] | None = None
-        self._holds: Callable[[], bool] | None = None
+        self._action_callback: Callable[[], object] | None = None
+        self._is_valid: Callable[[], bool] | None = None
         self.dismiss = icon_button("close", "Dismiss the message", self.hide)
         self.timer = QTimer(self, singleShot=True)
-        self.timer.timeout.connect(self._read)
+        self.timer.timeout.connect(self._hide_unless_in_use)
         self.margins = in_column(self.frame, margins=(16, 8, 16, 2), parent=self)
         in_row(
-            (self.picture, 0, Qt.AlignmentFlag.AlignVCenter),
+            (self.icon, 0, Qt.AlignmentFlag.AlignVCenter),
             (self.area, 1, Qt.AlignmentFlag.AlignVCenter),
             (self.action, 0, Qt.AlignmentFlag.AlignVCenter),
             (self.dismiss, 0, Qt.AlignmentFlag.AlignTop),
@@ -54,15 +54,15 @@ class Banner(QWidget):
         )
         self.hide()
 
-    def show_message(self, message: str, tone: str = "error", holds: Callable[[], bool] | None = None) -> None:
+    def show_message(self, message: str, tone: str = "error", is_valid: Callable[[], bool] | None = None) -> None:
         """Shows a message and announces it to screen readers.
 
         Args:
             tone: "error", "note" or "lock" for a state; sets icon and colour, and whether the message hides by itself.
-            holds: returns whether the message is still valid, for `check`; None if only the user can tell.
+            is_valid: returns whether the message is still valid, for `check`; None if only the user can tell.
         """
-        self._holds = holds
-        self.words.setText(message)
+        self._is_valid = is_valid
+        self.label.setText(message)
         restyle(self.frame, "tone", tone)
         self.dismiss.setVisible(tone != "lock")
         self.setAccessibleDescription(message)
@@ -73,9 +73,9 @@ class Banner(QWidget):
         self._count_down()
         announce(self, message)
 
-    def offer(self, title: str, act: Callable[[], object]) -> None:
+    def show_action(self, title: str, act: Callable[[], object]) -> None:
         """Shows a button next to the current message, until the next message."""
-        self._act = act
+        self._action_callback = act
         self.action.setText(title)
         self.action.setAccessibleName(title)
         self.action.show()
@@ -84,12 +84,12 @@ class Banner(QWidget):
 
     def check(self) -> None:
         """Hides a message that is no longer valid."""
-        if self._holds is not None and not self.isHidden() and not self._holds():
+        if self._is_valid is not None and not self.isHidden() and not self._is_valid():
             self.hide()
 
-    def _acted(self) -> None:
-        if self._act is not None:
-            self._act()
+    def _run_action(self) -> None:
+        if self._action_callback is not None:
+            self._action_callback()
 
     # Time
 
@@ -97,11 +97,11 @@ class Banner(QWidget):
         if self.frame.property("tone") != "note" or not self.isVisible():
             self.timer.stop()
             return
-        needed = MS_PER_LETTER * len(self.words.text())
-        self.timer.start(max(SHORTEST_MS if self.action.isHidden() else ACTION_MS, needed))
+        needed = MS_PER_LETTER * len(self.label.text())
+        self.timer.start(max(MIN_DISPLAY_MS if self.action.isHidden() else MIN_ACTION_MS, needed))
 
     @Slot()
-    def _read(self) -> None:
+    def _hide_unless_in_use(self) -> None:
         focused = QApplication.focusWidget()
         in_use = self.underMouse() or (focused is not None and self.isAncestorOf(focused))
         if in_use or not self.isActiveWindow():
@@ -129,28 +129,28 @@ class Banner(QWidget):
 
     def set_room(self, height: int) -> None:
         """Sets the height available; the message takes at most about a third of it, and scrolls if it is longer."""
-        self._room = height
+        self._available_height = height
         self._fit()
 
-    def set_column(self, left: int, width: int, whole: int) -> None:
+    def set_column(self, left: int, width: int, total_width: int) -> None:
         """Aligns the frame with the message field."""
         below = 12 if self.frame.property("tone") == "lock" else 2  # nothing is below it
-        self.margins.setContentsMargins(max(10, left - 14), 8, max(10, whole - left - width - 14), below)
+        self.margins.setContentsMargins(max(10, left - 14), 8, max(10, total_width - left - width - 14), below)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
 
     def _fit(self) -> None:
-        """Fits the height to the text, up to `MOST_LINES`; longer text can be scrolled with the keyboard."""
+        """Fits the height to the text, up to `MAX_LINES`; longer text can be scrolled with the keyboard."""
         self.margins.activate()
-        line = self.words.fontMetrics().lineSpacing()
-        most = line * max(1, min(MOST_LINES, int((0.35 * self._room - 40) / line)))
-        wanted = self.words.heightForWidth(max(1, self.area.width()))
-        self.area.setFixedHeight(max(0, min(wanted, most)))
-        self.area.setFocusPolicy(Qt.FocusPolicy.StrongFocus if wanted > most else Qt.FocusPolicy.NoFocus)
+        line = self.label.fontMetrics().lineSpacing()
+        max_height = line * max(1, min(MAX_LINES, int((0.35 * self._available_height - 40) / line)))
+        wanted = self.label.heightForWidth(max(1, self.area.width()))
+        self.area.setFixedHeight(max(0, min(wanted, max_height)))
+        self.area.setFocusPolicy(Qt.FocusPolicy.StrongFocus if wanted > max_height else Qt.FocusPolicy.NoFocus)
 
     def _paint_icon(self) -> None:
         note = self.frame.property("tone") in ("note", "lock")
         colour = self._theme.dim if note else self._theme.rejected
-        self.picture.setPixmap(themes.pixmap("info" if note else "warning", colour, 18, self.devicePixelRatioF()))
+        self.icon.setPixmap(themes.pixmap("info" if note else "warning", colour, 18, self.devicePixelRatioF()))

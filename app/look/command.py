@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QBoxLayout, QGridLa
 from shiboken6 import isValid
 
 from app.look.placing import FRAME
-from app.look.widgets import PassingDialog, in_column, named, push_button, scrolling, spaced
+from app.look.widgets import TransientDialog, in_column, named, push_button, scrolling, spaced
 
 MENU_ROLES = {
     "quitAction": QAction.MenuRole.QuitRole,
@@ -51,7 +51,7 @@ def platform_keys(keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(its for each in keys for its in (MAC_KEYS.get(each, (each,)) if is_mac() else (each,))))
 
 
-def pressed(event: QKeyEvent, keys: str) -> bool:
+def matches_keys(event: QKeyEvent, keys: str) -> bool:
     """Returns whether a key event is one of these keys on this platform."""
     return QKeySequence(event.keyCombination()) in map(QKeySequence, platform_keys((keys,)))
 
@@ -90,8 +90,8 @@ def make_actions(commands: Iterable[Command], owner: QWidget) -> dict[str, QActi
         action.setShortcuts([QKeySequence(keys) for keys in platform_keys(command.shortcuts)])
         if command.in_every_window:
             action.setShortcutContext(Qt.ShortcutContext.ApplicationShortcut)
-        by_words = QAction.MenuRole.TextHeuristicRole if command.menu == EDIT_MENU else QAction.MenuRole.NoRole
-        action.setMenuRole(MENU_ROLES.get(command.id, by_words))
+        default_role = QAction.MenuRole.TextHeuristicRole if command.menu == EDIT_MENU else QAction.MenuRole.NoRole
+        action.setMenuRole(MENU_ROLES.get(command.id, default_role))
         if command.checked is not None:
             action.setCheckable(True)
             action.setChecked(command.checked)
@@ -104,14 +104,14 @@ def make_actions(commands: Iterable[Command], owner: QWidget) -> dict[str, QActi
 
 
 def _without_arguments(run: Callable[[], object]) -> Callable[..., None]:
-    def called(*_: object) -> None:
+    def run_command(*_: object) -> None:
         """Runs the command without the argument `checked` of Qt's `triggered`."""
         run()
 
-    return called
+    return run_command
 
 
-def show_use(action: QAction, reason: str = "") -> None:
+def set_availability(action: QAction, reason: str = "") -> None:
     """Enables a command, or disables it with the reason as its tooltip in the menu."""
     action.setEnabled(not reason)
     action.setToolTip(reason)
@@ -148,7 +148,7 @@ class Keys:
     command: str = ""
 
 
-ELSEWHERE: dict[str, tuple[Keys, ...]] = {
+WIDGET_KEYS: dict[str, tuple[Keys, ...]] = {
     "In the message field": (
         Keys("Send the message", ("Return",)),
         Keys("New line", ("Shift+Return",)),
@@ -214,7 +214,7 @@ ESCAPE = (
 )
 
 
-class EnterPresses(QObject):
+class EnterKeyFilter(QObject):
     """Presses the focused button on Enter, as Space does. Qt does so in dialogs only, and views handle Enter themselves.
 
     Only the focused button has an event filter, so other widgets have no overhead.
@@ -225,10 +225,10 @@ class EnterPresses(QObject):
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         self._watched: QAbstractButton | None = None
-        application.focusChanged.connect(self._moved)
+        application.focusChanged.connect(self._follow_focus)
 
     @Slot()
-    def _moved(self) -> None:
+    def _follow_focus(self) -> None:
         """Ignores the signal's arguments: the widget that loses the focus may be half destroyed, and wrapping it in a Python
         object may crash."""
         if self._watched is not None and isValid(self._watched):
@@ -241,15 +241,15 @@ class EnterPresses(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() != QEvent.Type.KeyPress or not isinstance(event, QKeyEvent) or not isinstance(watched, QAbstractButton):
             return False
-        plain = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
-        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter) or not plain:
+        unmodified = not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
+        if event.key() not in (Qt.Key.Key_Return, Qt.Key.Key_Enter) or not unmodified:
             return False
         if not event.isAutoRepeat():
             watched.click()
         return True
 
 
-class ShortcutSheet(PassingDialog):
+class ShortcutSheet(TransientDialog):
     """A list of all keys of the window: shortcuts of commands by menu, and keys of focused widgets.
 
     It has two columns, or one on a narrow screen, and scrolls if the screen is too low.
@@ -265,60 +265,60 @@ class ShortcutSheet(PassingDialog):
             grid.setHorizontalSpacing(36)
             grid.setVerticalSpacing(5)
             columns.addLayout(grid)
-        listed = (command for command in commands if command.shortcuts and command.menu)
-        for menu, its in groupby(listed, lambda command: command.menu):
-            self._add(0, menu, [(command.title.rstrip("…"), " or ".join(_written(command.shortcuts))) for command in its])
-        for place, entries in ELSEWHERE.items():
-            self._add(1, place, [(entry.title, "  ".join(_written(entry.keys))) for entry in entries])
+        in_menus = (command for command in commands if command.shortcuts and command.menu)
+        for menu, group in groupby(in_menus, lambda command: command.menu):
+            self._add(0, menu, [(command.title.rstrip("…"), " or ".join(_native_texts(command.shortcuts))) for command in group])
+        for context, entries in WIDGET_KEYS.items():
+            self._add(1, context, [(entry.title, "  ".join(_native_texts(entry.keys))) for entry in entries])
         for grid in self._grids:
             grid.setRowStretch(grid.rowCount(), 1)
         note = QLabel(ESCAPE, wordWrap=True)
-        self.area = named(scrolling(body, keys=True), words="Keyboard shortcuts")
+        self.area = named(scrolling(body, focusable=True), label="Keyboard shortcuts")
         close = push_button("Close", "quietButton", self.reject)
         in_column(
             (self.area, 1), note, (close, 0, Qt.AlignmentFlag.AlignRight), spacing=14, margins=(24, 20, 24, 16), parent=self
         )
         self._fit(parent.screen().availableGeometry().marginsRemoved(FRAME).size())
 
-    def _fit(self, room: QSize) -> None:
+    def _fit(self, available: QSize) -> None:
         """Resizes to show all keys, up to the size of the screen."""
         self.ensurePolished()
         body, layout = self.area.widget(), self.layout()
         assert layout is not None and body is not None
         margins = layout.contentsMargins()
-        around = margins.left() + margins.right() + self.area.verticalScrollBar().sizeHint().width()
-        if body.sizeHint().width() + around > room.width():
+        extra_width = margins.left() + margins.right() + self.area.verticalScrollBar().sizeHint().width()
+        if body.sizeHint().width() + extra_width > available.width():
             self._columns.setDirection(QBoxLayout.Direction.TopToBottom)
             self._columns.setSpacing(14)
-        width = min(room.width(), body.sizeHint().width() + around)
+        width = min(available.width(), body.sizeHint().width() + extra_width)
         self.area.setMinimumHeight(body.sizeHint().height())
         wanted = layout.totalHeightForWidth(width)
         self.area.setMinimumHeight(0)
-        self.resize(width, min(wanted, room.height()))
+        self.resize(width, min(wanted, available.height()))
 
     def _add(self, column: int, heading: str, rows: list[tuple[str, str]]) -> None:
         grid = self._grids[column]
         if grid.count():
             grid.setRowMinimumHeight(grid.rowCount(), 8)
-        words = named(QLabel(heading), "keysHeading")
-        grid.addWidget(words, grid.rowCount(), 0, 1, 2)
+        title_label = named(QLabel(heading), "keysHeading")
+        grid.addWidget(title_label, grid.rowCount(), 0, 1, 2)
         for title, keys in rows:
             row = grid.rowCount()
             grid.addWidget(QLabel(title), row, 0)
             grid.addWidget(QLabel(keys), row, 1)
 
 
-def title_with_key(title: str, place: str, entry: str) -> str:
-    """Returns the title of a menu's entry with the first key that `ELSEWHERE` lists for it, which the menu shows at its right."""
-    keys = next(each.keys for each in ELSEWHERE[place] if each.title == entry)
+def title_with_key(title: str, context: str, entry: str) -> str:
+    """Returns the title of a menu's entry with its first key in `WIDGET_KEYS`, which the menu shows at the right."""
+    keys = next(each.keys for each in WIDGET_KEYS[context] if each.title == entry)
     return f"{title}\t{native_keys(keys[0])}"
 
 
 def native_keys(keys: str) -> str:
     """Returns the first of these keys on this platform, in its notation."""
-    return _written((keys,))[0]
+    return _native_texts((keys,))[0]
 
 
-def _written(keys: Iterable[str]) -> list[str]:
+def _native_texts(keys: Iterable[str]) -> list[str]:
     native = QKeySequence.SequenceFormat.NativeText
     return [QKeySequence(each).toString(native).replace("Return", "Enter") for each in platform_keys(keys)]

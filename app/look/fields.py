@@ -24,12 +24,12 @@ from app.look.widgets import FocusFrame, announce, named
 from engine.types import RANGES, SEED_LIMIT
 from engine.values.ranges import Range
 
-RANDOM, LAST, LAST_ALONE = "random", "random (last {})", "last {}"
+RANDOM, LAST, LAST_SHORT = "random", "random (last {})", "last {}"
 DECIMALS = 12
 """Decimals that a value keeps; more would show rounding errors of floats."""
 REASON_MS = 8000
 """Milliseconds for which the reason of a refused text stays after the field was left."""
-PASSING = (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason, Qt.FocusReason.MenuBarFocusReason)
+TEMPORARY_REASONS = (Qt.FocusReason.PopupFocusReason, Qt.FocusReason.ActiveWindowFocusReason, Qt.FocusReason.MenuBarFocusReason)
 """Reasons of a focus loss after which the field gets the focus back: its menu was opened, or another window is active."""
 
 
@@ -53,16 +53,16 @@ class NumberField(QDoubleSpinBox):
     taken = Signal(object)
     edited = Signal()
 
-    def __init__(self, allowed: Range, step: float = 1, decimals: int = 0, word_value: float = 0) -> None:
+    def __init__(self, allowed: Range, step: float = 1, decimals: int = 0, keyword_value: float = 0) -> None:
         super().__init__()
         self.allowed = allowed
-        self._least_decimals, self._word_value = decimals, word_value
+        self._min_decimals, self._keyword_value = decimals, keyword_value
         self._reason: QLabel | None = None
-        self._fades = QTimer(self, singleShot=True, interval=REASON_MS)
-        self._fades.timeout.connect(self._be_silent)
+        self._reason_timer = QTimer(self, singleShot=True, interval=REASON_MS)
+        self._reason_timer.timeout.connect(self._hide_reason)
         self.setKeyboardTracking(False)
         self.setDecimals(0 if allowed.whole else DECIMALS)
-        self.setRange(min(allowed.lowest, word_value) if self._has_word else allowed.lowest, allowed.highest)
+        self.setRange(min(allowed.lowest, keyword_value) if self._has_keyword else allowed.lowest, allowed.highest)
         self.setSingleStep(step)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setValue(self.minimum())
@@ -78,40 +78,40 @@ class NumberField(QDoubleSpinBox):
     # Values
 
     @property
-    def _has_word(self) -> bool:
+    def _has_keyword(self) -> bool:
         return bool(self.allowed.word)
 
     @property
-    def range_words(self) -> str:
+    def range_text(self) -> str:
         """The allowed values, as worded in messages."""
         return self.allowed.words
 
     @property
-    def pending(self) -> bool:
+    def has_pending_text(self) -> bool:
         """Whether the text differs from that of the value in force."""
         return self.cleanText() != self.textFromValue(super().value())
 
     def value(self) -> int | float:
         """Returns the value of the text if it has one, else the value in force."""
         value = super().value()
-        if self.pending:
+        if self.has_pending_text:
             with contextlib.suppress(ValueError):
-                value = self._read(self.cleanText())
+                value = self._parse(self.cleanText())
         return int(value) if self.allowed.whole else value
 
     @property
     def setting(self) -> object:
         """The value as the settings store it, possibly the keyword of the range."""
         value = self.value()
-        return self.allowed.word if self._has_word and value == self._word_value else value
+        return self.allowed.word if self._has_keyword and value == self._keyword_value else value
 
     def show_value(self, value: object) -> None:
         """Shows the value in force, without reporting a change. A text that is being typed stays."""
-        number = self._word_value if not isinstance(value, (int, float)) else float(value)
-        if number == super().value() and (self.pending or self.cleanText()):
+        number = self._keyword_value if not isinstance(value, (int, float)) else float(value)
+        if number == super().value() and (self.has_pending_text or self.cleanText()):
             return
         edit, blocker = self.lineEdit(), QSignalBlocker(self)
-        typed = (edit.text(), edit.cursorPosition()) if self.pending and self.hasFocus() else None
+        typed = (edit.text(), edit.cursorPosition()) if self.has_pending_text and self.hasFocus() else None
         self.setRange(min(self.minimum(), number), max(self.maximum(), number))  # older files may exceed the range
         super().setValue(number)
         if typed is not None:
@@ -119,39 +119,39 @@ class NumberField(QDoubleSpinBox):
             edit.setCursorPosition(typed[1])
         del blocker
 
-    def _read(self, text: str) -> float:
+    def _parse(self, text: str) -> float:
         """Reads a typed text. Raises ValueError."""
-        written = text.strip().lower()
-        if self._has_word and written and self.allowed.word.startswith(written):
-            return self._word_value
+        normalised = text.strip().lower()
+        if self._has_keyword and normalised and self.allowed.word.startswith(normalised):
+            return self._keyword_value
         try:
-            return self.allowed.read(written)
+            return self.allowed.read(normalised)
         except ValueError:
-            if self._has_word and written == str(self._word_value):
-                return self._word_value
+            if self._has_keyword and normalised == str(self._keyword_value):
+                return self._keyword_value
             raise
 
-    def _may_become_one(self, text: str) -> bool:
+    def _may_become_valid(self, text: str) -> bool:
         """Returns whether more characters can make a number of the range of a text that is none."""
-        written = text.strip().lower()
-        if written in ("", ".", ","):
+        normalised = text.strip().lower()
+        if normalised in ("", ".", ","):
             return True
-        if not self.allowed.whole and written.endswith(("e", "e-", "e+")):
-            return written[0].isdigit()
-        wide = Range(0, self.allowed.highest, self.allowed.whole)
+        if not self.allowed.whole and normalised.endswith(("e", "e-", "e+")):
+            return normalised[0].isdigit()
+        extended = Range(0, self.allowed.highest, self.allowed.whole)
         try:
-            return wide.read(written) < self.allowed.lowest
+            return extended.read(normalised) < self.allowed.lowest
         except ValueError:
             return False
 
     def textFromValue(self, value: float) -> str:
         """Returns the text of a value: with a decimal point and all its decimals, at least those of the field."""
-        if self._has_word and value == self._word_value:
+        if self._has_keyword and value == self._keyword_value:
             return self.allowed.word
         if self.allowed.whole:
             return str(int(value))
         shortest = format(Decimal(repr(round(value, DECIMALS))), "f")
-        fixed = f"{value:.{self._least_decimals}f}"
+        fixed = f"{value:.{self._min_decimals}f}"
         return fixed if len(fixed.partition(".")[2]) >= len(shortest.partition(".")[2].rstrip("0")) else shortest
 
     def validate(self, text: str, position: int) -> tuple[QValidator.State, str, int]:
@@ -161,7 +161,7 @@ class NumberField(QDoubleSpinBox):
     def valueFromText(self, text: str) -> float:
         """Returns the value of a text, or the one in force if it has none."""
         try:
-            return self._read(text)
+            return self._parse(text)
         except ValueError:
             return super().value()
 
@@ -173,27 +173,27 @@ class NumberField(QDoubleSpinBox):
     def _typed(self) -> None:
         text = self.cleanText()
         try:
-            self._read(text)
-            self._be_silent()
+            self._parse(text)
+            self._hide_reason()
         except ValueError:
-            if not self.pending or self._may_become_one(text):
-                self._be_silent()
+            if not self.has_pending_text or self._may_become_valid(text):
+                self._hide_reason()
             else:
-                self._say(f"“{_short(text)}” is not possible: {self.range_words}.")
+                self._show_reason(f"“{_short(text)}” is not possible: {self.range_text}.")
         self.edited.emit()
 
     @Slot()
     def commit(self) -> bool:
         """Applies the typed text. Returns False, and shows the reason, if it is not a value in the range."""
-        if not self.pending:
+        if not self.has_pending_text:
             return True
         text = self.cleanText()
         try:
-            value = self._read(text)
+            value = self._parse(text)
         except ValueError:
-            self._say(f"“{_short(text)}” is not possible: {self.range_words}." if text else f"Type {self.range_words}.")
+            self._show_reason(f"“{_short(text)}” is not possible: {self.range_text}." if text else f"Type {self.range_text}.")
             return False
-        self._be_silent()
+        self._hide_reason()
         self._set(value)
         return True
 
@@ -207,18 +207,18 @@ class NumberField(QDoubleSpinBox):
 
     def restore(self) -> None:
         """Shows the value in force in place of what is typed."""
-        self._be_silent()
+        self._hide_reason()
         self.lineEdit().setText(self.prefix() + self.textFromValue(super().value()) + self.suffix())
 
     def _leave(self) -> None:
         """Applies the typed text or, if it is invalid, restores the value and shows the reason."""
-        if self.pending and not self.commit():
+        if self.has_pending_text and not self.commit():
             text = self.cleanText()
             self.restore()
-            stays = self.textFromValue(super().value()) or "empty"
+            value_text = self.textFromValue(super().value()) or "empty"
             typed = f"“{_short(text)}” was not taken" if text else "It cannot be empty"
-            self._say(f"{typed}: {self.range_words}. It stays {stays}.")
-            self._fades.start()
+            self._show_reason(f"{typed}: {self.range_text}. It stays {value_text}.")
+            self._reason_timer.start()
 
     # Keys
 
@@ -238,20 +238,20 @@ class NumberField(QDoubleSpinBox):
         """Handles keys before the commands of the window do."""
         if event.type() != QEvent.Type.ShortcutOverride or not isinstance(event, QKeyEvent):
             return super().event(event)
-        if event.key() == Qt.Key.Key_Escape and self.pending:
+        if event.key() == Qt.Key.Key_Escape and self.has_pending_text:
             event.accept()
             return True
         handled = super().event(event)
         keys = QKeySequence(event.keyCombination())
         typed = event.isAccepted()  # the field handles the key, so no command runs
-        if not typed and self._is_possible and any(keys in action.shortcuts() for action in self.window().actions()):
+        if not typed and self._is_valid and any(keys in action.shortcuts() for action in self.window().actions()):
             self.commit()  # the command must use the typed value
         return handled
 
     @property
-    def _is_possible(self) -> bool:
+    def _is_valid(self) -> bool:
         try:
-            self._read(self.cleanText())
+            self._parse(self.cleanText())
         except ValueError:
             return False
         return True
@@ -264,7 +264,7 @@ class NumberField(QDoubleSpinBox):
                 event.ignore()  # a dialog may handle it as well
             else:
                 self.lineEdit().selectAll()
-        elif event.key() == Qt.Key.Key_Escape and self.pending:
+        elif event.key() == Qt.Key.Key_Escape and self.has_pending_text:
             self.restore()
             self.selectAll()
         else:
@@ -276,22 +276,22 @@ class NumberField(QDoubleSpinBox):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        if not self.pending:
-            self._be_silent()
+        if not self.has_pending_text:
+            self._hide_reason()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        passing = event.reason() in PASSING and not self._is_possible
+        is_temporary = event.reason() in TEMPORARY_REASONS and not self._is_valid
         typed = self.lineEdit().text()
-        if not passing:
+        if not is_temporary:
             self._leave()
         super().focusOutEvent(event)
-        if passing and self.lineEdit().text() != typed:
+        if is_temporary and self.lineEdit().text() != typed:
             self.lineEdit().setText(typed)
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Applies the typed text before the field is hidden."""
         self._leave()
-        self._be_silent()
+        self._hide_reason()
         super().hideEvent(event)
 
     # Why a text is refused
@@ -301,20 +301,19 @@ class NumberField(QDoubleSpinBox):
         """The reason shown below the field; empty for none."""
         return self._reason.text() if self._reason is not None and not self._reason.isHidden() else ""
 
-    def _say(self, words: str) -> None:
-        self._fades.stop()
+    def _show_reason(self, reason: str) -> None:
+        self._reason_timer.stop()
         window = self.window()
         if self._reason is None or self._reason.parentWidget() is not window:
-            self._be_silent()
+            self._hide_reason()
             self._reason = named(QLabel(window, textFormat=Qt.TextFormat.PlainText, wordWrap=True), "fieldReason")
             self._reason.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         label = self._reason
-        label.setText(words)
+        label.setText(reason)
         label.ensurePolished()
-        around = label.contentsMargins().left() + label.contentsMargins().right() + 24
-        label.resize(
-            min(label.fontMetrics().horizontalAdvance(words) + around, window.width() - 8, 26 * label.fontMetrics().height()), 0
-        )
+        extra_width = label.contentsMargins().left() + label.contentsMargins().right() + 24
+        metrics = label.fontMetrics()
+        label.resize(min(metrics.horizontalAdvance(reason) + extra_width, window.width() - 8, 26 * metrics.height()), 0)
         label.resize(label.width(), label.heightForWidth(label.width()))
         parent = self.parentWidget()
         frame = parent if isinstance(parent, FocusFrame) else self
@@ -324,11 +323,11 @@ class NumberField(QDoubleSpinBox):
         label.move(max(4, min(below.x(), window.width() - label.width() - 4)), max(0, below.y()))
         label.show()
         label.raise_()
-        announce(self, words)
+        announce(self, reason)
 
     @Slot()
-    def _be_silent(self) -> None:
-        self._fades.stop()
+    def _hide_reason(self) -> None:
+        self._reason_timer.stop()
         if self._reason is not None:
             self._reason.hide()
 
@@ -351,7 +350,7 @@ class TemperatureBox(NumberField):
         super().__init__(RANGES["temperature"], step=0.1, decimals=2)
 
 
-def just_wide_enough(scale: float, examples: Iterable[tuple[NumberField, str]]) -> None:
+def fit_widths(scale: float, examples: Iterable[tuple[NumberField, str]]) -> None:
     """Sets the fixed-width font of number fields, and each one's width to that of its longest value."""
     mono = themes.mono_font(scale, 13)
     for control, example in examples:
@@ -363,26 +362,26 @@ class SeedField(NumberField):
     """A seed; an empty field means a random one. The placeholder shows the last drawn seed, worded so that it is not taken for
     a value."""
 
-    NONE = -1
+    NO_SEED = -1
     """Value that means no seed."""
 
     def __init__(self) -> None:
-        self._words, self._last, self._scale = "", "", 1.0
+        self._description, self._last, self._scale = "", "", 1.0
         super().__init__(RANGES["seed"])
-        self.setMinimum(self.NONE)
+        self.setMinimum(self.NO_SEED)
         self.show_seed(None)
         self.edited.connect(self._show_last)
 
-    def describe(self, words: str) -> None:
+    def describe(self, description: str) -> None:
         """Sets the description, for the tooltip and screen readers."""
-        self._words = words
+        self._description = description
         self._show_last()
 
     @property
     def seed(self) -> int | None:
         """The seed that is set or typed; None if the field is empty."""
         value = int(self.value())
-        return None if value == self.NONE else value
+        return None if value == self.NO_SEED else value
 
     @property
     def setting(self) -> object:
@@ -390,20 +389,20 @@ class SeedField(NumberField):
         return self.seed
 
     @property
-    def range_words(self) -> str:
+    def range_text(self) -> str:
         """The allowed values, as worded in messages."""
         return f"{self.allowed.words}, or nothing for a random one"
 
-    def _read(self, text: str) -> float:
-        return super()._read(text) if text.strip() else self.NONE
+    def _parse(self, text: str) -> float:
+        return super()._parse(text) if text.strip() else self.NO_SEED
 
     def textFromValue(self, value: float) -> str:
         """Returns the digits of a seed; an empty text for none."""
-        return "" if value == self.NONE else super().textFromValue(value)
+        return "" if value == self.NO_SEED else super().textFromValue(value)
 
     def show_value(self, value: object) -> None:
         """Shows the seed in force; an empty field for None."""
-        super().show_value(self.NONE if value is None else value)
+        super().show_value(self.NO_SEED if value is None else value)
 
     def show_seed(self, seed: int | None) -> None:
         """Shows a fixed seed, or none."""
@@ -431,19 +430,19 @@ class SeedField(NumberField):
         self._scale = scale
         longest = str(SEED_LIMIT - 1)
         typed = QFontMetrics(themes.mono_font(scale, 13)).horizontalAdvance(longest)
-        drawn = QFontMetrics(themes.body_font(scale)).horizontalAdvance(LAST_ALONE.format(longest))
+        drawn = QFontMetrics(themes.body_font(scale)).horizontalAdvance(LAST_SHORT.format(longest))
         self.setFixedWidth(max(typed, drawn) + 8)
         self._show_last()
 
     @Slot()
     def _show_last(self) -> None:
         self.set_face(themes.mono_font(self._scale, 13) if self.text() else themes.body_font(self._scale))
-        wordings = [words.format(self._last) for words in (LAST, LAST_ALONE) if self._last]
-        fitting = (words for words in wordings if self.fontMetrics().horizontalAdvance(words) <= self.width() - 4)
+        texts = [words.format(self._last) for words in (LAST, LAST_SHORT) if self._last]
+        fitting = (words for words in texts if self.fontMetrics().horizontalAdvance(words) <= self.width() - 4)
         self.lineEdit().setPlaceholderText(next(fitting, RANDOM))
         last = f" The last one was {self._last}." if self._last else ""
-        self.setToolTip(self._words + last)
-        self.setAccessibleDescription(self._words + last)
+        self.setToolTip(self._description + last)
+        self.setAccessibleDescription(self._description + last)
 
 
 class _WheelOnlyWithFocus(QObject):
@@ -454,7 +453,7 @@ class _WheelOnlyWithFocus(QObject):
         return False
 
 
-def keep_from_wheel(*controls: QWidget) -> None:
+def require_focus_for_wheel(*controls: QWidget) -> None:
     """Makes controls ignore the wheel unless they have the focus, so that scrolling past them does not change them."""
     for control in controls:
         control.setFocusPolicy(Qt.FocusPolicy.StrongFocus)

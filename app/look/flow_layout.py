@@ -69,23 +69,23 @@ class FlowLayout(QLayout):
     def _arrange(self, rect: QRect, move: bool) -> int:
         shown = [item for item in self._items if (widget := item.widget()) is None or not widget.isHidden()]
         corner = shown.pop() if self._corner and shown else None
-        room = [rect.width() - (0 if corner is None else corner.sizeHint().width() + self.spacing())]
+        row_widths = [rect.width() - (0 if corner is None else corner.sizeHint().width() + self.spacing())]
         rows, used = [list[QLayoutItem]()], 0
         for item in shown:
             width = item.sizeHint().width()
-            if rows[-1] and used + self.spacing() + width > room[-1]:
+            if rows[-1] and used + self.spacing() + width > row_widths[-1]:
                 rows.append([])
-                room.append(rect.width())
+                row_widths.append(rect.width())
                 used = 0
             used += width + (self.spacing() if rows[-1] else 0)
             rows[-1].append(item)
         y = rect.top()
-        for line, widest in zip(rows, room, strict=True):
+        for line, row_width in zip(rows, row_widths, strict=True):
             ends = [corner] if corner is not None and line is rows[0] else []
             height = max((item.sizeHint().height() for item in line + ends), default=0)
             x = rect.left()
             for item in line + ends:
-                size = item.sizeHint().boundedTo(QSize(rect.width() if item is corner else widest, height))
+                size = item.sizeHint().boundedTo(QSize(rect.width() if item is corner else row_width, height))
                 left = rect.right() + 1 - size.width() if item is corner else x
                 if move:
                     item.setGeometry(QRect(QPoint(left, y + (height - size.height()) // 2), size))
@@ -96,12 +96,12 @@ class FlowLayout(QLayout):
 
 def wrapping(spacing: int, *widgets: QWidget, corner: bool = False, expands: bool = False) -> QWidget:
     """Returns a widget whose children wrap; `expands`: whether it takes all the available width."""
-    whole = QWidget()
+    container = QWidget()
     flow = FlowLayout(spacing, corner=corner)
-    whole.setLayout(flow)
+    container.setLayout(flow)
     for widget in widgets:
         flow.addWidget(widget)
     policy = QSizePolicy(QSizePolicy.Policy.Expanding if expands else QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
     policy.setHeightForWidth(True)
-    whole.setSizePolicy(policy)
-    return whole
+    container.setSizePolicy(policy)
+    return container

@@ -26,25 +26,25 @@ class ModelSelector(QComboBox):
 
     def initStyleOption(self, option: QStyleOptionComboBox) -> None:
         super().initStyleOption(option)
-        room = self.width() - self.fontMetrics().height() - 6
-        option.currentText = self.fontMetrics().elidedText(self._shown, Qt.TextElideMode.ElideMiddle, room)
+        available_width = self.width() - self.fontMetrics().height() - 6
+        option.currentText = self.fontMetrics().elidedText(self._display_name, Qt.TextElideMode.ElideMiddle, available_width)
 
     @property
-    def _shown(self) -> str:
+    def _display_name(self) -> str:
         name = self.currentText().removesuffix(BUILT_IN)
         return name.split(" (")[0] if self.currentData() in DRAFTERS else name
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
-        widest = metrics.horizontalAdvance(self._example or "m" * 18)
-        room = widest if self._example else min(widest, metrics.horizontalAdvance(self._shown))
-        return QSize(room + metrics.height() + 10, super().sizeHint().height())
+        example_width = metrics.horizontalAdvance(self._example or "m" * 18)
+        available_width = example_width if self._example else min(example_width, metrics.horizontalAdvance(self._display_name))
+        return QSize(available_width + metrics.height() + 10, super().sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
 
     def showPopup(self) -> None:
         metrics = self.view().fontMetrics()
-        widest = max(metrics.horizontalAdvance(self.itemText(index)) for index in range(self.count()))
-        self.view().setMinimumWidth(widest + 3 * metrics.height())
+        longest_width = max(metrics.horizontalAdvance(self.itemText(index)) for index in range(self.count()))
+        self.view().setMinimumWidth(longest_width + 3 * metrics.height())
         super().showPopup()

@@ -14,20 +14,20 @@ class PaintedView(QAbstractScrollArea):
     """A scroll area that paints its own content.
 
     Attributes:
-        focused: whether it got the focus by keyboard, which shows a focus frame (`marks.frame_focus`).
+        has_keyboard_focus: whether it got the focus by keyboard, which shows a focus frame (`marks.frame_focus`).
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.focused = False
+        self.has_keyboard_focus = False
         self.setFrameShape(QFrame.Shape.NoFrame)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        self.focused = event.reason() in KEYBOARD_REASONS
+        self.has_keyboard_focus = event.reason() in KEYBOARD_REASONS
         self.viewport().update()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        self.focused = False
+        self.has_keyboard_focus = False
         self.viewport().update()

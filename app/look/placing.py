@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QWidget
 
 FRAME = QMargins(2, 40, 2, 8)
 """Estimate of a window's frame, larger than most desktops draw; the real one is known only once the window shows."""
-LEAST_PART = 200
+MIN_VISIBLE_PART = 200
 """Smallest width and height in pixels of a window's visible part in which something can be placed."""
 
 
@@ -20,9 +20,9 @@ def frame_of(window: QWidget) -> QMargins:
     )
 
 
-def fitted(wanted: QRect, room: QRect, frame: QMargins) -> QRect:
-    """Returns the geometry nearest to `wanted`, without frame, that fits into `room` together with the frame."""
-    inside = room.marginsRemoved(frame)
+def fit_into(wanted: QRect, available: QRect, frame: QMargins) -> QRect:
+    """Returns the geometry nearest to `wanted`, without frame, that fits into `available` together with the frame."""
+    inside = available.marginsRemoved(frame)
     size = wanted.size().boundedTo(inside.size())
     return QRect(
         max(inside.left(), min(wanted.left(), inside.right() + 1 - size.width())),
@@ -32,19 +32,19 @@ def fitted(wanted: QRect, room: QRect, frame: QMargins) -> QRect:
     )
 
 
-def part_on_screen(window: QWidget) -> QRect:
+def visible_part(window: QWidget) -> QRect:
     """Returns the part of a window's inside that is on a screen, in its own coordinates; all of it if that part is too small."""
     screens = window.screen().availableVirtualGeometry()
     inside = QRect(window.mapFromGlobal(screens.topLeft()), screens.size()) & window.rect()
-    return inside if min(inside.width(), inside.height()) >= LEAST_PART else window.rect()
+    return inside if min(inside.width(), inside.height()) >= MIN_VISIBLE_PART else window.rect()
 
 
-def at_most_the_screen(window: QWidget, size: QSize) -> QSize:
+def limit_to_screen(window: QWidget, size: QSize) -> QSize:
     """Limits a size to the screen, minus the frame. With a larger minimum, a window's lower end would be off the screen."""
     return size.boundedTo(window.screen().availableGeometry().marginsRemoved(FRAME).size())
 
 
-def place_first(window: QWidget, geometry: tuple[int, ...]) -> QSize:
+def restore_geometry(window: QWidget, geometry: tuple[int, ...]) -> QSize:
     """Restores a window's geometry if its screen is still there, else sets the default size, with room for an estimated frame.
 
     Returns the new size.
@@ -54,14 +54,14 @@ def place_first(window: QWidget, geometry: tuple[int, ...]) -> QSize:
     if geometry and any(screen.availableGeometry().intersects(wanted) for screen in QGuiApplication.screens()):
         window.setGeometry(wanted)
     elif (screen := QGuiApplication.primaryScreen()) is not None:
-        window.resize(fitted(window.geometry(), screen.availableGeometry(), FRAME).size())
+        window.resize(fit_into(window.geometry(), screen.availableGeometry(), FRAME).size())
     return window.size()
 
 
-def keep_on_screen(window: QWidget, size: QSize) -> None:
+def move_onto_screen(window: QWidget, size: QSize) -> None:
     """Moves a window with its now known frame onto the screen, unless its size is no longer `size`."""
     if window.windowState() == Qt.WindowState.WindowNoState and window.size() == size:
-        inside = fitted(window.geometry(), window.screen().availableGeometry(), frame_of(window))
+        inside = fit_into(window.geometry(), window.screen().availableGeometry(), frame_of(window))
         if inside != window.geometry():
             window.setGeometry(inside)
 

@@ -24,9 +24,9 @@ class RuleSelector(QFrame):
 
     chosen = Signal(str)
 
-    def __init__(self, rules: Sequence[Rule] = RULES, name: str = "ruleSelector", words: str = "Acceptance rule") -> None:
+    def __init__(self, rules: Sequence[Rule] = RULES, name: str = "ruleSelector", label: str = "Acceptance rule") -> None:
         super().__init__()
-        named(self, name, words, "How proposed tokens are judged. Can be changed during an answer.")
+        named(self, name, label, "How proposed tokens are judged. Can be changed during an answer.")
         row = spaced(QHBoxLayout(self))
         group = QButtonGroup(self)
         self.buttons: dict[Rule, QPushButton] = {}

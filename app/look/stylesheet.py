@@ -22,7 +22,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
     knob = round(5 * scale)  # overhang of a slider's handle over its groove of 4 pixels
     chevron = quoted((assets_folder() / "icons" / f"chevron-{theme.name}.svg").as_posix())
     # a band in the rule's colour along the lower edge of its button
-    in_force = "".join(
+    checked_rules = "".join(
         f'RuleSelector QPushButton[rule="{rule}"]:checked {{ background: qlineargradient(x1: 0, y1: 0, x2: 0, y2: 1, '
         f"stop: 0 {theme.raised}, stop: 0.87 {theme.raised}, stop: 0.871 {theme.rule(rule)}, stop: 1 {theme.rule(rule)}); }}\n"
         for rule in RULES
@@ -70,7 +70,7 @@ def stylesheet(theme: Theme, scale: float) -> str:
         padding: 0 {px(10)}; min-height: {px(26)}; }}
     RuleSelector QPushButton:hover {{ color: {theme.text}; }}
     RuleSelector QPushButton:checked {{ color: {theme.text}; }}
-    {in_force}
+    {checked_rules}
     RuleSelector QPushButton:focus {{ border-color: {theme.text}; }}
 
     QToolButton#iconButton, QToolButton#pinButton {{

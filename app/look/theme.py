@@ -32,7 +32,7 @@ def assets_folder() -> Path:
 SCHEMES = {"system": Qt.ColorScheme.Unknown, "dark": Qt.ColorScheme.Dark, "light": Qt.ColorScheme.Light}
 
 
-def tell_platform(appearance: Appearance) -> None:
+def set_platform_scheme(appearance: Appearance) -> None:
     """Sets the colour scheme of title bars and native dialogs; Unknown leaves it to the desktop."""
     QGuiApplication.styleHints().setColorScheme(SCHEMES[appearance])
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PySide6.QtGui import QFont, QFontDatabase, QFontInfo
 
-FOLDER = Path(__file__).resolve().parents[2] / "assets" / "fonts"
+FONTS_FOLDER = Path(__file__).resolve().parents[2] / "assets" / "fonts"
 TEXT, CODE = "Inter", "JetBrains Mono"
 GOOD_TEXT = (
     "Inter, Inter Variable, Adwaita Sans, Cantarell, Fira Sans, IBM Plex Sans, Noto Sans, Open Sans, Red Hat Text, Roboto, "
@@ -22,23 +22,23 @@ GOOD_CODE = (
     "JetBrains Mono, Adwaita Mono, Cascadia Code, Cascadia Mono, Fira Code, Fira Mono, IBM Plex Mono, Noto Sans Mono, "
     "Roboto Mono, Source Code Pro, Ubuntu Mono, Ubuntu Sans Mono"
 )
-GOOD = {TEXT: frozenset(GOOD_TEXT.split(", ")), CODE: frozenset(GOOD_CODE.split(", "))}
+GOOD_FAMILIES = {TEXT: frozenset(GOOD_TEXT.split(", ")), CODE: frozenset(GOOD_CODE.split(", "))}
 """Families on a Linux desktop that are used instead of the bundled ones."""
-ON_WINDOWS = ("Cascadia Mono", "Consolas")
+WINDOWS_CODE_FAMILIES = ("Cascadia Mono", "Consolas")
 """Fixed-width families of Windows, the preferred one first."""
 
 
 @lru_cache(maxsize=1)
-def bundled() -> tuple[str, ...]:
+def load_bundled() -> tuple[str, ...]:
     """Loads the bundled fonts once, and returns the families that Qt found in them. Requires an application object."""
     families: dict[str, None] = {}
-    for path in sorted([*FOLDER.glob("*.otf"), *FOLDER.glob("*.ttf")]):
+    for path in sorted([*FONTS_FOLDER.glob("*.otf"), *FONTS_FOLDER.glob("*.ttf")]):
         number = QFontDatabase.addApplicationFont(str(path))
         families.update(dict.fromkeys(QFontDatabase.applicationFontFamilies(number) if number >= 0 else ()))
     return tuple(families)
 
 
-def chosen(wanted: str, system: str, platform: str, available: tuple[str, ...]) -> str:
+def choose_family(wanted: str, system: str, platform: str, available: tuple[str, ...]) -> str:
     """Returns the family to use for text or code; "" uses the system's font.
 
     Args:
@@ -48,18 +48,18 @@ def chosen(wanted: str, system: str, platform: str, available: tuple[str, ...]) 
     if platform == "darwin" or (platform == "win32" and wanted == TEXT):
         return ""
     if platform == "win32":
-        return next((family for family in ON_WINDOWS if family in available), wanted)
-    return "" if system in GOOD[wanted] else wanted
+        return next((family for family in WINDOWS_CODE_FAMILIES if family in available), wanted)
+    return "" if system in GOOD_FAMILIES[wanted] else wanted
 
 
 @lru_cache(maxsize=2)
 def _face(wanted: str) -> QFont:
     system = QFontDatabase.SystemFont
     font = QFontDatabase.systemFont(system.GeneralFont if wanted == TEXT else system.FixedFont)
-    own = QFontInfo(font).family()
-    family = chosen(wanted, own, sys.platform, tuple(QFontDatabase.families()))
-    if family and (family not in (TEXT, CODE) or family in bundled()):
-        font.setFamilies([family, own] if own else [family])
+    system_family = QFontInfo(font).family()
+    family = choose_family(wanted, system_family, sys.platform, tuple(QFontDatabase.families()))
+    if family and (family not in (TEXT, CODE) or family in load_bundled()):
+        font.setFamilies([family, system_family] if system_family else [family])
     return font
 
 

@@ -33,22 +33,22 @@ from app.look import theme as themes
 from app.look.theme import Theme
 
 Margins = tuple[int, int, int, int]
-Pressed = Callable[[], object] | SignalInstance
+ClickHandler = Callable[[], object] | SignalInstance
 AnyWidget = TypeVar("AnyWidget", bound=QWidget)
 AnyLayout = TypeVar("AnyLayout", bound=QLayout)
 AnyBox = TypeVar("AnyBox", bound=QBoxLayout)
 
 
-def announce(widget: QWidget, words: str) -> None:
+def announce(widget: QWidget, text: str) -> None:
     """Makes a screen reader, if one runs, say these words."""
     if QAccessible.isActive():
-        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(widget, words))
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(widget, text))
 
 
 class FocusFrame(QFrame):
     """A frame that shows the focus of a control inside it."""
 
-    _first: QWidget | None = None
+    _focus_target: QWidget | None = None
 
     def watch(self, control: QWidget) -> None:
         """Highlights the frame while this control has the focus; may be called for several controls.
@@ -56,12 +56,12 @@ class FocusFrame(QFrame):
         A click on the frame itself focuses the first of them.
         """
         control.installEventFilter(self)
-        if self._first is None:
-            self._first = control
+        if self._focus_target is None:
+            self._focus_target = control
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        if self._first is not None:
-            self._first.setFocus(Qt.FocusReason.MouseFocusReason)
+        if self._focus_target is not None:
+            self._focus_target.setFocus(Qt.FocusReason.MouseFocusReason)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() in (QEvent.Type.FocusIn, QEvent.Type.FocusOut):
@@ -84,15 +84,15 @@ class LabelledControl(FocusFrame):
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
 
-def plain_tip(words: str) -> str:
+def plain_tip(text: str) -> str:
     """Returns a tooltip as plain text, for names of files, models or users.
 
     Qt would treat a name that looks like HTML as such, and load the pictures in it.
     """
-    return f"<p style='white-space: pre-wrap'>{escape(words)}</p>" if "<" in words or "&" in words else words
+    return f"<p style='white-space: pre-wrap'>{escape(text)}</p>" if "<" in text or "&" in text else text
 
 
-class PassingDialog(QDialog):
+class TransientDialog(QDialog):
     """A dialog that is created anew each time and deleted when it is closed."""
 
     def __init__(self, parent: QWidget, name: str, title: str) -> None:
@@ -105,12 +105,12 @@ class PassingDialog(QDialog):
 class Question(QMessageBox):
     """A question with details in smaller text, both plain text. It is deleted when it is answered."""
 
-    def __init__(self, parent: QWidget, name: str, question: str, more: str) -> None:
+    def __init__(self, parent: QWidget, name: str, question: str, details: str) -> None:
         super().__init__(parent)
         self.setObjectName(name)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setText(question)
-        self.setInformativeText(more)
+        self.setInformativeText(details)
         for label in self.findChildren(QLabel):  # `setTextFormat` affects only the main text
             label.setTextFormat(Qt.TextFormat.PlainText)
 
@@ -119,23 +119,23 @@ class DiscardQuestion(Question):
     """Asks whether to discard something; the button `keeps` keeps it.
 
     Attributes:
-        discards: the button that discards.
+        discard_button: the button that discards.
     """
 
-    def __init__(self, parent: QWidget, question: str, more: str, keeps: str) -> None:
-        super().__init__(parent, "discardQuestion", question, more)
-        self.discards = self.addButton("Discard", QMessageBox.ButtonRole.DestructiveRole)
-        stays = self.addButton(keeps, QMessageBox.ButtonRole.RejectRole)
+    def __init__(self, parent: QWidget, question: str, details: str, keep_title: str) -> None:
+        super().__init__(parent, "discardQuestion", question, details)
+        self.discard_button = self.addButton("Discard", QMessageBox.ButtonRole.DestructiveRole)
+        stays = self.addButton(keep_title, QMessageBox.ButtonRole.RejectRole)
         self.setDefaultButton(stays)
         self.setEscapeButton(stays)
 
 
-class ReadingTable(QTableWidget):
+class ReadOnlyTable(QTableWidget):
     """A read-only table for dialogs: the first column takes the remaining width, and Tab leaves the table."""
 
-    def __init__(self, name: str, words: str, headings: Sequence[str]) -> None:
+    def __init__(self, name: str, label: str, headings: Sequence[str]) -> None:
         super().__init__(0, len(headings))
-        named(self, name, words)
+        named(self, name, label)
         self.setHorizontalHeaderLabels(headings)
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
@@ -151,52 +151,52 @@ class ReadingTable(QTableWidget):
 class ElidedLabel(QLabel):
     """A plain-text label that is elided on the right if it lacks room; screen readers get the whole text."""
 
-    def __init__(self, words: str = "") -> None:
-        super().__init__(words)
+    def __init__(self, text: str = "") -> None:
+        super().__init__(text)
         self.setTextFormat(Qt.TextFormat.PlainText)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setPen(self.palette().windowText().color())
         inside = self.contentsRect()
-        words = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, inside.width())
-        painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter, words)
+        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, inside.width())
+        painter.drawText(inside, Qt.AlignmentFlag.AlignVCenter, text)
         painter.end()
 
 
-def icon_button(drawing: str, words: str, pressed: Pressed | None = None) -> QToolButton:
-    """Returns a button with one of Draftlight's icons; `words` are its tooltip and its name for screen readers."""
-    button = named(QToolButton(), "iconButton", words, tip=words)
-    button.setProperty("drawing", drawing)
+def icon_button(icon_name: str, label: str, on_click: ClickHandler | None = None) -> QToolButton:
+    """Returns a button with one of Draftlight's icons; `label` are its tooltip and its name for screen readers."""
+    button = named(QToolButton(), "iconButton", label, tip=label)
+    button.setProperty("drawing", icon_name)
     button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-    if pressed is not None:
-        button.clicked.connect(pressed)
+    if on_click is not None:
+        button.clicked.connect(on_click)
     return button
 
 
-def choice_box(entries: Iterable[tuple[str, object]] = (), shortest: int = 0) -> QComboBox:
-    """Returns a combo box with entries (text, value). If `shortest` is given, it is that many letters wide for any entries."""
+def choice_box(entries: Iterable[tuple[str, object]] = (), min_characters: int = 0) -> QComboBox:
+    """Returns a combo box with entries (text, value). If `min_characters` is given, it sets the width for any entries."""
     box = QComboBox()
     box.setProperty("look", "choice")
-    for words, value in entries:
-        box.addItem(words, value)
-    if shortest:
+    for text, value in entries:
+        box.addItem(text, value)
+    if min_characters:
         box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        box.setMinimumContentsLength(shortest)
+        box.setMinimumContentsLength(min_characters)
     return box
 
 
-def give_menu(button: QToolButton, menu: QMenu) -> None:
+def attach_menu(button: QToolButton, menu: QMenu) -> None:
     """Makes the button open this menu. The open menu grabs the mouse, so Qt misses that the pointer leaves the button."""
     button.setMenu(menu)
 
-    def look() -> None:
+    def update_hover() -> None:
         """Checks again whether the pointer is over the button."""
-        over = button.rect().contains(button.mapFromGlobal(QCursor.pos()))
-        button.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, over)
+        is_over = button.rect().contains(button.mapFromGlobal(QCursor.pos()))
+        button.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, is_over)
         button.update()
 
-    menu.aboutToHide.connect(look)
+    menu.aboutToHide.connect(update_hover)
 
 
 def tint(button: QToolButton, theme: Theme, scale: float) -> None:
@@ -217,12 +217,12 @@ Item = QWidget | QLayout | int | tuple[QWidget | QLayout | None, int] | tuple[QW
 
 def in_row(*items: Item, spacing: int = 0, margins: Margins = (0, 0, 0, 0), parent: QWidget | None = None) -> QHBoxLayout:
     """Returns a row of widgets and layouts (optionally with stretch and alignment), and of extra spacing in pixels."""
-    return _filled(QHBoxLayout(), items, spacing, margins, parent)
+    return _fill(QHBoxLayout(), items, spacing, margins, parent)
 
 
 def in_column(*items: Item, spacing: int = 0, margins: Margins = (0, 0, 0, 0), parent: QWidget | None = None) -> QVBoxLayout:
     """Returns a column of the same kinds of items."""
-    return _filled(QVBoxLayout(), items, spacing, margins, parent)
+    return _fill(QVBoxLayout(), items, spacing, margins, parent)
 
 
 def stretch(share: int = 1) -> tuple[None, int]:
@@ -230,7 +230,7 @@ def stretch(share: int = 1) -> tuple[None, int]:
     return None, share
 
 
-def _filled(layout: AnyBox, items: tuple[Item, ...], spacing: int, margins: Margins, parent: QWidget | None) -> AnyBox:
+def _fill(layout: AnyBox, items: tuple[Item, ...], spacing: int, margins: Margins, parent: QWidget | None) -> AnyBox:
     if parent is not None:
         parent.setLayout(layout)
     spaced(layout, spacing, margins)
@@ -238,66 +238,66 @@ def _filled(layout: AnyBox, items: tuple[Item, ...], spacing: int, margins: Marg
         if isinstance(item, int):
             layout.addSpacing(item)
             continue
-        inside, share, *alignment = item if isinstance(item, tuple) else (item, 0)
-        if isinstance(inside, QWidget):
-            layout.addWidget(inside, share, *alignment)
-        elif isinstance(inside, QLayout):
-            layout.addLayout(inside, share)
+        content, share, *alignment = item if isinstance(item, tuple) else (item, 0)
+        if isinstance(content, QWidget):
+            layout.addWidget(content, share, *alignment)
+        elif isinstance(content, QLayout):
+            layout.addLayout(content, share)
         else:
             layout.addStretch(share)
     return layout
 
 
-def scrolling(inside: QWidget, keys: bool = False) -> QScrollArea:
-    """Returns a frameless area in which a widget of its width scrolls vertically. `keys`: whether it can get the focus."""
+def scrolling(content: QWidget, focusable: bool = False) -> QScrollArea:
+    """Returns a frameless area in which a widget of its width scrolls vertically. `focusable`: whether it can get the focus."""
     area = QScrollArea()
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setWidgetResizable(True)
     area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    if not keys:
+    if not focusable:
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-    area.setWidget(inside)
+    area.setWidget(content)
     return area
 
 
-def named(widget: AnyWidget, name: str = "", words: str = "", description: str = "", tip: str = "") -> AnyWidget:
+def named(widget: AnyWidget, name: str = "", label: str = "", description: str = "", tip: str = "") -> AnyWidget:
     """Returns the widget with an object name for automation and style sheet, and texts for screen readers and the tooltip."""
-    for give, given in (
+    for set_value, value in (
         (widget.setObjectName, name),
-        (widget.setAccessibleName, words),
+        (widget.setAccessibleName, label),
         (widget.setAccessibleDescription, description),
         (widget.setToolTip, tip),
     ):
-        if given:
-            give(given)
+        if value:
+            set_value(value)
     return widget
 
 
-def text_label(name: str, words: str = "", wraps: bool = True, selectable: bool = False) -> QLabel:
+def text_label(name: str, text: str = "", wraps: bool = True, selectable: bool = False) -> QLabel:
     """Returns a plain-text label for names and foreign text; the style sheet uses `name`."""
-    label = named(QLabel(words, textFormat=Qt.TextFormat.PlainText, wordWrap=wraps), name)
+    label = named(QLabel(text, textFormat=Qt.TextFormat.PlainText, wordWrap=wraps), name)
     if selectable:
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label
 
 
-def push_button(words: str, name: str, pressed: Pressed | None = None) -> QPushButton:
+def push_button(text: str, name: str, on_click: ClickHandler | None = None) -> QPushButton:
     """Returns a button with text; the style sheet uses `name`."""
-    button = named(QPushButton(words), name)
-    if pressed is not None:
-        button.clicked.connect(pressed)
+    button = named(QPushButton(text), name)
+    if on_click is not None:
+        button.clicked.connect(on_click)
     return button
 
 
-def dialog_button(words: str, pressed: Callable[[], object], tip: str = "") -> QPushButton:
-    """Returns a button that is not triggered by Enter in a field of the dialog; `pressed` is called without arguments."""
-    button = named(push_button(words, "quietButton", lambda: pressed()), words=words, tip=tip)
+def dialog_button(text: str, on_click: Callable[[], object], tip: str = "") -> QPushButton:
+    """Returns a button that is not triggered by Enter in a field of the dialog; `on_click` is called without arguments."""
+    button = named(push_button(text, "quietButton", lambda: on_click()), label=text, tip=tip)
     button.setAutoDefault(False)
     return button
 
 
-def restyle(widget: QWidget, aspect: str, value: object) -> None:
+def restyle(widget: QWidget, property_name: str, value: object) -> None:
     """Sets a property that the style sheet uses, and applies the style sheet again."""
-    widget.setProperty(aspect, value)
+    widget.setProperty(property_name, value)
     widget.style().unpolish(widget)
     widget.style().polish(widget)

@@ -22,7 +22,7 @@ GHOST_TITLES: dict[Ghosts, str] = {
     "rejected": "Ghosts of rejected tokens",
     "all": "Ghosts of rejected and unjudged tokens",
 }
-FITS_WORDS: dict[Fits, str] = {
+FITS_NOTES: dict[Fits, str] = {
     "any": "",
     "builtin": "Works with the built-in target only.",
     "vocabulary": "Works with targets that have the same vocabulary.",
@@ -50,7 +50,7 @@ DEFINITIONS = {
 }
 
 
-def coincidence(temperature: float, drafter: str, has_distribution: bool) -> str:
+def why_rules_coincide(temperature: float, drafter: str, has_distribution: bool) -> str:
     """Explains why the rules cannot differ under these settings; empty if they can."""
     if drafter == NO_DRAFTER:
         return "Without a drafter there is nothing to judge: every rule gives the target's own text."
@@ -66,13 +66,13 @@ def coincidence(temperature: float, drafter: str, has_distribution: bool) -> str
 
 def rule_note(rule: Rule, temperature: float, drafter: str, has_distribution: bool) -> str:
     """Returns the line below the rule selector: why rules coincide, or else how the chosen one works."""
-    return coincidence(temperature, drafter, has_distribution) or RULE_NOTES[rule]
+    return why_rules_coincide(temperature, drafter, has_distribution) or RULE_NOTES[rule]
 
 
 def drafter_note(kind: DrafterKind) -> str:
     """Describes a drafter and the targets that it fits."""
     own_length = "With gamma set to auto, it decides how many tokens to propose." if kind.sets_own_length else ""
-    return " ".join(filter(None, (kind.does, own_length, FITS_WORDS[kind.fits])))
+    return " ".join(filter(None, (kind.does, own_length, FITS_NOTES[kind.fits])))
 
 
 def raw_note(raw: bool, has_template: bool) -> str:

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QStackedWidget, QTabBar, QWidget
 from app.charts.page import ChartsPage
 from app.lanes.page import LanesPage
 from app.look.banner import Banner
-from app.look.pacer import after_changes
 from app.look.theme import Theme
+from app.look.throttle import trailing_throttle
 from app.look.widgets import in_column, named
 from app.panel.explainer import Explainer
 from app.panel.figure_tiles import FigureTiles
@@ -51,7 +51,7 @@ class SidePanel(QWidget):
         self.session = session = chat.session
         self._stale = False
         self._scale = 1.0
-        self._repaints = after_changes(self.refresh, REFRESH_SECONDS, self)
+        self._repaints = trailing_throttle(self.refresh, REFRESH_SECONDS, self)
         self.figures = FigureTiles()
         self.shown = ShownAnswer(session, cursor, self)
         self.shown.changed.connect(self.touch)

@@ -15,7 +15,7 @@ from app.export.dialog import asking, documents, folder_offer, waiting
 from app.export.kinds import PICTURES, free_name
 from app.export.raster import to_image
 from app.look.banner import Banner
-from app.look.command import show_use
+from app.look.command import set_availability
 from app.look.theme import Theme
 from app.look.widgets import named
 from app.session.chat import Chat
@@ -45,7 +45,7 @@ class PictureMenu(QObject):
         self._chat, self._shown, self._banner, self._parent = chat, shown, banner, parent
         self._theme = "dark"
         self._chart: ChartName = "proposals"
-        self.menu = named(QMenu(parent, toolTipsVisible=True), words="Chart options")
+        self.menu = named(QMenu(parent, toolTipsVisible=True), label="Chart options")
         self.save_png = self.menu.addAction("Save as PNG…", partial(self._save_chart, ".png"))
         self.save_svg = self.menu.addAction("Save as SVG…", partial(self._save_chart, ".svg"))
         self.copy = self.menu.addAction("Copy image", self._copy_chart)
@@ -63,7 +63,7 @@ class PictureMenu(QObject):
         self._chart, self._place = chart, place
         there = self._answer() is not None
         for action in (self.save_png, self.save_svg, self.copy):
-            show_use(action, "" if there else NOTHING_YET)
+            set_availability(action, "" if there else NOTHING_YET)
         self.menu.popup(place)
 
     def chart_svg(self, chart: ChartName) -> str:

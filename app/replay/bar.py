@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.look.fields import keep_from_wheel
+from app.look.fields import require_focus_for_wheel
 from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, choice_box, icon_button, in_column, in_row, named, push_button, tint
 from app.replay.player import SPEEDS, TIMINGS, Player, Timing
@@ -114,8 +114,8 @@ class ReplayBar(QWidget):
         self.speed.activated.connect(lambda index: self.speed_chosen.emit(self.speed.itemData(index)))
         self.timing = _choice("Timing", [(TIMING_TITLES[timing], timing) for timing in TIMINGS])
         self.timing.activated.connect(lambda index: self.timing_chosen.emit(self.timing.itemData(index)))
-        keep_from_wheel(self.slider, self.speed, self.timing)
-        self.close_button = named(push_button(CLOSE, "replayClose", self.left), words=CLOSE, tip="Close the replay (Esc)")
+        require_focus_for_wheel(self.slider, self.speed, self.timing)
+        self.close_button = named(push_button(CLOSE, "replayClose", self.left), label=CLOSE, tip="Close the replay (Esc)")
         self._arrange()
 
     def _button(self, drawing: str, words: str, act: Callable[[], object]) -> QToolButton:

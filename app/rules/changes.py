@@ -22,7 +22,7 @@ from PySide6.QtGui import QColor, QFocusEvent, QFont, QFontMetrics, QKeyEvent, Q
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem
 
 from app.look import theme as themes
-from app.look.marks import bracket_over, write
+from app.look.marks import draw_bracket, draw_text
 from app.look.theme import Theme
 from app.look.widgets import named, plain_tip
 from app.session.cursor import Cursor, Place
@@ -196,14 +196,16 @@ class ChangeDelegate(QStyledItemDelegate):
         metrics = QFontMetrics(self._font)
         baseline = area.top() + round(7 * self.scale) + metrics.ascent()
         painter.setFont(self._font)
-        write(painter, theme.text, QPoint(left, baseline), row.sign)
+        draw_text(painter, theme.text, QPoint(left, baseline), row.sign)
         inner = left + round(18 * self.scale)
         self._token(painter, row, inner, right, baseline, metrics)
         small = QFontMetrics(self._small)
         painter.setFont(self._small)
         for words, colour in ((row.words, theme.text), (row.figures, theme.dim)):
             baseline += small.height() + round(1 * self.scale)
-            write(painter, colour, QPoint(inner, baseline), small.elidedText(words, Qt.TextElideMode.ElideRight, right - inner))
+            draw_text(
+                painter, colour, QPoint(inner, baseline), small.elidedText(words, Qt.TextElideMode.ElideRight, right - inner)
+            )
         if state & QStyle.StateFlag.State_HasFocus:
             painter.setPen(QColor(theme.accent))
             painter.drawRect(area.adjusted(0, 0, -1, -1))
@@ -221,11 +223,11 @@ class ChangeDelegate(QStyledItemDelegate):
         if before:
             painter.drawText(QPoint(x, baseline), before)
             x += metrics.horizontalAdvance(before) + gap
-        write(painter, self.theme.text, QPoint(x, baseline), token)
+        draw_text(painter, self.theme.text, QPoint(x, baseline), token)
         box = QRect(x, baseline - metrics.ascent(), wide, metrics.height()).toRectF()
-        bracket_over(painter, box, self.theme)
+        draw_bracket(painter, box, self.theme)
         x += wide + gap
-        write(
+        draw_text(
             painter,
             self.theme.dim,
             QPoint(x, baseline),

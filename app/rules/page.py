@@ -6,7 +6,7 @@ from PySide6.QtCore import Slot
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QComboBox, QLabel, QSizePolicy, QWidget
 
-from app.look.fields import keep_from_wheel
+from app.look.fields import require_focus_for_wheel
 from app.look.flow_layout import FlowLayout
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
@@ -41,11 +41,11 @@ class RulesPage(QWidget):
         )
         self.rule.chosen.connect(self._rule_chosen)
         self.gamma = named(choice_box(), "againGamma")
-        keep_from_wheel(self.gamma)
+        require_focus_for_wheel(self.gamma)
         self.gamma.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         named(
             self.gamma,
-            words="Proposals per round to judge again",
+            label="Proposals per round to judge again",
             tip="<p>How many proposals of each round are judged again. A longer draft than was made is not known.</p>",
         )
         self.gamma.activated.connect(self._gamma_chosen)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.look.offer import Offer
+from app.look.message_action import MessageAction
 from app.look.wording import drafter_title, target_title
 from app.session import settings as stored
 from app.session import stored_chat
@@ -80,7 +80,7 @@ class Chat(QObject):
     Signals:
         received: (events) the session has applied them.
         changed: the session or the settings have changed in another way.
-        said: (message, tone, offer) a message for the user; tone is "error" or "note", offer is an `Offer` or None.
+        said: (message, tone, offer) a message for the user; tone is "error" or "note", offer is an `MessageAction` or None.
         unanswered: (message, may_drop, offer) the newest prompt got no complete answer. `may_drop`: it would have got one
             without the oldest turns.
         seed_drawn: (seed or None) the seed of the newest answer.
@@ -136,7 +136,7 @@ class Chat(QObject):
         self.measurer.changed.connect(self.changed)
         self.measurer.said.connect(self.said)
 
-    def say(self, message: str, tone: str = "note", offer: Offer | None = None) -> None:
+    def say(self, message: str, tone: str = "note", offer: MessageAction | None = None) -> None:
         """Shows the user a message, as `said`."""
         self.said.emit(message, tone, offer)
 
@@ -733,20 +733,20 @@ class Chat(QObject):
             case EngineFailed(message):
                 self.say(message, "error", self._remedy(event))
 
-    def _remedy(self, failure: LoadFailed | DrafterRefused | RunFailed | EngineFailed) -> Offer | None:
+    def _remedy(self, failure: LoadFailed | DrafterRefused | RunFailed | EngineFailed) -> MessageAction | None:
         """Returns a remedy for a failure: to load a model despite too little memory, to use this machine alone, or to use a model
         that can be loaded."""
         refused = failure.refused if isinstance(failure, RunFailed) else failure
         if isinstance(refused, LoadFailed | DrafterRefused) and refused.may_force:
-            return Offer("Load anyway", partial(self._load_anyway, refused))
+            return MessageAction("Load anyway", partial(self._load_anyway, refused))
         if self.settings.split and not isinstance(failure, DrafterRefused):
-            return Offer("Use this machine alone", partial(self.change, "split", False))
+            return MessageAction("Use this machine alone", partial(self.change, "split", False))
         answer = self.session.answer
         # The answer had begun: another model would not bring the rest of it.
         had_model = isinstance(failure, RunFailed) and answer is not None and bool(answer.rounds)
         if isinstance(failure, LoadFailed | RunFailed) and isinstance(self.session.models, Nothing | Loading) and not had_model:
             built_in = self.settings.target == "builtin"  # choosing it again retries the load
-            return Offer("Try again" if built_in else "Use the built-in model", partial(self.change, "target", "builtin"))
+            return MessageAction("Try again" if built_in else "Use the built-in model", partial(self.change, "target", "builtin"))
         return None
 
     def _remember(self, target: str) -> None:

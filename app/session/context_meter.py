@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal, Slot
 
-from app.look.pacer import after_changes
+from app.look.throttle import trailing_throttle
 from app.session.chat import Chat
 from engine.lens.shared_wording import unseen_words
 from engine.types import Message, PromptCounted, Request
@@ -37,7 +37,7 @@ class ContextMeter(QObject):
         self._counting = self._stopped = False
         self._texts: deque[tuple[str, Callable[[int | None], object]]] = deque()
         self._then: Callable[[int | None], object] | None = None
-        self._counts = after_changes(self._look, PAUSE_SECONDS, self)
+        self._counts = trailing_throttle(self._look, PAUSE_SECONDS, self)
         chat.link.counted.connect(self._counted)
 
     def count_text(self, text: str, then: Callable[[int | None], object]) -> None:
@@ -59,7 +59,7 @@ class ContextMeter(QObject):
     def look(self) -> None:
         """Updates the display at once while an answer runs, whose size is known without counting. A draft still waits for its
         count."""
-        if self._chat.session.running is not None and not self._counts.waits:
+        if self._chat.session.running is not None and not self._counts.is_scheduled:
             self._look()
 
     @Slot()

@@ -9,8 +9,8 @@ from PySide6.QtGui import QColor, QContextMenuEvent, QDrag, QFont, QKeyEvent, QP
 from PySide6.QtWidgets import QAbstractItemView, QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.look import theme as themes
-from app.look.command import native_keys, pressed
-from app.look.marks import rounded, write_in
+from app.look.command import matches_keys, native_keys
+from app.look.marks import draw_rounded, draw_text_in
 from app.look.theme import Theme
 from app.look.widgets import named
 from app.sidebar.model import ChatsModel, Index, Row
@@ -90,7 +90,7 @@ class ChatDelegate(QStyledItemDelegate):
 
     def _frame(self, painter: QPainter, area: QRect, filled: bool, focused: bool) -> None:
         if filled or focused:
-            rounded(
+            draw_rounded(
                 painter,
                 area.adjusted(6, 1, -7, -2),
                 7,
@@ -108,7 +108,7 @@ class ChatDelegate(QStyledItemDelegate):
         font.setPixelSize(round(13 * scale))
         painter.setFont(font)
         wide = painter.fontMetrics().horizontalAdvance(many)
-        write_in(painter, self._theme.faint, inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, many)
+        draw_text_in(painter, self._theme.faint, inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, many)
         line = inside.adjusted(side + round(7 * scale), 0, -wide - round(8 * scale), 0)
         self._words(painter, font, line, row.title, (), QColor(self._theme.text))
 
@@ -126,7 +126,7 @@ class ChatDelegate(QStyledItemDelegate):
                 middle = area.center().y()
                 high = metrics.height()
                 painter.fillRect(QRect(left, middle - high // 2, wide, high), QColor(self._theme.selection))
-        write_in(painter, colour, area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, line)
+        draw_text_in(painter, colour, area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, line)
 
 
 def _draw(painter: QPainter, name: str, colour: str, place: QRect) -> None:
@@ -215,7 +215,7 @@ class ChatList(QListView):
 
     def event(self, event: QEvent) -> bool:
         """Uses the rename key for the focused chat; elsewhere in the window it renames the shown chat."""
-        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and pressed(event, "F2"):
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent) and matches_keys(event, "F2"):
             event.accept()
             return True
         return super().event(event)
@@ -225,7 +225,7 @@ class ChatList(QListView):
         key = event.key()
         if self.state() == self.State.EditingState:
             event.accept()  # Enter ends the editing of a title, but also reaches the list
-        elif pressed(event, "F2"):
+        elif matches_keys(event, "F2"):
             self.rename()
         elif (number is None and folder is None) or event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier:
             super().keyPressEvent(event)

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtWidgets import QAbstractItemView, QDialogButtonBox, QLabel, QTableWidgetItem, QWidget
 
-from app.look.placing import part_on_screen
-from app.look.widgets import PassingDialog, ReadingTable, in_column
+from app.look.placing import visible_part
+from app.look.widgets import ReadOnlyTable, TransientDialog, in_column
 from app.sidebar.days import day_and_time
 from engine.chats import KEPT_DAYS, Listed
 
 WORDS = f"Deleted chats can be restored for {KEPT_DAYS} days."
 
 
-class DeletedDialog(PassingDialog):
+class DeletedDialog(TransientDialog):
     """Lists deleted chats, last deleted first, and restores the selected ones. It closes when none is left.
 
     Signals:
@@ -26,7 +26,7 @@ class DeletedDialog(PassingDialog):
 
     def __init__(self, chats: Sequence[Listed], parent: QWidget) -> None:
         super().__init__(parent, "deletedDialog", "Deleted chats")
-        self.table = ReadingTable("deletedTable", "Deleted chats", ["Chat", "Deleted"])
+        self.table = ReadOnlyTable("deletedTable", "Deleted chats", ["Chat", "Deleted"])
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.table.setRowCount(len(chats))
         for row, about in enumerate(chats):
@@ -43,7 +43,7 @@ class DeletedDialog(PassingDialog):
         self.table.itemSelectionChanged.connect(self._selected)
         self.table.selectRow(0)
         in_column(QLabel(WORDS), (self.table, 1), self.buttons, spacing=10, margins=(20, 18, 20, 16), parent=self)
-        room = part_on_screen(parent)
+        room = visible_part(parent)
         line = self.fontMetrics().lineSpacing()
         self.resize(min(room.width() - 60, 36 * line), min(room.height() - 80, 22 * line))
         self.table.setFocus()

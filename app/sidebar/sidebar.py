@@ -10,8 +10,8 @@ from PySide6.QtGui import QAction, QKeyEvent
 from PySide6.QtWidgets import QInputDialog, QLabel, QLineEdit, QMenu, QStackedLayout, QWidget
 
 from app.look.command import native_keys, title_with_key
-from app.look.pacer import after_changes
 from app.look.theme import Theme
+from app.look.throttle import trailing_throttle
 from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named, push_button, tint
 from app.session.chat import Chat
 from app.sidebar.chat_list import ChatList
@@ -78,7 +78,7 @@ class Sidebar(QWidget):
         self._stack.addWidget(self.list)
         self.traces = named(
             push_button("", "tracesButton", self.traces_wanted),
-            words="Traces",
+            label="Traces",
             description="What all traces take, those of chats and of other runs, and how long they are kept.",
         )
         in_column(
@@ -91,7 +91,7 @@ class Sidebar(QWidget):
         )
         self._typed = QTimer(self, singleShot=True, interval=TYPED_MS)
         self._typed.timeout.connect(self.read)
-        self._changed = after_changes(self.read, STORED_SECONDS, self)
+        self._changed = trailing_throttle(self.read, STORED_SECONDS, self)
         self._others = QTimer(self, interval=OTHERS_MS)
         self._others.timeout.connect(self.look_for_others)
         self.search.textChanged.connect(self._search_changed)

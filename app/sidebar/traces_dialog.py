@@ -20,8 +20,8 @@ from PySide6.QtWidgets import (
 from shiboken6 import isValid
 
 from app.look.fields import NumberField
-from app.look.placing import part_on_screen
-from app.look.widgets import PassingDialog, ReadingTable, in_column, in_row, named, stretch
+from app.look.placing import visible_part
+from app.look.widgets import ReadOnlyTable, TransientDialog, in_column, in_row, named, stretch
 from app.session.chat import Chat
 from engine.chats import ChatStore, Listed, Retention
 from engine.values.ranges import Range
@@ -37,7 +37,7 @@ OTHERS = "Comparisons and other runs"
 Sizes = tuple[tuple[Listed, ...], dict[int, int], int, int, Retention, Path]
 
 
-class TracesDialog(PassingDialog):
+class TracesDialog(TransientDialog):
     """Lists the sizes of traces (by chat, of other runs, and in total) and lets the user choose how long they are kept."""
 
     def __init__(self, chat: Chat, parent: QWidget) -> None:
@@ -47,7 +47,7 @@ class TracesDialog(PassingDialog):
         self._kept: tuple[Retention, tuple[bool, bool, int, int]] | None = None
         words = QLabel(WORDS, wordWrap=True)
         self.total = named(QLabel("Reading sizes…"), "keysHeading")
-        self.table = ReadingTable("tracesTable", "Chats and other runs by the size of their traces", ["Chat", "Traces"])
+        self.table = ReadOnlyTable("tracesTable", "Chats and other runs by the size of their traces", ["Chat", "Traces"])
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
         self.forever = QRadioButton("Keep all of them")
         self.by_days, self.days, row_of_days = _limit("Keep those of the last", Range(1, 3650, whole=True), "days")
@@ -75,7 +75,7 @@ class TracesDialog(PassingDialog):
             margins=(20, 18, 20, 16),
             parent=self,
         )
-        room = part_on_screen(parent)
+        room = visible_part(parent)
         line = self.fontMetrics().lineSpacing()
         self.resize(min(room.width() - 60, 34 * line), min(room.height() - 80, 32 * line))
         self.forever.setFocus()
@@ -137,7 +137,7 @@ class TracesDialog(PassingDialog):
 def _limit(words: str, allowed: Range, unit: str) -> tuple[QRadioButton, NumberField, QHBoxLayout]:
     """Returns a radio button with a number field; changing the number selects it."""
     choice = QRadioButton(words)
-    number = named(NumberField(allowed), words=f"{words}, in {unit}", tip=f"{allowed.short} {unit}")
+    number = named(NumberField(allowed), label=f"{words}, in {unit}", tip=f"{allowed.short} {unit}")
     number.taken.connect(lambda _: choice.setChecked(True))
     row = in_row(choice, number, QLabel(unit), stretch(), spacing=8)
     return choice, number, row

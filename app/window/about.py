@@ -10,7 +10,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QDialogButtonBox, QLabel, QWidget
 
 from app.look import theme as themes
-from app.look.widgets import PassingDialog, in_column, in_row, named
+from app.look.widgets import TransientDialog, in_column, in_row, named
 from engine.files.paths import data_folder
 from engine.machine import provenance
 from engine.machine.mlx_import import device_name
@@ -31,7 +31,7 @@ def versions() -> str:
     return "\n".join([*lines, str(found["platform"]), f"{machine}, {cores}", f"MLX computes on {device_name()}"])
 
 
-class About(PassingDialog):
+class About(TransientDialog):
     """Shows name, version, licence, the versions of dependencies, and the data folder."""
 
     def __init__(self, parent: QWidget) -> None:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QFontMetrics, QGuiApplication
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.look import theme as themes
-from app.look.placing import at_most_the_screen
+from app.look.placing import limit_to_screen
 from app.look.stylesheet import stylesheet
 from app.look.theme import Theme
 from app.session.chat import Chat
@@ -62,7 +62,7 @@ class WindowLook(QObject):
     def _apply(self) -> None:
         """Applies the palette, then the style sheet, then the look of widgets that paint themselves."""
         appearance, scale = self._shown = (self._chat.settings.appearance, self._chat.settings.text_scale)
-        themes.tell_platform(appearance)
+        themes.set_platform_scheme(appearance)
         theme = themes.resolve(appearance)
         application = QApplication.instance()
         if isinstance(application, QApplication):
@@ -73,7 +73,7 @@ class WindowLook(QObject):
             part.set_look(theme, scale)
         lines = QFontMetrics(themes.body_font(scale)).lineSpacing()  # line heights of fonts of the same size differ by a fifth
         least = QSize(max(560, round(440 * scale)), max(460, 25 * lines))
-        self._window.setMinimumSize(at_most_the_screen(self._window, least))
+        self._window.setMinimumSize(limit_to_screen(self._window, least))
         self.applied.emit()
 
 

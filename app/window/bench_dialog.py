@@ -9,8 +9,8 @@ from PySide6.QtCore import QUrl, Slot
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialogButtonBox, QProgressBar, QPushButton, QWidget
 
-from app.look.placing import part_on_screen
-from app.look.widgets import PassingDialog, in_column, named, stretch, text_label
+from app.look.placing import visible_part
+from app.look.widgets import TransientDialog, in_column, named, stretch, text_label
 from app.look.wording import target_title
 from app.session.chat import Chat
 from engine.exports.bench_report import to_html
@@ -32,7 +32,7 @@ WORDS = (
 STEPS = 1000
 
 
-class BenchDialog(PassingDialog):
+class BenchDialog(TransientDialog):
     """Runs the benchmark on the engine thread. Closing the dialog stops it; the next benchmark resumes from what was measured."""
 
     def __init__(self, chat: Chat, parent: QWidget) -> None:
@@ -62,7 +62,7 @@ class BenchDialog(PassingDialog):
             margins=(20, 18, 20, 16),
             parent=self,
         )
-        room, line = part_on_screen(parent), self.fontMetrics().lineSpacing()
+        room, line = visible_part(parent), self.fontMetrics().lineSpacing()
         self.resize(min(room.width() - 60, 34 * line), min(room.height() - 80, 20 * line))
         chat.link.benched.connect(self._take)
         self._show()

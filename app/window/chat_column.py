@@ -125,7 +125,7 @@ class ChatColumn(QWidget):
         had_keyboard = self.composer.edit.hasFocus() or self.transcript.hasFocus()
         if locked:
             self.lock.show_message(ELSEWHERE, "lock")
-            self.lock.offer(COPY, self.copy_wanted.emit)
+            self.lock.show_action(COPY, self.copy_wanted.emit)
         else:
             self.lock.hide()
         self.composer.setVisible(not locked and not replaying)

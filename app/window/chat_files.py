@@ -69,7 +69,7 @@ class ChatFiles(QObject):
         self._banner.show_message(" ".join([*problems, *words]), "error" if problems else "note")
         new = next((each.numbers[0] for each in files if each.numbers), None)
         if new is not None and not problems:
-            self._banner.offer("Show", partial(self._show, new))
+            self._banner.show_action("Show", partial(self._show, new))
 
     def _show(self, number: int) -> None:
         self._banner.hide()

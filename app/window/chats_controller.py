@@ -162,7 +162,7 @@ class ChatsController(QObject):
 
     def _offer_undo(self, number: int, shown: bool) -> None:
         self._banner.show_message("Chat deleted.", "note")
-        self._banner.offer("Undo", partial(self._undo, number, shown))
+        self._banner.show_action("Undo", partial(self._undo, number, shown))
 
     def _undo(self, number: int, shown: bool) -> None:
         self._banner.hide()
@@ -195,7 +195,7 @@ class ChatsController(QObject):
 
     def _were_restored(self, numbers: list[int], result: object) -> None:
         self._banner.show_message("Chat restored." if len(numbers) == 1 else f"{amount(len(numbers), 'chat')} restored.", "note")
-        self._banner.offer("Show", partial(self._show_restored, numbers[0]))
+        self._banner.show_action("Show", partial(self._show_restored, numbers[0]))
         self._chat.tell_stored(result)
 
     def _show_restored(self, number: int) -> None:
@@ -206,7 +206,7 @@ class ChatsController(QObject):
     def offer_folder(self, folder: str, numbers: tuple[int, ...]) -> None:
         """Reports that a folder was removed and offers to undo it."""
         self._banner.show_message(f"The folder {folder} was removed. Its chats are still in the list.", "note")
-        self._banner.offer("Undo", partial(self._fill_folder, folder, numbers))
+        self._banner.show_action("Undo", partial(self._fill_folder, folder, numbers))
 
     def _fill_folder(self, folder: str, numbers: tuple[int, ...]) -> None:
         self._banner.hide()
@@ -262,7 +262,7 @@ class ChatsController(QObject):
         elif chat.waits_for_models and chat.session.target != chat.settings.target and not chat.kept.lacks_model:
             model = target_title(chat.settings.target)
             self._banner.show_message(f"This chat uses {model}, which is loaded when you send a message.", "note")
-            self._banner.offer("Load now", self._load_now)
+            self._banner.show_action("Load now", self._load_now)
         self._scroll_to(message)
 
     def _load_now(self) -> None:

@@ -11,8 +11,8 @@ from PySide6.QtGui import QDesktopServices, QTextBlockFormat, QTextCursor, QText
 from PySide6.QtWidgets import QTextBrowser, QWidget
 
 from app.conversation.link_question import LinkQuestion
-from app.look.placing import at_most_the_screen
-from app.look.widgets import PassingDialog, in_column, in_row, named, push_button, stretch
+from app.look.placing import limit_to_screen
+from app.look.widgets import TransientDialog, in_column, in_row, named, push_button, stretch
 
 _ROOT = Path(__file__).resolve().parents[2]
 PLACES = (_ROOT / "dist" / "docs", _ROOT / "assets" / "manual")
@@ -43,7 +43,7 @@ def open_documentation(window: QWidget) -> None:
         ManualWindow(window).show()
 
 
-class ManualWindow(PassingDialog):
+class ManualWindow(TransientDialog):
     """Shows one page at a time; links lead to the others."""
 
     def __init__(self, parent: QWidget) -> None:
@@ -62,7 +62,7 @@ class ManualWindow(PassingDialog):
             margins=(12, 10, 12, 12),
             parent=self,
         )
-        self.resize(at_most_the_screen(parent, SIZE))
+        self.resize(limit_to_screen(parent, SIZE))
         self.open_page(FIRST)
         self.browser.setFocus(Qt.FocusReason.OtherFocusReason)
 

@@ -144,7 +144,9 @@ class Dropping(QObject):
             self._banner.show_message(
                 f"{names} has {len(models):,} models. Drop one of them, or choose it from the list.", "note"
             )
-            self._banner.offer("List them", partial(self._models.list_folders, [each.folder for each in found if each.models]))
+            self._banner.show_action(
+                "List them", partial(self._models.list_folders, [each.folder for each in found if each.models])
+            )
         elif chats:
             self._chat_files.take_in(chats)
         elif len(traces) == 1:

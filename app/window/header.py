@@ -9,20 +9,20 @@ from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QWidget
 
 from app.look.command import native_keys
-from app.look.fields import GammaBox, SeedField, TemperatureBox, just_wide_enough, keep_from_wheel
+from app.look.fields import GammaBox, SeedField, TemperatureBox, fit_widths, require_focus_for_wheel
 from app.look.flow_layout import wrapping
 from app.look.model_selector import BUILT_IN, USUAL_DRAFTER, ModelSelector
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
 from app.look.widgets import LabelledControl, icon_button, in_column, in_row, named, plain_tip, restyle, tint
-from app.look.wording import RULE_NOTES, coincidence, drafter_note, drafter_title, rule_note, target_title
+from app.look.wording import RULE_NOTES, drafter_note, drafter_title, rule_note, target_title, why_rules_coincide
 from app.session.session import Session
 from app.session.settings import Settings
 from app.window.rule_bars import RuleStrip, conditions, rule_bars
 from engine.types import RANGES
 from engine.values.drafter_kinds import BY_PATH, DRAFTERS, may_fit
 
-LONG_NOTES = (*RULE_NOTES.values(), coincidence(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
+LONG_NOTES = (*RULE_NOTES.values(), why_rules_coincide(1.0, max((kind.title for kind in DRAFTERS.values()), key=len), False))
 """All notes that may appear below the controls. Space for the longest is always reserved, so that nothing moves."""
 REPLAY_NOTE = "Replay: its own settings are shown above its text. The settings here apply to your next answer."
 OPEN_LIBRARY, OPEN_FOLDER, OPEN_FILE = "\0library", "\0folder", "\0file"
@@ -58,10 +58,10 @@ class Header(QWidget):
         self.seed = SeedField()
         self.pin = icon_button("pin", "Keep this seed", self._pin)
         self._set_up_seed()
-        keep_from_wheel(self.target, self.drafter)
+        require_focus_for_wheel(self.target, self.drafter)
         self.sidebar = icon_button("sidebar", f"Show or hide the chats ({native_keys('Ctrl+B')})")
         self.sidebar.setCheckable(True)
-        self.compare = named(icon_button("compare", f"Compare settings side by side ({native_keys('F4')})"), words="Compare")
+        self.compare = named(icon_button("compare", f"Compare settings side by side ({native_keys('F4')})"), label="Compare")
         self.options = icon_button("options", "Sampling options and system prompt")
         self.panel = icon_button("panel", "Show or hide the panel")
         self.panel.setCheckable(True)
@@ -143,7 +143,7 @@ class Header(QWidget):
         given = conditions(session, settings)
         state = (given.temperature, given.drafter, session.has_distribution(given.drafter))
         self.note.setText(REPLAY_NOTE if session.replaying else rule_note(given.rule, *state))
-        alike = not session.replaying and bool(coincidence(*state))
+        alike = not session.replaying and bool(why_rules_coincide(*state))
         if self.note.property("coincide") != alike:
             restyle(self.note, "coincide", alike)
         self.strip.show_rules(rule_bars(session, settings))
@@ -209,7 +209,7 @@ class Header(QWidget):
         """Tints the buttons and makes the number fields just wide enough for their longest values."""
         for button in (self.sidebar, self.compare, self.options, self.panel, self.menu, self.pin):
             tint(button, theme, scale)
-        just_wide_enough(scale, ((self.gamma, "auto"), (self.temperature, "0.80")))
+        fit_widths(scale, ((self.gamma, "auto"), (self.temperature, "0.80")))
         self.seed.set_look(scale)
         self.wordmark.setFixedHeight(round(32 * scale))
         self.strip.set_look(theme, scale)

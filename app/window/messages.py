@@ -18,7 +18,7 @@ from app.conversation.message_tools import Wish
 from app.conversation.transcript import Transcript
 from app.look import theme as themes
 from app.look.banner import Banner
-from app.look.offer import Offer
+from app.look.message_action import MessageAction
 from app.panel.panel import SidePanel
 from app.session.chat import Chat
 from app.session.session import Answer
@@ -44,7 +44,7 @@ class MessageHost(Protocol):
     chats: ChatsController
     replay_controller: ReplayController
 
-    def say(self, message: str, tone: str = "error", offer: Offer | None = None) -> None:
+    def say(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
         """Shows a message with its offer."""
 
     def announce(self, words: str) -> None:
@@ -102,7 +102,7 @@ class Messages(QObject):
         undo = self.editing.cancel()
         if undo is not None:
             self._banner.show_message("The changes to your prompt are discarded.", "note")
-            self._banner.offer("Undo", partial(self._host.take_back, undo))
+            self._banner.show_action("Undo", partial(self._host.take_back, undo))
 
     def edit_answer(self, at: int) -> None:
         """Opens an editor for another version of an answer."""
@@ -159,7 +159,7 @@ class Messages(QObject):
         elif wish == "delete":
             undo = chat.delete(at, prompt)
             self._banner.show_message(f"{'Prompt' if prompt else 'Answer'} deleted.", "note")
-            self._banner.offer("Undo", partial(self._take_back, undo))
+            self._banner.show_action("Undo", partial(self._take_back, undo))
         elif wish == "new chat":
             self._chats.duplicate(at)
         else:
@@ -205,7 +205,7 @@ class Messages(QObject):
             self._answer_again(same_seed=True)
 
     @Slot(str, bool, object)
-    def unanswered(self, message: str, may_drop: bool, offer: Offer | None) -> None:
+    def unanswered(self, message: str, may_drop: bool, offer: MessageAction | None) -> None:
         """Reports the failure. Without any answer, the prompt goes back to the message field, and a turn it replaced is shown
         again."""
         self._host.say(message, offer=offer)
@@ -219,7 +219,7 @@ class Messages(QObject):
             self.editing.give_back(prompt, next((at for at, turn in enumerate(turns) if turn is before), None))
         if may_drop:
             again = self.regenerate if before is newest else self._composer.submit
-            self._banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, again))
+            self._banner.show_action(LEAVE_OUT, partial(self._leave_out_oldest, again))
 
     def _leave_out_oldest(self, then: Callable[[], object]) -> None:
         """Leaves out the oldest turns from now on when the context is full."""
@@ -229,7 +229,7 @@ class Messages(QObject):
     def offer_more_room(self) -> None:
         """Offers to leave out old turns, after the newest answer ended because the context is full."""
         self._banner.show_message("The context is full, so the answer ends here. It can go on without the oldest turns.", "note")
-        self._banner.offer(LEAVE_OUT, partial(self._leave_out_oldest, self.go_on))
+        self._banner.show_action(LEAVE_OUT, partial(self._leave_out_oldest, self.go_on))
 
     def proceed(self) -> None:
         """Starts the pending regeneration once the stopped answer has ended."""

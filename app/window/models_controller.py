@@ -15,7 +15,7 @@ from app.library.dialog import ModelsDialog
 from app.library.downloads import Downloads
 from app.look.banner import Banner
 from app.look.dragged import local_files
-from app.look.offer import Offer
+from app.look.message_action import MessageAction
 from app.look.theme import Theme
 from app.look.wording import target_title
 from app.session.chat import Chat
@@ -66,16 +66,16 @@ class ModelsController(QObject):
     # Messages.
 
     @Slot(str, str, object)
-    def show_message(self, message: str, tone: str = "error", offer: Offer | None = None) -> None:
+    def show_message(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
         """Shows a message with its offer."""
         dialog_in_front = self.dialog is not None and self.dialog.isVisible() and not self._parent.isActiveWindow()
         for banner in (self._banner, self.dialog.banner) if self.dialog is not None and dialog_in_front else (self._banner,):
             banner.show_message(message, tone)
             if offer is not None:
-                banner.offer(offer.title, partial(self._accept, offer))
+                banner.show_action(offer.title, partial(self._accept, offer))
 
-    def _accept(self, offer: Offer) -> None:
-        if not offer.stays:
+    def _accept(self, offer: MessageAction) -> None:
+        if not offer.keeps_message:
             self._hide_messages()
         offer.act()
 
@@ -147,11 +147,11 @@ class ModelsController(QObject):
         self._banner.show_message(f"{name} has been downloaded.", "note")
         target = self._fetched_for.pop(name.partition(":")[0], "")
         if target:
-            self._banner.offer(f"Use with {target_title(target)}", partial(self._use_pair, target, path))
+            self._banner.show_action(f"Use with {target_title(target)}", partial(self._use_pair, target, path))
         elif only_drafts(Path(path)):
-            self._banner.offer("Use as drafter", partial(self._use, "drafter", path))
+            self._banner.show_action("Use as drafter", partial(self._use, "drafter", path))
         else:
-            self._banner.offer("Use it", partial(self._use, "target", path))
+            self._banner.show_action("Use it", partial(self._use, "target", path))
         if self.dialog is not None:
             self.dialog.machine.read()
 

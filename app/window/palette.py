@@ -25,7 +25,7 @@ from PySide6.QtGui import QAction, QColor, QFontMetrics, QKeyEvent, QPainter
 from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.look.command import Command, native_keys
-from app.look.marks import rounded, write_in
+from app.look.marks import draw_rounded, draw_text_in
 from app.look.theme import Theme, sized
 from app.look.widgets import in_column, named, plain_tip
 from app.look.wording import target_title
@@ -139,13 +139,13 @@ class EntryDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         if state & QStyle.StateFlag.State_Selected:
-            rounded(painter, area.adjusted(1, 1, -2, -2), 7, QColor(theme.raised), edge=QColor(theme.faint))
+            draw_rounded(painter, area.adjusted(1, 1, -2, -2), 7, QColor(theme.raised), edge=QColor(theme.faint))
         font = sized(option.font, 13 * scale)
         painter.setFont(font)
         metrics = QFontMetrics(font)
         inside = area.adjusted(round(12 * scale), 0, -round(12 * scale), 0)
         gap = round(16 * scale)
-        write_in(
+        draw_text_in(
             painter,
             theme.faint if entry.reason else theme.dim,
             inside,
@@ -155,7 +155,7 @@ class EntryDelegate(QStyledItemDelegate):
         if entry.note:
             inside.setRight(inside.right() - metrics.horizontalAdvance(entry.note) - gap)
         title = metrics.elidedText(entry.title, Qt.TextElideMode.ElideRight, inside.width())
-        write_in(painter, theme.faint if entry.reason else theme.text, inside, Qt.AlignmentFlag.AlignVCenter, title)
+        draw_text_in(painter, theme.faint if entry.reason else theme.text, inside, Qt.AlignmentFlag.AlignVCenter, title)
         inside.setLeft(inside.left() + metrics.horizontalAdvance(title) + gap)
         if entry.reason and inside.width() > 4 * gap:
             font.setPixelSize(round(12 * scale))

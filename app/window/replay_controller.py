@@ -81,7 +81,7 @@ class ReplayController(QObject):
         if (answering := self._session).running is not None:
             self._banner.show_message(
                 "An answer is being generated. Stop it or let it finish, then open the trace.",
-                holds=lambda: answering.running is not None,
+                is_valid=lambda: answering.running is not None,
             )
             return
         QApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)

@@ -10,9 +10,9 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QFormLayout, QFrame, QHBoxLayout, QLabel, QLineEdit, QMenu, QPlainTextEdit, QToolButton, QWidget
 
 from app.look.banner import Banner
-from app.look.fields import keep_from_wheel
+from app.look.fields import require_focus_for_wheel
 from app.look.theme import Theme
-from app.look.widgets import choice_box, give_menu, icon_button, in_column, in_row, named, push_button, scrolling, tint
+from app.look.widgets import attach_menu, choice_box, icon_button, in_column, in_row, named, push_button, scrolling, tint
 from app.look.wording import target_title
 from app.session.chat import Chat
 from app.session.presets import LONGEST_NAME
@@ -120,7 +120,7 @@ class SamplingPopover(QFrame):
         self._banner.show_message(
             words, "note", lambda: all(getattr(self._chat.settings, name) == value for name, value in after.items())
         )
-        self._banner.offer("Undo", partial(_take_back, self._banner, undo))
+        self._banner.show_action("Undo", partial(_take_back, self._banner, undo))
 
     def open_at(self, name: str, button: QWidget) -> None:
         """Shows the popover below a button, with the focus on a setting, or on the presets with "preset"."""
@@ -190,14 +190,14 @@ class PresetRow(QWidget):
         super().__init__()
         self._chat, self._banner = chat, banner
         words = "A system prompt and sampling options saved under a name. Choosing a preset sets both."
-        self.box = named(choice_box(shortest=14), "presetBox", "Preset", words, f"<p>{words}</p>")
+        self.box = named(choice_box(min_characters=14), "presetBox", "Preset", words, f"<p>{words}</p>")
         self.box.activated.connect(self._picked)
-        keep_from_wheel(self.box)
+        require_focus_for_wheel(self.box)
         self.more = icon_button("more", "Save, update or delete presets, or tie one to the model")
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.menu = QMenu(self)
         self.menu.aboutToShow.connect(self._fill_menu)
-        give_menu(self.more, self.menu)
+        attach_menu(self.more, self.menu)
         self.name = named(NameField(), "presetName", "Preset name", "Enter saves, Escape cancels.")
         self.name.setPlaceholderText("Preset name")
         self.name.setMaxLength(LONGEST_NAME)
@@ -279,7 +279,7 @@ class PresetRow(QWidget):
         """Deletes a preset and offers to undo it."""
         undo = self._chat.delete_preset(name)
         self._banner.show_message(f"The preset “{name}” is deleted.", "note")
-        self._banner.offer("Undo", partial(_take_back, self._banner, undo))
+        self._banner.show_action("Undo", partial(_take_back, self._banner, undo))
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the button."""

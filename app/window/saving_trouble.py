@@ -37,8 +37,10 @@ class SavingTrouble(QObject):
     def _not_kept(self, message: str) -> None:
         """Reports a failed write. The data stays in this window, and the write is retried."""
         keeper = self._keeper
-        self._banner.show_message(f"{message} Until then this window keeps it and tries again.", holds=lambda: keeper.in_trouble)
-        self._banner.offer("Try again", keeper.try_again)
+        self._banner.show_message(
+            f"{message} Until then this window keeps it and tries again.", is_valid=lambda: keeper.in_trouble
+        )
+        self._banner.show_action("Try again", keeper.try_again)
 
     @Slot()
     def _kept_again(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from PySide6.QtCore import QSignalBlocker
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
-from app.look.fields import GammaBox, NumberField, SeedField, keep_from_wheel
+from app.look.fields import GammaBox, NumberField, SeedField, require_focus_for_wheel
 from app.look.widgets import choice_box, push_button
 from app.session.setting_table import Choice, Described, GammaNumber, Number, Seed, Switch, Text
 from engine.types import RANGES
@@ -93,7 +93,7 @@ def _switch(changed: Callable[[bool], object]) -> SettingField:
 def _choice(entries: tuple[tuple[str, Any], ...], changed: Callable[[Any], object]) -> SettingField:
     box = choice_box(entries, SHORTEST)
     box.currentIndexChanged.connect(lambda index: changed(box.itemData(index)))
-    keep_from_wheel(box)
+    require_focus_for_wheel(box)
     values = [value for _, value in entries]
     return SettingField(box, _silently(box, lambda value: box.setCurrentIndex(values.index(value))))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer, Signal, Slot
 
-from app.look.pacer import Pacer
+from app.look.throttle import Throttle
 from app.session.chat import Chat
 from app.session.session import Answer
 from engine.types import Event, RoundFinished
@@ -36,8 +36,8 @@ class ViewUpdates(QObject):
         self._session = chat.session
         self._growing: Answer | None = None
         self._stopped = False
-        self._text = Pacer(self.text_grown.emit, *TEXT_PACE, self, lambda: chat.link.is_computing)
-        self._rest = Pacer(self.rest_grown.emit, *REST_PACE, self, lambda: chat.link.is_computing)
+        self._text = Throttle(self.text_grown.emit, *TEXT_PACE, self, lambda: chat.link.is_computing)
+        self._rest = Throttle(self.rest_grown.emit, *REST_PACE, self, lambda: chat.link.is_computing)
         self._clock = QTimer(self, interval=TICK_MS)
         self._clock.timeout.connect(self.ticked)
 

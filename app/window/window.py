@@ -13,10 +13,10 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 from app.conversation.verdict_host import VerdictHost
 from app.export.dialog import export_answers
 from app.look import theme as themes
-from app.look.command import Command, EnterPresses, ShortcutSheet, make_actions, make_menus, show_use
-from app.look.offer import Offer
-from app.look.placing import FirstPaint, keep_on_screen, place_first
-from app.look.widgets import announce, give_menu, in_column
+from app.look.command import Command, EnterKeyFilter, ShortcutSheet, make_actions, make_menus, set_availability
+from app.look.message_action import MessageAction
+from app.look.placing import FirstPaint, move_onto_screen, restore_geometry
+from app.look.widgets import announce, attach_menu, in_column
 from app.look.wording import GHOST_TITLES
 from app.panel.panel import SidePanel
 from app.session.attachments import Attachment
@@ -95,14 +95,14 @@ class Window(QMainWindow):
         self.chat = Chat(engine, settings, settings_path, self, store)
         self.session = self.chat.session
         self.cursor_place = Cursor(self)
-        EnterPresses(self)
+        EnterKeyFilter(self)
         self._build()
         self._build_menus()
         self._connect_views()
         self._connect_controls()
         self._connect_chats()
         self.chat.changed.emit()  # every part shows the first state
-        self.first_painted.connect(partial(keep_on_screen, self, place_first(self, settings.geometry)))
+        self.first_painted.connect(partial(move_onto_screen, self, restore_geometry(self, settings.geometry)))
         FirstPaint(self).painted.connect(self.first_painted)
         self.sides.divide()
         self.composer.edit.setFocus()
@@ -160,7 +160,7 @@ class Window(QMainWindow):
             if has_menu_bar():
                 self.menuBar().addMenu(menu)
                 GreyedReasons(menu)
-        give_menu(self.header.menu, everything)
+        attach_menu(self.header.menu, everything)
 
     def _connect_views(self) -> None:
         """Connects signals about changes to the views."""
@@ -329,7 +329,7 @@ class Window(QMainWindow):
             self.panel.catch_up()  # no further event comes
         self.messages.proceed()
 
-    def say(self, message: str, tone: str = "error", offer: Offer | None = None) -> None:
+    def say(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
         """Shows a message with its offer."""
         self.models.show_message(message, tone, offer)
 
@@ -422,7 +422,7 @@ class Window(QMainWindow):
         """Enables the commands that can be used now, and gives the others the reason why they cannot."""
         may_undo_delete = bool(self.chat.deletions)
         for name, reason in why_not(self.session, self.pages.comparing, self.panel.shown.turn, may_undo_delete).items():
-            show_use(self.actions_by_id[name], reason)
+            set_availability(self.actions_by_id[name], reason)
         self.actions_by_id["undoDeleteAction"].setVisible(may_undo_delete)  # to keep the menu short
 
     @Slot()

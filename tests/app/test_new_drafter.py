@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from app.cli.entry import main
 from app.compare.comparison import ColumnSetup
 from app.compare.controls import ColumnControls
-from app.look.wording import coincidence, drafter_title
+from app.look.wording import drafter_title, why_rules_coincide
 from app.session import settings as stored
 from app.session.session import Session
 from app.session.settings import Settings
@@ -151,4 +151,4 @@ def test_the_words_are_those_of_a_drafter_that_copies(rule: Any) -> None:
 
     assert said("echo") == said("ngram") != said("head")
     assert not Session().has_distribution("echo")
-    assert coincidence(0.8, "echo", False).startswith("Echo proposes without probabilities")
+    assert why_rules_coincide(0.8, "echo", False).startswith("Echo proposes without probabilities")

@@ -245,7 +245,7 @@ def _uses_window(home: Path, name: str) -> tuple[dict[int, list[str]], list[int]
             application.processEvents()
             time.sleep(0.002)
             if time.monotonic() - began > 60:
-                raise TimeoutError(window.banner.words.text())
+                raise TimeoutError(window.banner.label.text())
 
     until(lambda: window.session.model is not None)
     asked: dict[int, list[str]] = {}

@@ -67,7 +67,7 @@ def main() -> None:
         timed(f"open {arguments.tokens:,} tokens", lambda: (window.replay_controller.open(path), window.grab()))
         player = window.replay_controller.player
         if player is None:
-            raise SystemExit(window.banner.words.text())
+            raise SystemExit(window.banner.label.text())
         print(f"{'':<34} {player.count:,} rounds, {path.stat().st_size / 1e6:.0f} MB")
         bar = window.transcript.verticalScrollBar()
         timed("scroll by 100 pages", lambda: [_scroll(window, round(bar.maximum() * page / 100)) for page in range(100)])

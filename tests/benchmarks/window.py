@@ -134,7 +134,7 @@ def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, lis
     window.chat.finished.disconnect(ended)
     answer = window.session.answer
     if answer is None or answer.result is None:
-        raise SystemExit(window.banner.words.text())
+        raise SystemExit(window.banner.label.text())
     return answer.result.tokens / answer.result.seconds, frames.stretches, frames.share
 
 

@@ -531,7 +531,7 @@ def test_samples_are_exported_in_two_clicks(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, **__: (str(path), "JSON (*.json)"))
     qtbot.mouseClick(view.bar.export, Qt.MouseButton.LeftButton)
     assert json.loads(path.read_text(encoding="utf-8"))["settings"][1]["samples"] == 200
-    assert view.banner.isVisible() and str(path) in view.banner.words.text()
+    assert view.banner.isVisible() and str(path) in view.banner.label.text()
 
 
 def test_an_export_that_cannot_be_written_says_so(qtbot: QtBot, open_compare: Open, tmp_path: Path) -> None:
@@ -747,7 +747,7 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     assert not list(store.traces.folder.iterdir())
     view.write_answers(kind_named("json"), tmp_path / "gone.json")
     assert view.banner.frame.property("tone") == "error"
-    assert "cannot be read: No such file" in view.banner.words.text()
+    assert "cannot be read: No such file" in view.banner.label.text()
     assert not (tmp_path / "gone.json").exists()
     view.show_preset("random-number")
     view.bar.samples.setValue(20)

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
 from app.conversation.verdict_host import corner
-from app.look.placing import part_on_screen
+from app.look.placing import visible_part
 from app.session.cursor import Place
 from app.session.token_walk import neighbour, place_of, spot_of
 from app.window.window import Window
@@ -563,7 +563,7 @@ def test_a_hovering_card_is_whole_and_on_the_screen_wherever_its_token_stands(
                 window.cursor_place.point(Place(0, round_.index, place))
                 window.verdicts._show_pointed()
                 QApplication.processEvents()
-                assert part_on_screen(window).contains(card.geometry())
+                assert visible_part(window).contains(card.geometry())
                 assert card._scroll.verticalScrollBar().maximum() == 0, "no line is below its end"
                 body = card._body.layout()
                 assert body is not None and card._scroll.viewport().height() >= body.totalHeightForWidth(card._body.width())

@@ -133,7 +133,7 @@ def test_every_kind_is_written_from_the_menu(kind: ExportKind, window: Window, t
     choose(monkeypatch, path, kind)
     window.actions_by_id["exportAction"].trigger()
     assert path.stat().st_size > 500
-    assert str(path) in window.banner.words.text()
+    assert str(path) in window.banner.label.text()
     if kind.id in ("json", "csv", "parquet"):
         assert {name: summarise(rounds) for name, rounds in read_export(path).items()} == {
             name: summarise(story_rounds()) for name in ("first", "second")
@@ -209,7 +209,7 @@ def test_what_cannot_be_written_is_said_and_not_remembered(
     (tmp_path / "file").touch()
     choose(monkeypatch, tmp_path / "file" / "out.json", JSON)
     window.actions_by_id["exportAction"].trigger()
-    assert "cannot be written" in window.banner.words.text()
+    assert "cannot be written" in window.banner.label.text()
     assert not window.banner.action.isVisible()
     assert window.settings.export_kind == "html"
 

@@ -96,7 +96,7 @@ def test_a_folder_without_other_models_says_so_and_can_be_removed_again(
     assert dialog.banner.isHidden()
     dialog.machine.add_folder(str(tmp_path / folder))
     qtbot.waitUntil(dialog.banner.isVisible)
-    assert f"No other models were found in {tmp_path / folder}. A model is a .gguf file" in dialog.banner.words.text()
+    assert f"No other models were found in {tmp_path / folder}. A model is a .gguf file" in dialog.banner.label.text()
     qtbot.mouseClick(dialog.banner.action, Qt.MouseButton.LeftButton)
     assert dialog.banner.isHidden()
     qtbot.waitUntil(lambda: added_folders() == (str(tmp_path / "full"),))
@@ -116,7 +116,7 @@ def test_a_model_that_cannot_be_loaded_is_told_where_it_was_chosen(qtbot: QtBot,
         qtbot.mouseClick(dialog.machine.use, Qt.MouseButton.LeftButton)
         assert dialog.banner.isHidden()
         engine.say(LoadStarted(target), LoadFailed(target, words, may_force))
-        qtbot.waitUntil(lambda words=words: dialog.banner.words.text() == words)
+        qtbot.waitUntil(lambda words=words: dialog.banner.label.text() == words)
         assert dialog.banner.isVisible() and window.banner.isVisible()
         assert dialog.banner.action.isVisible() is may_force
     qtbot.mouseClick(dialog.banner.action, Qt.MouseButton.LeftButton)
@@ -256,7 +256,7 @@ def test_a_model_of_the_hub_is_found_paused_gone_on_with_and_used_with_a_token_i
     qtbot.mouseClick(page.download, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not downloads.states)
     qtbot.waitUntil(lambda: titles(dialog.machine.list) == ["org/Qwen3-8B"])
-    assert window.banner.words.text() == "org/Qwen3-8B has been downloaded."
+    assert window.banner.label.text() == "org/Qwen3-8B has been downloaded."
     assert page.list.entries.at(page.list.currentIndex()).mark == "On this machine"
     window.banner.action.click()
     assert engine.loads[-1][0] == str(models / "org" / "Qwen3-8B")
@@ -354,7 +354,7 @@ def test_closing_pauses_what_is_under_way_and_the_next_start_finds_it(qtbot: QtB
     qtbot.waitUntil(lambda: not dialog.hub.findChildren(DiscardQuestion))
     assert download.unfinished(), "Escape discarded what had arrived"
     dialog.hub.discard.click()
-    dialog.hub.findChildren(DiscardQuestion)[0].discards.click()
+    dialog.hub.findChildren(DiscardQuestion)[0].discard_button.click()
     dialog.hub.stop()
     qtbot.waitUntil(lambda: not download.unfinished())
     later.close()

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, QRect
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.look.banner import ACTION_MS, SHORTEST_MS, Banner
+from app.look.banner import MIN_ACTION_MS, MIN_DISPLAY_MS, Banner
 from app.window.window import Window
 from engine.types import LoadFailed
 from tests.app.driving import Open, ask, settle, wait_for_answer
@@ -20,7 +20,7 @@ def area(widget: QWidget, window: Window) -> QRect:
     return QRect(widget.mapTo(window, QPoint(0, 0)), widget.size())
 
 
-def time_passes(banner: Banner) -> None:
+def expire(banner: Banner) -> None:
     """The time of a note is over; nothing happens if none is running."""
     if banner.timer.isActive():
         banner.timer.timeout.emit()
@@ -28,7 +28,7 @@ def time_passes(banner: Banner) -> None:
 
 @pytest.mark.parametrize("size", [(1440, 900), (560, 460)])
 @pytest.mark.parametrize("words", ["A short one.", "The model could not be loaded, for a reason that takes many words. " * 12])
-def test_a_message_covers_nothing_and_moves_no_text(qtbot: QtBot, open_window: Open, words: str, size: tuple[int, int]) -> None:
+def test_a_message_does_not_cover_or_move_the_text(qtbot: QtBot, open_window: Open, words: str, size: tuple[int, int]) -> None:
     window, _ = open_window(rounds=story_rounds(STORY * 30))
     window.resize(*size)
     ask(qtbot, window)
@@ -47,50 +47,50 @@ def test_a_message_covers_nothing_and_moves_no_text(qtbot: QtBot, open_window: O
     assert window.transcript.height() > 24
     assert area(window.composer.send, window).bottom() < area(window.status, window).top()
     banner = window.banner
-    hidden = banner.words.heightForWidth(banner.area.viewport().width()) - banner.area.height()
+    hidden = banner.label.heightForWidth(banner.area.viewport().width()) - banner.area.height()
     assert hidden <= 1 or banner.area.verticalScrollBar().maximum() > 0, "all of it can be read"
 
 
 @pytest.mark.parametrize("letters", range(30, 80, 10))
-def test_words_that_a_button_leaves_less_room_have_lines_enough(open_window: Open, letters: int) -> None:
+def test_text_beside_a_button_gets_enough_lines(open_window: Open, letters: int) -> None:
     window, _ = open_window()
     window.resize(900, 600)
     banner = window.banner
     banner.show_message(f"Saved: /data/someone/{'word-' * (letters // 5)}card.png.", "note")
     settle()
-    banner.offer("Show in folder", lambda: None)
+    banner.show_action("Show in folder", lambda: None)
     settle()
     assert banner.area.verticalScrollBar().maximum() == 0, "it fits, so nothing has to be scrolled"
 
 
-def test_a_note_goes_when_it_has_been_read_and_an_error_stays(qtbot: QtBot, open_window: Open) -> None:
+def test_a_note_hides_after_its_display_time_and_an_error_stays(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     window.activateWindow()
     window.composer.edit.setFocus()
     banner = window.banner
     banner.show_message("Saved.", "note")
-    assert banner.timer.interval() == SHORTEST_MS
-    time_passes(banner)
+    assert banner.timer.interval() == MIN_DISPLAY_MS
+    expire(banner)
     assert banner.isHidden()
     banner.show_message("A longer note takes longer to read. " * 20, "note")
-    assert banner.timer.interval() > SHORTEST_MS
+    assert banner.timer.interval() > MIN_DISPLAY_MS
     banner.show_message("It went wrong.")
     assert not banner.timer.isActive()
-    time_passes(banner)
+    expire(banner)
     assert banner.isVisible()
     banner.dismiss.click()
     assert banner.isHidden()
 
 
-def test_a_note_waits_for_the_keyboard_and_for_an_absent_reader(qtbot: QtBot, open_window: Open) -> None:
+def test_a_note_stays_while_it_has_focus_or_the_window_is_inactive(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     window.activateWindow()
     banner = window.banner
     banner.show_message("Saved.", "note")
-    banner.offer("Show in folder", lambda: None)
-    assert banner.timer.interval() == ACTION_MS
+    banner.show_action("Show in folder", lambda: None)
+    assert banner.timer.interval() == MIN_ACTION_MS
     banner.action.setFocus()
-    time_passes(banner)
+    expire(banner)
     assert banner.isVisible() and banner.timer.isActive()
     window.composer.edit.setFocus()
     other = QWidget()
@@ -98,15 +98,15 @@ def test_a_note_waits_for_the_keyboard_and_for_an_absent_reader(qtbot: QtBot, op
     other.show()
     other.activateWindow()
     qtbot.waitUntil(other.isActiveWindow)
-    time_passes(banner)
+    expire(banner)
     assert banner.isVisible() and banner.timer.isActive(), "nobody was there to read it"
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
-    time_passes(banner)
+    expire(banner)
     assert banner.isHidden()
 
 
-def test_no_time_passes_while_another_page_is_shown(open_window: Open) -> None:
+def test_display_time_stops_while_another_page_is_shown(open_window: Open) -> None:
     window, _ = open_window()
     window.banner.show_message("Saved.", "note")
     window.pages.open_compare()
@@ -116,23 +116,23 @@ def test_no_time_passes_while_another_page_is_shown(open_window: Open) -> None:
     assert window.banner.isVisible() and window.banner.timer.isActive()
 
 
-def test_a_message_goes_with_its_reason(qtbot: QtBot, open_window: Open) -> None:
+def test_a_message_hides_when_it_is_no_longer_valid(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     window.resize(600, 700)
     window.open_page("charts")
-    assert "too narrow" in window.banner.words.text() and window.banner.isVisible()
+    assert "too narrow" in window.banner.label.text() and window.banner.isVisible()
     window.resize(1440, 900)
     assert window.banner.isHidden(), "the panel is there now"
     engine.pause_after = 2
     ask(qtbot, window)
     window.replay_controller.open(Path("some.jsonl"))
-    assert "Stop it or let it finish" in window.banner.words.text()
+    assert "Stop it or let it finish" in window.banner.label.text()
     engine.pause_after = None
     wait_for_answer(qtbot, window)
     qtbot.waitUntil(window.banner.isHidden)
 
 
-def test_another_wish_ends_what_was_said_of_the_one_before(qtbot: QtBot, open_window: Open) -> None:
+def test_a_new_action_hides_the_message_of_the_previous_one(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.say(LoadFailed("missing.gguf", "There is no model at missing.gguf."))
     qtbot.waitUntil(window.banner.isVisible)

@@ -66,30 +66,30 @@ def too_close(theme: Theme, eyes: str) -> dict[tuple[str, str], float]:
     return found
 
 
-def test_oklab_is_what_its_author_says_it_is() -> None:
+def test_oklab_matches_published_values() -> None:
     assert oklab("#ffffff") == pytest.approx([1, 0, 0], abs=1e-3)
     assert oklab("#ff0000") == pytest.approx([0.628, 0.225, 0.126], abs=1e-3)
 
 
 @pytest.mark.parametrize("eyes", EYES)
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
-def test_no_colour_can_be_taken_for_another(theme: Theme, eyes: str) -> None:
+def test_all_colours_are_distinguishable(theme: Theme, eyes: str) -> None:
     assert too_close(theme, eyes) == {}
 
 
-def test_red_and_green_of_equal_lightness_would_be_found() -> None:
+def test_red_and_green_of_equal_lightness_are_detected() -> None:
     twin = replace(LIGHT, accepted="#5c7a1e", rejected="#9c5a1c")
     assert ("accepted", "rejected") not in too_close(twin, "usual")
     assert ("accepted", "rejected") in too_close(twin, "deuteranopia")
 
 
-def test_a_colour_with_two_meanings_would_be_found() -> None:
+def test_a_colour_with_two_meanings_is_detected() -> None:
     twin = replace(DARK, time_draft=DARK.accepted)
     assert all(("accepted", "time_draft") in too_close(twin, eyes) for eyes in EYES)
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
-def test_marks_stand_out_from_what_they_are_drawn_on(theme: Theme) -> None:
+def test_marks_contrast_with_their_background(theme: Theme) -> None:
     for mark in (*(name for names in SETS for name in names), "accent"):
         for ground in ("background", "panel", "code"):
             assert contrast(getattr(theme, mark), getattr(theme, ground)) >= MARK, (mark, ground)

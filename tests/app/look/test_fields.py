@@ -13,7 +13,7 @@ from tests.app.driving import Open
 
 
 @pytest.mark.parametrize("typed", ["auto", "a", "au", "AUTO", "Auto", "0"])
-def test_auto_can_be_typed_back(typed: str, qtbot: QtBot) -> None:
+def test_auto_can_be_typed(typed: str, qtbot: QtBot) -> None:
     box = GammaBox()
     qtbot.addWidget(box)
     box.show()
@@ -38,7 +38,7 @@ def test_nothing_else_becomes_auto(typed: str, qtbot: QtBot) -> None:
     assert box.value() == 7 and box.text() == typed and "1 to 64, or auto" in box.reason
 
 
-def test_auto_typed_in_the_header_is_what_is_asked_for(qtbot: QtBot, open_window: Open) -> None:
+def test_auto_typed_in_the_header_is_requested(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(gamma=4)
     window.header.gamma.setFocus()
     window.header.gamma.selectAll()

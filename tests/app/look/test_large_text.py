@@ -42,7 +42,7 @@ def cut_off(root: QWidget) -> Iterator[str]:
             yield f"{button.objectName()}: {button.text()}"
 
 
-def test_a_label_without_room_is_noticed(qtbot: QtBot) -> None:
+def test_a_cut_off_label_is_detected(qtbot: QtBot) -> None:
     label = QLabel("These words need more room than this.", holder := QWidget())
     qtbot.addWidget(holder)
     holder.show()
@@ -50,7 +50,7 @@ def test_a_label_without_room_is_noticed(qtbot: QtBot) -> None:
     assert list(cut_off(holder)) == [": These words need more room than this."]
 
 
-def test_the_sampling_options_are_whole(window: Window) -> None:
+def test_the_sampling_options_are_not_cut_off(window: Window) -> None:
     window.open_options()
     settle()
     assert not list(cut_off(window.options))
@@ -61,7 +61,7 @@ def test_the_sampling_options_are_whole(window: Window) -> None:
 
 
 @pytest.mark.parametrize("key", ["throughput", "alpha", "tau", "draft_yield", "speed_up", "first_token", "invariant"])
-def test_definitions_are_whole(window: Window, key: str) -> None:
+def test_definitions_are_not_cut_off(window: Window, key: str) -> None:
     window.panel.explainer.explain_turn(0, key, QPoint(700, 500))
     settle()
     popover = window.panel.explainer.popover
@@ -70,7 +70,7 @@ def test_definitions_are_whole(window: Window, key: str) -> None:
     popover.close()
 
 
-def test_the_verdict_card_is_whole_or_scrolls(window: Window) -> None:
+def test_the_verdict_card_is_not_cut_off_or_scrolls(window: Window) -> None:
     for place in (Place(0, 0, 0), Place(0, 1, 0), Place(0, 2, 0), Place(0, 0, None, 2)):
         window.cursor_place.pin(place)
         settle()
@@ -80,7 +80,7 @@ def test_the_verdict_card_is_whole_or_scrolls(window: Window) -> None:
         assert window.rect().contains(QRect(card.pos(), card.size()))
 
 
-def test_the_sheet_of_shortcuts_is_whole_or_scrolls(window: Window) -> None:
+def test_the_shortcut_sheet_is_not_cut_off_or_scrolls(window: Window) -> None:
     window.show_shortcuts()
     sheet = window.findChild(ShortcutSheet)
     assert isinstance(sheet, ShortcutSheet)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.look.command import ShortcutSheet
-from app.look.placing import FRAME, fitted, frame_of, part_on_screen
+from app.look.placing import FRAME, fit_into, frame_of, visible_part
 from app.session.settings import Settings
 from app.window.window import Window
 from tests.app.fakes import FakeEngine
@@ -22,8 +22,8 @@ TITLE_BAR = QMargins(1, 20, 1, 5)
 
 @pytest.mark.parametrize("room", [QRect(0, 0, 1440, 900), QRect(0, 0, 1280, 800), QRect(64, 28, 1216, 772)])
 @pytest.mark.parametrize("wanted", [QRect(0, 0, 1440, 900), QRect(700, 500, 1000, 700), QRect(-50, -50, 300, 200)])
-def test_a_window_and_its_frame_fit_into_the_room(room: QRect, wanted: QRect) -> None:
-    placed = fitted(wanted, room, TITLE_BAR)
+def test_a_window_and_its_frame_fit_onto_the_screen(room: QRect, wanted: QRect) -> None:
+    placed = fit_into(wanted, room, TITLE_BAR)
     assert room.contains(placed.marginsAdded(TITLE_BAR))
     assert placed.width() == min(wanted.width(), room.width() - 2)
     assert placed.height() == min(wanted.height(), room.height() - 25)
@@ -31,7 +31,7 @@ def test_a_window_and_its_frame_fit_into_the_room(room: QRect, wanted: QRect) ->
 
 def test_a_window_that_fits_stays_where_it_is() -> None:
     wanted = QRect(100, 80, 900, 600)
-    assert fitted(wanted, QRect(0, 0, 1440, 900), TITLE_BAR) == wanted
+    assert fit_into(wanted, QRect(0, 0, 1440, 900), TITLE_BAR) == wanted
 
 
 @pytest.fixture(params=[(), (0, 0, 3000, 2000), (500, 500, 700, 500)])
@@ -51,9 +51,7 @@ def test_the_first_window_is_on_the_screen_with_its_frame(window: Window) -> Non
 
 
 @pytest.mark.usefixtures("fonts")
-def test_on_a_low_screen_the_lower_end_of_the_window_is_not_off_it(
-    qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_low_screen_the_whole_window_is_visible(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """1280 by 800 at scale 2."""
     room = QRect(0, 0, 640, 400)
     monkeypatch.setattr(QScreen, "availableGeometry", lambda _: room)
@@ -89,18 +87,18 @@ def _in_view(widget: QWidget, view: QWidget) -> bool:
     return view.rect().contains(QRect(widget.mapTo(view, widget.rect().topLeft()), widget.size()))
 
 
-def test_only_what_of_a_window_is_on_a_screen_has_room_for_cards(qtbot: QtBot) -> None:
+def test_cards_use_only_the_visible_part_of_a_window(qtbot: QtBot) -> None:
     window = QWidget()
     qtbot.addWidget(window)
     screen = window.screen().availableVirtualGeometry()
     window.show()
     for left, top in ((300, 300), (-100, 0), (0, -100), (0, 0)):
         window.setGeometry(screen.left() + left, screen.top() + top, screen.width(), screen.height())
-        inside = part_on_screen(window)
+        inside = visible_part(window)
         assert (inside.left(), inside.top()) == (max(0, -left), max(0, -top))
         assert (inside.width(), inside.height()) == (screen.width() - abs(left), screen.height() - abs(top))
     window.setGeometry(screen.right() - 20, screen.top(), 600, 400)
-    assert part_on_screen(window) == window.rect(), "a sliver is no room"
+    assert visible_part(window) == window.rect(), "a sliver is no room"
 
 
 def test_the_sampling_options_shrink_again_with_the_text(window: Window) -> None:

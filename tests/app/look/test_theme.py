@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 import app.look.stylesheet
-from app.look.code_colours import code_inks
+from app.look.code_colours import code_colours
 from app.look.theme import DARK, LIGHT, Theme, assets_folder
 
 BODY = 4.5
@@ -28,13 +28,13 @@ def contrast(one: str, other: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def test_contrast_is_what_wcag_says_it_is() -> None:
+def test_contrast_matches_wcag() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
-def test_words_can_be_read_on_every_ground_they_stand_on(theme: Theme) -> None:
+def test_text_has_enough_contrast_on_every_background(theme: Theme) -> None:
     grounds = ("background", "panel", "raised")
     pairs = [(ink, ground) for ink in ("text", "dim", "faint") for ground in grounds]
     pairs += [("text", ground) for ground in ("accepted_tint", "warning_tint", "code", "selection")]
@@ -46,14 +46,14 @@ def test_words_can_be_read_on_every_ground_they_stand_on(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
-def test_the_colours_of_code_can_be_read_also_on_accepted_tokens(theme: Theme) -> None:
-    for ink, colour in code_inks(theme).items():
+def test_code_colours_have_enough_contrast_also_on_accepted_tokens(theme: Theme) -> None:
+    for ink, colour in code_colours(theme).items():
         for ground in (theme.code, theme.accepted_tint):
             assert contrast(colour, ground) >= BODY, (ink, ground)
 
 
 @pytest.mark.parametrize("folder", ["plain", "two words", "Zoë's", "a (copy)", '12" {old}; new', "back\\slash"])
-def test_the_program_may_lie_in_a_folder_of_any_name(
+def test_the_program_can_be_in_a_folder_of_any_name(
     folder: str, tmp_path: Path, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / folder).symlink_to(assets_folder(), target_is_directory=True)

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from app.conversation.transcript import MEASURE, SAMPLE, Transcript
 from app.look import theme as themes
 from app.look import typefaces
-from app.look.typefaces import CODE, TEXT, bundled, chosen
+from app.look.typefaces import CODE, TEXT, choose_family, load_bundled
 from app.session.session import Session
 from app.session.settings import Settings
 from app.window.window import Window
@@ -38,32 +38,32 @@ MOST_BYTES = 1_500_000
         (CODE, "Liberation Mono", "linux", (), CODE),
     ],
 )
-def test_good_faces_of_the_system_stay_and_others_give_way(
+def test_good_system_fonts_are_used_and_others_replaced(
     wanted: str, system: str, platform: str, available: tuple[str, ...], expected: str
 ) -> None:
-    assert chosen(wanted, system, platform, available) == expected
+    assert choose_family(wanted, system, platform, available) == expected
 
 
-def test_the_faces_that_come_along_are_read_and_bring_their_licences(qapp: object) -> None:
-    assert {TEXT, CODE} <= set(bundled())
-    files = list(typefaces.FOLDER.iterdir())
+def test_bundled_fonts_load_and_have_licences(qapp: object) -> None:
+    assert {TEXT, CODE} <= set(load_bundled())
+    files = list(typefaces.FONTS_FOLDER.iterdir())
     assert sum(path.stat().st_size for path in files) < MOST_BYTES
     for name in ("OFL-inter.txt", "OFL-jetbrains-mono.txt"):
-        licence = (typefaces.FOLDER / name).read_text(encoding="utf-8")
+        licence = (typefaces.FONTS_FOLDER / name).read_text(encoding="utf-8")
         assert "SIL OPEN FONT LICENSE Version 1.1" in licence and licence.startswith("Copyright")
         assert "Reserved Font Name" not in licence.split("-----")[0], "no name is reserved"
     notice = (Path(__file__).parents[3] / "NOTICE").read_text(encoding="utf-8")
     assert TEXT in notice and CODE in notice and "assets/fonts/" in notice
 
 
-def test_figures_do_not_wander_as_their_digits_change(qapp: object) -> None:
+def test_figures_keep_their_width_as_digits_change(qapp: object) -> None:
     metrics = QFontMetricsF(themes.figure_font(1.0, 19))
     assert len({metrics.horizontalAdvance(digit * 4) for digit in "0123456789"}) == 1
 
 
 def test_code_has_no_ligatures(qapp: object) -> None:
     """The twin: the same face as its makers set it joins an arrow into one sign."""
-    assert CODE in bundled(), "it is loaded here, since a Mac, which has a face of its own, has not done so"
+    assert CODE in load_bundled(), "it is loaded here, since a Mac, which has a face of its own, has not done so"
     ours, theirs = themes.mono_font(1.0), themes.mono_font(1.0)
     for font in (ours, theirs):
         font.setFamilies([CODE])
@@ -90,7 +90,7 @@ def test_a_line_of_the_conversation_holds_65_to_75_letters(qtbot: QtBot, scale: 
     assert 65 <= MEASURE <= 75
 
 
-def test_every_label_of_the_window_has_the_face_of_the_text(qtbot: QtBot, home: Path) -> None:
+def test_every_label_of_the_window_has_the_text_typeface(qtbot: QtBot, home: Path) -> None:
     window = Window(FakeEngine(), Settings())
     qtbot.addWidget(window)
     window.show()
@@ -101,7 +101,7 @@ def test_every_label_of_the_window_has_the_face_of_the_text(qtbot: QtBot, home: 
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (700, 700), (2560, 1440)])
-def test_the_first_page_stands_above_the_message_field_in_one_column(qtbot: QtBot, home: Path, size: tuple[int, int]) -> None:
+def test_the_welcome_page_is_aligned_with_the_message_field(qtbot: QtBot, home: Path, size: tuple[int, int]) -> None:
     window = Window(FakeEngine(), Settings())
     qtbot.addWidget(window)
     window.resize(*size)

@@ -189,7 +189,7 @@ def test_a_plain_run_that_ends_too_soon_says_so(qtbot: QtBot, open_window: Calla
     engine.rounds = PLAIN[:3]
     window.panel.explainer.measure_plain()
     qtbot.waitUntil(lambda: window.session.measurement is None)
-    assert "too short" in window.banner.words.text()
+    assert "too short" in window.banner.label.text()
     assert window.session.baseline(window.session.turns[0].answer) is None
 
 
@@ -217,7 +217,7 @@ def test_a_chart_is_saved_and_copied_from_its_menu(
     assert window.panel.picture_menu.menu.isVisible()
     window.panel.picture_menu.save_svg.trigger()
     window.panel.picture_menu.menu.close()
-    assert "Alpha" in target.read_text(encoding="utf-8") and "alpha.svg" in window.banner.words.text()
+    assert "Alpha" in target.read_text(encoding="utf-8") and "alpha.svg" in window.banner.label.text()
     window.panel.picture_menu.copy.trigger()
     assert QGuiApplication.clipboard().image().width() > 900
     QGuiApplication.clipboard().clear()
@@ -380,6 +380,6 @@ def test_only_answers_of_this_machine_model_and_place_are_measured_by_themselves
     assert len(alone.engine.requests) == 1 and alone.tile == ("–", "Measure")
     qtbot.mouseClick(window.panel.figures.measure, Qt.MouseButton.LeftButton)
     if other in ("model", "files", "place", "machine"):
-        assert "Regenerate the answer to measure" in window.banner.words.text() and len(alone.engine.requests) == 1
+        assert "Regenerate the answer to measure" in window.banner.label.text() and len(alone.engine.requests) == 1
     else:
         qtbot.waitUntil(lambda: alone.tile[1] == "× plain")

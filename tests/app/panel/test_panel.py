@@ -78,7 +78,7 @@ def test_a_narrow_window_says_why_no_page_comes(qtbot: QtBot, open_window: Open)
     window.resize(700, 700)
     qtbot.keyClick(window, Qt.Key.Key_3, Qt.KeyboardModifier.ControlModifier)
     assert window.banner.isVisible()
-    assert "too narrow" in window.banner.words.text()
+    assert "too narrow" in window.banner.label.text()
     assert window.settings.panel_page == "table"
 
 

@@ -75,7 +75,7 @@ def test_a_trace_opens_paused_at_its_beginning_without_a_model(window: Window, t
     assert window.session.turns[-1].prompt in window.transcript.plain_text(), "the prompt stands there already"
     assert f"Round 0 of {rounds}" in place(window)
     assert f"Replay, round 0 of {rounds}" in window.status.line.text()
-    assert "paused at its beginning" in window.banner.words.text() and window.banner.isVisible()
+    assert "paused at its beginning" in window.banner.label.text() and window.banner.isVisible()
     assert window.replay_controller.bar.isVisible() and not window.composer.isVisible()
     assert "next answer" in window.header.note.text(), "the controls above are not the trace's"
     assert "story.jsonl" in window.replay_controller.bar.name.text()
@@ -140,11 +140,11 @@ def test_a_file_that_cannot_be_read_leaves_everything_as_it_is(window: Window, t
     foreign = tmp_path / "foreign.jsonl"
     foreign.write_text("{}\n")
     window.replay_controller.open(foreign)
-    assert "foreign.jsonl is not a Draftlight trace" in window.banner.words.text()
+    assert "foreign.jsonl is not a Draftlight trace" in window.banner.label.text()
     assert not window.session.replaying and window.composer.isVisible()
     window.replay_controller.open(trace)
     window.replay_controller.open(tmp_path / "missing.jsonl")
-    assert "missing.jsonl cannot be read" in window.banner.words.text()
+    assert "missing.jsonl cannot be read" in window.banner.label.text()
     assert window.session.replaying and "story.jsonl" in window.replay_controller.bar.name.text(), "the trace before stays"
 
 
@@ -153,7 +153,7 @@ def test_a_cut_trace_opens_as_far_as_it_goes_and_says_so(window: Window, trace: 
     window.replay_controller.open(trace)
     rounds = len(read(trace).rounds)
     assert 0 < rounds < len(story_rounds())
-    assert "cut off" in window.banner.words.text() and "paused" in window.banner.words.text()
+    assert "cut off" in window.banner.label.text() and "paused" in window.banner.label.text()
     assert "cut off" in window.replay_controller.bar.name.text()
     assert f"of {rounds}" in place(window)
 
@@ -388,7 +388,7 @@ def test_an_answer_under_way_is_not_interrupted(qtbot: QtBot, window: Window, tr
     window.send("A question.")
     window.replay_controller.open(trace)
     assert not window.session.replaying
-    assert "being generated" in window.banner.words.text()
+    assert "being generated" in window.banner.label.text()
 
 
 def test_leaving_a_window_that_was_opened_for_a_trace_loads_its_models(qtbot: QtBot, window: Window, trace: Path) -> None:
@@ -495,4 +495,4 @@ def test_names_of_files_are_no_markup(window: Window, tmp_path: Path) -> None:
     bar = window.replay_controller.bar
     assert bar.name.textFormat() is Qt.TextFormat.PlainText
     assert "&lt;b&gt;story.jsonl" in bar.name.toolTip()
-    assert window.banner.words.textFormat() is Qt.TextFormat.PlainText
+    assert window.banner.label.textFormat() is Qt.TextFormat.PlainText

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.look import theme as themes
-from app.look.marks import NARROWEST_BRACKET
+from app.look.marks import MIN_BRACKET_WIDTH
 from app.rules import page as page_module
 from app.rules.page import WAITING, RulesPage
 from app.session.cursor import Cursor, Place
@@ -292,7 +292,7 @@ def test_brackets_stand_over_the_changed_tokens_in_the_text(qtbot: QtBot, open_w
     found = differing(picture(transcript.viewport()), marked)
     assert found
     boxes = [box for place in wanted("rejection") for box in transcript.pointing.boxes(place)]
-    reach = [box.adjusted(-NARROWEST_BRACKET, -5, NARROWEST_BRACKET, 0) for box in boxes]
+    reach = [box.adjusted(-MIN_BRACKET_WIDTH, -5, MIN_BRACKET_WIDTH, 0) for box in boxes]
     assert all(any(area.contains(point.toPointF()) for area in reach) for point in found)
     assert all(any(area.contains(point.toPointF()) for point in found) for area in reach)
     assert QColor(transcript.theme.text) == marked.pixelColor(found[0])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QObject
 
-from app.look.offer import Offer
+from app.look.message_action import MessageAction
 from app.session.chat import Chat
 from app.session.session import Session
 from app.session.settings import Settings
@@ -97,7 +97,7 @@ def test_every_event_in_every_state_of_the_models(at: int, state: str, then: str
     event, seen = THEN[then]
     parent = QObject()
     chat = Chat(FakeEngine(), Settings(target=A), None, parent)
-    offers: list[Offer | None] = []
+    offers: list[MessageAction | None] = []
     chat.unanswered.connect(lambda message, may_drop, offer: offers.append(offer))
     for step in (*WAYS[state], event):
         if isinstance(step, Requested | EngineReplaced):

@@ -253,7 +253,7 @@ def test_a_full_disk_is_said_once_and_holds_up_nothing(
     monkeypatch.setattr(UnsentTexts, "keep", fails)
     qtbot.keyClicks(window.composer.edit, "Half")
     qtbot.waitUntil(window.banner.isVisible)
-    assert window.banner.words.text() == "Your unsent text is not saved. The disk is full."
+    assert window.banner.label.text() == "Your unsent text is not saved. The disk is full."
     window.banner.hide()
     qtbot.keyClicks(window.composer.edit, " a message")
     seen = tries
@@ -273,7 +273,7 @@ def test_what_nobody_foresaw_is_told_as_gone_wrong_in_writing(
     monkeypatch.setattr(UnsentTexts, "keep", fails)
     qtbot.keyClicks(window.composer.edit, "Half")
     qtbot.waitUntil(window.banner.isVisible)
-    assert "Something went wrong while writing the chats (RuntimeError: odd)." in window.banner.words.text()
+    assert "Something went wrong while writing the chats (RuntimeError: odd)." in window.banner.label.text()
     assert "Failed while writing the chats" in caplog.text
 
 

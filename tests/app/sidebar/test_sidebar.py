@@ -130,7 +130,7 @@ def test_the_keys_that_a_menu_of_the_list_shows_do_what_its_entries_do(
 def test_f2_renames_the_chat_that_is_shown_wherever_the_keyboard_is(qtbot: QtBot, window: Window) -> None:
     window.composer.edit.setFocus()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_F2)
-    assert window.banner.words.text() == "A chat has a title once its first message is sent."
+    assert window.banner.label.text() == "A chat has a title once its first message is sent."
     go_to(window, "Dinner")
     qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: bool(window.session.turns))
@@ -180,7 +180,7 @@ def test_delete_can_be_undone_also_for_the_chat_that_is_shown(qtbot: QtBot, wind
     qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Delete)
     qtbot.waitUntil(lambda: "Dinner" not in titles(window))
     assert window.session.turns == []
-    assert window.banner.words.text() == "Chat deleted."
+    assert window.banner.label.text() == "Chat deleted."
     window.banner.action.click()
     qtbot.waitUntil(lambda: "Dinner" in titles(window) and bool(window.session.turns))
 
@@ -214,7 +214,7 @@ def test_chats_deleted_at_any_time_are_listed_and_restored_by_key(qtbot: QtBot, 
     dialog.restore.click()
     qtbot.waitUntil(lambda: {second, third} <= {*titles(window)})
     qtbot.waitUntil(lambda: not window.findChildren(DeletedDialog))
-    assert window.banner.words.text() == "2 chats restored."
+    assert window.banner.label.text() == "2 chats restored."
     window.banner.action.click()
     qtbot.waitUntil(lambda: window.session.newest_prompt in (second, third))
     with ChatStore(home) as store:
@@ -223,7 +223,7 @@ def test_chats_deleted_at_any_time_are_listed_and_restored_by_key(qtbot: QtBot, 
 
 def test_the_deleted_chats_are_in_the_menu_of_a_chat_and_none_is_said_so(qtbot: QtBot, window: Window) -> None:
     menu_of(window, "Dinner")["Deleted chats…"].trigger()
-    qtbot.waitUntil(lambda: window.banner.words.text() == "There are no deleted chats.")
+    qtbot.waitUntil(lambda: window.banner.label.text() == "There are no deleted chats.")
 
 
 def test_a_copy_is_a_chat_of_its_own(qtbot: QtBot, window: Window) -> None:

@@ -53,7 +53,7 @@ def test_files_are_attached_counted_removed_sent_and_edited(
     chosen: Any = lambda *_: ([str(files["a.py"]), str(files["c.png"])], "")  # noqa: E731
     monkeypatch.setattr(QFileDialog, "getOpenFileNames", chosen)
     composer.clip.click()
-    assert banner.words.text() == (
+    assert banner.label.text() == (
         "c.png is not a text file. Text and code in UTF-8 or UTF-16 can be attached. Line endings changed to those of Unix: a.py."
     )
     qtbot.waitUntil(lambda: chips(window) == ["a.py  6 tokens"])  # the scripted engine counts words

@@ -58,7 +58,7 @@ def test_exports_of_other_programs_are_dropped_on_the_window(qtbot: QtBot, windo
     assert not drop(window, chatgpt, other)
     assert drop(window, chatgpt, studio)
     qtbot.waitUntil(lambda: window.banner.action.isVisible())
-    assert "from ChatGPT" in window.banner.words.text() and "from LM Studio" in window.banner.words.text()
+    assert "from ChatGPT" in window.banner.label.text() and "from LM Studio" in window.banner.label.text()
     qtbot.waitUntil(lambda: CHATGPT[0]["title"] in titles(window))
     window.banner.action.click()
     qtbot.waitUntil(lambda: bool(window.session.turns))
@@ -66,10 +66,10 @@ def test_exports_of_other_programs_are_dropped_on_the_window(qtbot: QtBot, windo
     assert settings_words(answer) == [], "nothing is known of how it was made"
     assert [text for text, _, _ in footer_words(answer, "", "", "")] == ["Imported"]
     assert drop(window, chatgpt)
-    qtbot.waitUntil(lambda: "there already" in window.banner.words.text())
+    qtbot.waitUntil(lambda: "there already" in window.banner.label.text())
     studio.write_text("{")
     window.chats.files.take_in([studio])
-    qtbot.waitUntil(lambda: "cannot be imported" in window.banner.words.text())
+    qtbot.waitUntil(lambda: "cannot be imported" in window.banner.label.text())
     QApplication.processEvents()
 
 
@@ -87,15 +87,15 @@ def test_one_chat_or_all_are_exported_and_come_back(
     window.chats.open(1)
     qtbot.waitUntil(lambda: bool(window.session.turns))
     window.actions_by_id["exportChatAction"].trigger()
-    qtbot.waitUntil(lambda: "one.md" in window.banner.words.text())
+    qtbot.waitUntil(lambda: "one.md" in window.banner.label.text())
     assert Path(asked[0]).name == "Ships a b.md"
     assert "## You\n\nWhich?" in (tmp_path / "one.md").read_text()
     window.actions_by_id["exportAllAction"].trigger()
-    qtbot.waitUntil(lambda: "all.json" in window.banner.words.text())
+    qtbot.waitUntil(lambda: "all.json" in window.banner.label.text())
     monkeypatch.setattr(QFileDialog, "getOpenFileNames", lambda *_: ([str(tmp_path / "all.json")], ""))
     window.chats.delete(1)
     window.actions_by_id["importAction"].trigger()
-    qtbot.waitUntil(lambda: window.banner.words.text() == "1 chat imported from Draftlight.")
+    qtbot.waitUntil(lambda: window.banner.label.text() == "1 chat imported from Draftlight.")
     with ChatStore(home) as store:
         (about,) = store.conversations()
         assert [message.text for message in store.open(about.id).messages] == ["Which?", "Those."]
@@ -120,7 +120,7 @@ def test_an_export_replaces_only_the_file_that_was_asked_about(
         path.write_text("mine")
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / typed), kind))
     window.actions_by_id["exportAllAction"].trigger()
-    qtbot.waitUntil(lambda: f"1 chat exported to {tmp_path / written}." == window.banner.words.text())
+    qtbot.waitUntil(lambda: f"1 chat exported to {tmp_path / written}." == window.banner.label.text())
     assert "Which?" in (tmp_path / written).read_text()
     assert {name for name, path in there.items() if path.read_text() != "mine"} <= {typed}
 
@@ -129,7 +129,7 @@ def test_where_there_is_no_chat_none_is_exported(qtbot: QtBot, window: Window, m
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: pytest.fail("asks for a file"))
     window.chats.delete(1)
     window.actions_by_id["exportAllAction"].trigger()
-    qtbot.waitUntil(lambda: window.banner.words.text() == "There are no chats to export.")
+    qtbot.waitUntil(lambda: window.banner.label.text() == "There are no chats to export.")
 
 
 def test_a_title_becomes_the_name_of_a_file_everywhere() -> None:

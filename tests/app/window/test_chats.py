@@ -248,7 +248,7 @@ def test_a_prompt_that_is_rewritten_waits_while_other_messages_are_changed(qtbot
     window.messages.show_sibling(0, -1)
     assert changed(1, written)
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
-    assert changed(None, "") and window.banner.words.text() == "The changes to your prompt are discarded."
+    assert changed(None, "") and window.banner.label.text() == "The changes to your prompt are discarded."
     window.banner.action.click()
     assert changed(1, written)
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Escape)
@@ -290,7 +290,7 @@ def test_an_answer_that_is_edited_stands_beside_it_and_is_what_follows_builds_on
     (editor,) = window.findChildren(AnswerEditor)
     qtbot.keyClick(editor.edit, Qt.Key.Key_Escape)
     qtbot.waitUntil(lambda: not window.findChildren(AnswerEditor))
-    for leave in (lambda question: question.discards.click(), lambda question: qtbot.keyClick(question, Qt.Key.Key_Escape)):
+    for leave in (lambda question: question.discard_button.click(), lambda question: qtbot.keyClick(question, Qt.Key.Key_Escape)):
         window.transcript.wanted.emit("edit", 0, False)
         (editor,) = window.findChildren(AnswerEditor)
         assert editor.edit.toPlainText() == STORY
@@ -401,11 +401,11 @@ def test_what_cannot_be_written_is_said_and_written_later(
     ask(qtbot, window, "One")
     wait_for_answer(qtbot, window)
     qtbot.waitUntil(window.banner.isVisible)
-    assert "The disk is full. Until then" in window.banner.words.text()
+    assert "The disk is full. Until then" in window.banner.label.text()
     assert window.session.turns[0].answer.text.text == STORY
     disk.full = False
     window.banner.action.click()
-    qtbot.waitUntil(lambda: "saved again" in window.banner.words.text())
+    qtbot.waitUntil(lambda: "saved again" in window.banner.label.text())
     settled(qtbot, window)
     assert [message.text for message in stored(home)[0].messages] == ["One", STORY]
 
@@ -478,7 +478,7 @@ def test_a_chat_has_its_own_settings_and_new_chats_have_theirs(
     assert now.options() == options
     assert window.header.temperature.value() == 0.3
     assert len(engine.loads) == loads, "looking at a chat loads nothing"
-    assert "Other-Model, which is loaded when you send" in window.banner.words.text()
+    assert "Other-Model, which is loaded when you send" in window.banner.label.text()
     assert load(path)[0].temperature == 0.9, "the settings of new chats stay as they are"
     window.chat.change("temperature", 0.4)
     answered(qtbot, window, "And again")
@@ -487,7 +487,7 @@ def test_a_chat_has_its_own_settings_and_new_chats_have_theirs(
 
     window.chats.open(lost)
     qtbot.waitUntil(lambda: window.session.newest_prompt == "Where is it?")
-    assert "Lost-Model, is no longer on this computer" in window.banner.words.text()
+    assert "Lost-Model, is no longer on this computer" in window.banner.label.text()
     assert (window.settings.target, window.settings.seed) == ("builtin", 12)
     window.chat.change("gamma", 5)
 
@@ -523,10 +523,10 @@ def test_a_store_locked_by_another_program_holds_up_nothing(qtbot: QtBot, open_k
         ask(qtbot, window, "One")
         wait_for_answer(qtbot, window)
         qtbot.waitUntil(window.banner.isVisible)
-        assert "locked" in window.banner.words.text()
+        assert "locked" in window.banner.label.text()
         other.execute("ROLLBACK")
     window.banner.action.click()
-    qtbot.waitUntil(lambda: "saved again" in window.banner.words.text())
+    qtbot.waitUntil(lambda: "saved again" in window.banner.label.text())
     assert [message.text for message in stored(home)[0].messages] == ["One", STORY]
 
 

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QMenu, QWid
 from pytestqt.qtbot import QtBot
 
 import app.look.command
-from app.look.command import EDIT_MENU, ELSEWHERE, ESCAPE
+from app.look.command import EDIT_MENU, ESCAPE, WIDGET_KEYS
 from app.session.cursor import Place
 from app.window.commands import window_commands
 from app.window.palette import command_entries
@@ -31,7 +31,7 @@ def portable(keys: str) -> str:
 
 
 def keys_of_the_table(window: Window) -> set[str]:
-    own = (keys for entries in ELSEWHERE.values() for entry in entries for keys in entry.keys)
+    own = (keys for entries in WIDGET_KEYS.values() for entry in entries for keys in entry.keys)
     return {portable(keys) for keys in (*own, *(keys for command in window.commands for keys in command.shortcuts))}
 
 
@@ -106,7 +106,7 @@ def test_no_key_of_a_view_is_that_of_another_command(menu_bar: bool, open_window
         for keys in command.shortcuts:
             assert of_command.setdefault(portable(keys), command.id) == command.id, keys
     passed_on = {command.id for command in commands if command.menu == EDIT_MENU}  # to whatever has the keyboard
-    for place, entries in ELSEWHERE.items():
+    for place, entries in WIDGET_KEYS.items():
         taken = [portable(keys) for entry in entries for keys in entry.keys]
         assert len(taken) == len(set(taken)), place
         for entry in entries:
@@ -170,7 +170,7 @@ def test_the_sheet_shows_every_key_with_what_it_does(qtbot: QtBot, open_window: 
     assert ESCAPE in shown
     for command in window.commands:
         assert not command.shortcuts or command.title.rstrip("…") in shown
-    for place, entries in ELSEWHERE.items():
+    for place, entries in WIDGET_KEYS.items():
         assert place in shown
         assert all(entry.title in shown for entry in entries)
     words = " ".join(shown).replace(" or ", " ").split()
@@ -408,7 +408,7 @@ def test_commands_that_need_an_answer_say_so_until_there_is_one(qtbot: QtBot, op
         (window.transcript, Qt.Key.Key_Period, "No answer is being generated."),
     ):
         qtbot.keyClick(widget, key, control)
-        assert window.banner.isVisible() and window.banner.words.text() == words
+        assert window.banner.isVisible() and window.banner.label.text() == words
     window.banner.hide()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Q, control | Qt.KeyboardModifier.AltModifier)
     assert not window.banner.isVisible(), "keys of no command say nothing"
@@ -439,6 +439,6 @@ def test_the_commands_of_the_chat_wait_for_its_return(qtbot: QtBot, open_window:
     comparing = window.pages.comparing
     assert comparing is not None and not comparing.bar.export.isEnabled()
     qtbot.keyClick(comparing.bar.export, Qt.Key.Key_R, Qt.KeyboardModifier.ControlModifier)
-    assert comparing.banner.words.text() == "Go back to the chat first (F4)." and comparing.banner.isVisible()
+    assert comparing.banner.label.text() == "Go back to the chat first (F4)." and comparing.banner.isVisible()
     window.pages.open_conversation()
     assert window.actions_by_id["copyAnswerAction"].isEnabled()

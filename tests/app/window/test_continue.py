@@ -65,7 +65,7 @@ def test_where_the_context_is_full_it_goes_on_without_the_oldest_turns_if_there_
     assert "without the oldest turns" in button.toolTip()
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert engine.requests[-1].overflow == window.settings.overflow == "drop"
-    assert "left out from now on" in window.banner.words.text()
+    assert "left out from now on" in window.banner.label.text()
     wait_for_answer(qtbot, window)
 
 

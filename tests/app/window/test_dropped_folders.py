@@ -43,7 +43,7 @@ def drop(window: Window, *paths: Path) -> bool:
 
 def said(qtbot: QtBot, window: Window) -> str:
     qtbot.waitUntil(window.banner.isVisible)
-    return str(window.banner.words.text())
+    return str(window.banner.label.text())
 
 
 def repository(folder: Path, name: str, model: Path) -> Path:
@@ -142,7 +142,7 @@ def test_traces_and_exported_chats_in_a_folder(qtbot: QtBot, window: Window, tmp
     window.replay_controller.leave()
     write_trace(tmp_path / "traces" / "two.jsonl", story_rounds())
     assert drop(window, tmp_path / "traces")
-    qtbot.waitUntil(lambda: "traces has 2 traces" in window.banner.words.text())
+    qtbot.waitUntil(lambda: "traces has 2 traces" in window.banner.label.text())
 
 
 def test_chats_exported_by_another_program_as_a_folder(

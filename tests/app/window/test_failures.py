@@ -17,7 +17,7 @@ def test_a_failure_before_the_first_token_gives_the_prompt_back(qtbot: QtBot, op
     ask(qtbot, window, "A long question")
     engine.say(RunFailed(engine.runs[0], "The model needs more memory. Close something and try again."))
     qtbot.waitUntil(window.banner.isVisible)
-    assert "Close something" in window.banner.words.text()
+    assert "Close something" in window.banner.label.text()
     assert window.composer.text == "A long question"
     assert window.session.turns == []
     qtbot.mouseClick(window.banner.dismiss, Qt.MouseButton.LeftButton)
@@ -92,7 +92,7 @@ def test_a_trace_that_could_not_be_written_is_noted(qtbot: QtBot, open_window: O
     words = "The trace is incomplete: No space left on device."
     engine.say(RunFinished(engine.runs[0], "eos", "", 3, 0.1, 0.1, 0.2, None, words))
     qtbot.waitUntil(window.banner.isVisible)
-    assert "No space left on device" in window.banner.words.text()
+    assert "No space left on device" in window.banner.label.text()
     assert window.banner.frame.property("tone") == "note"
     window.banner.dismiss.click()
     assert not window.banner.isVisible()
@@ -103,10 +103,10 @@ def test_an_engine_failure_is_shown(qtbot: QtBot, open_window: Open) -> None:
     qtbot.waitUntil(lambda: status(window) == "Ready")
     engine.say(EngineFailed("The engine could not start: no memory."))
     qtbot.waitUntil(window.banner.isVisible)
-    assert "no memory" in window.banner.words.text() and status(window) == "Ready"
+    assert "no memory" in window.banner.label.text() and status(window) == "Ready"
     engine.say(ModelsUnloaded(), EngineFailed("The process that runs models was killed."))
     qtbot.waitUntil(lambda: status(window).startswith("No model loaded"))
-    assert "was killed" in window.banner.words.text()
+    assert "was killed" in window.banner.label.text()
     ask(qtbot, window, "and on")
     wait_for_answer(qtbot, window)
 

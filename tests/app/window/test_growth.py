@@ -66,7 +66,7 @@ def test_each_round_is_shown_where_frames_cost_little(
 def test_frames_wait_while_the_engine_computes_and_the_end_does_not(
     qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.look.pacer.LONGEST_PUT_OFF", 3600.0)
+    monkeypatch.setattr("app.look.throttle.MAX_DEFERRAL", 3600.0)
     for pace in ("TEXT_PACE", "REST_PACE"):
         monkeypatch.setattr(f"app.window.view_updates.{pace}", (1.0, 0.0, 0.0))
     engine = FakeEngine(story_rounds(STORY * 2))

@@ -19,7 +19,7 @@ import app.look.command
 import app.window.launch
 import app.window.window
 import engine.machine.macos
-from app.look.command import ELSEWHERE, platform_keys
+from app.look.command import WIDGET_KEYS, platform_keys
 from app.window.dropping import OpenedFiles
 from app.window.launch import make_application
 from app.window.palette import command_entries
@@ -170,7 +170,7 @@ def test_no_key_of_a_mac_belongs_to_something_else(open_window: Open) -> None:
     assert {"F1", "F3", "F4", "F6", "F7"} <= set(every), "with fn they work"
     owners = {keys: name for name, its in by_command.items() for keys in its}
     assert {keys: owners.get(portable(keys)) for keys in OF_THE_CONVENTION} == OF_THE_CONVENTION
-    for place, entries in ELSEWHERE.items():
+    for place, entries in WIDGET_KEYS.items():
         for entry in entries:
             its = platform_keys(entry.keys)
             assert not BARE_F_KEY.fullmatch(its[0]), (place, entry.title)
@@ -219,7 +219,7 @@ def test_keys_with_command_work_while_the_message_has_text(qtbot: QtBot, open_wi
     window.messages.cancel_editing()
     window.composer.set_text("two\nlines")
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Left, control | alt)
-    assert window.banner.words.text() == "There is no earlier wording of this prompt."
+    assert window.banner.label.text() == "There is no earlier wording of this prompt."
 
 
 @pytest.mark.usefixtures("mac")
@@ -343,7 +343,7 @@ def test_chats_from_finder_are_imported_after_a_question(
 
 def test_a_file_that_is_gone_is_named(qtbot: QtBot, qapp: QApplication, served: Window, tmp_path: Path) -> None:
     from_finder(qapp, tmp_path / "gone.json")
-    qtbot.waitUntil(lambda: served.banner.words.text() == "gone.json cannot be found.")
+    qtbot.waitUntil(lambda: served.banner.label.text() == "gone.json cannot be found.")
 
 
 # Reasons

@@ -47,7 +47,7 @@ def test_without_a_model_the_window_says_what_to_do(qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: not window.banner.isHidden())
     assert window.banner.action.isHidden(), "the one before is loaded"
     engine.say(ModelsUnloaded(), LoadStarted("builtin"), LoadFailed("builtin", "It could not be downloaded."))
-    qtbot.waitUntil(lambda: "downloaded" in window.banner.words.text())
+    qtbot.waitUntil(lambda: "downloaded" in window.banner.label.text())
     assert window.banner.action.text() == "Try again"
     window.banner.action.click()
     assert engine.loads[2:] == [("builtin", "auto")] and window.banner.isHidden()
@@ -72,7 +72,7 @@ def test_another_model_is_offered_where_one_was_not_loaded_and_not_where_the_pro
         ask(qtbot, window)
         assert window.session.answer is not None
         engine.say(ModelsUnloaded(), RunFailed(window.session.answer.run_id, "The process was killed. Send the message again."))
-        qtbot.waitUntil(lambda: "killed" in window.banner.words.text() and not window.banner.isHidden())
+        qtbot.waitUntil(lambda: "killed" in window.banner.label.text() and not window.banner.isHidden())
         assert window.banner.action.isHidden() is there
         window.banner.hide()
     window.close()
@@ -133,7 +133,7 @@ def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Op
     )
     window.chat.change("drafter", "/models/other")
     qtbot.waitUntil(window.banner.isVisible)
-    assert "token 139" in window.banner.words.text()
+    assert "token 139" in window.banner.label.text()
     assert window.settings.drafter == "auto"
 
 
@@ -150,7 +150,7 @@ def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_
     engine.answer_load = load  # type: ignore[method-assign]
     for name in ("/models/first", "/models/second"):
         window.chat.change("target", name)
-        qtbot.waitUntil(lambda name=name: window.banner.words.text() == f"{name} is no model.")
+        qtbot.waitUntil(lambda name=name: window.banner.label.text() == f"{name} is no model.")
         assert (window.settings.target, window.settings.drafter) == ("builtin", "auto")
         window.chat.load_models()
         qtbot.waitUntil(lambda: not window.chat.link.busy)
@@ -170,7 +170,7 @@ def test_the_small_draft_model_comes_back_with_the_target_it_was_made_for(qtbot:
     qtbot.waitUntil(lambda: window.session.drafter == "head" and not window.chat.link.busy)
     window.chat.change("target", "/models/deaf")
     qtbot.waitUntil(lambda: window.settings.drafter == "none")
-    assert "Continuing without a drafter" in window.banner.words.text(), "the one before fits the built-in target only"
+    assert "Continuing without a drafter" in window.banner.label.text(), "the one before fits the built-in target only"
 
 
 def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path:
     qtbot.addWidget(window)
     engine.say(LoadFinished(MODEL, 0.1), DrafterRefused("auto", "The small draft model is not installed."))
     qtbot.waitUntil(lambda: window.settings.drafter == "none")
-    assert "Continuing without a drafter." in window.banner.words.text()
+    assert "Continuing without a drafter." in window.banner.label.text()
     window.header.gamma.setValue(6)
     assert json.loads(path.read_text())["drafter"] == "auto"
     window.chat.change("drafter", "none")  # now it is wanted

@@ -201,7 +201,7 @@ def test_the_settings_window_is_about_all_chats(qtbot: QtBot, start: Start) -> N
     window.new_chat()
     assert window.settings.system_prompt == "Hi"
     qtbot.mouseClick(chips(window)["system_prompt"].remove, Qt.MouseButton.LeftButton)
-    assert window.settings.system_prompt == "" and "New chats still begin with that of the settings" in window.banner.words.text()
+    assert window.settings.system_prompt == "" and "New chats still begin with that of the settings" in window.banner.label.text()
     window.new_chat()
     assert chips(window)
 

@@ -125,7 +125,7 @@ def test_a_system_prompt_that_a_preset_replaces_comes_back_with_undo(qtbot: QtBo
     else:
         window.chat.change("target", "/models/other")
     qtbot.waitUntil(lambda: window.settings.system_prompt == WARM.system_prompt)
-    assert window.banner.words.text() == "The preset “Warm” has replaced your system prompt."
+    assert window.banner.label.text() == "The preset “Warm” has replaced your system prompt."
     window.banner.action.click()
     assert (window.settings.system_prompt, window.settings.temperature) == (before.system_prompt, 0.4)
     assert window.banner.isHidden()
@@ -176,7 +176,7 @@ def test_the_system_prompt_that_a_model_comes_with_is_shown_used_and_can_be_chan
     mario = (("temperature", 0.3), ("stop", ("User:",)), ("system_prompt", "You are Mario."))
     engine.say(LoadFinished(replace(MODEL, sampling=mario), 0.1))
     qtbot.waitUntil(lambda: window.settings.system_prompt == "You are Mario.")
-    assert "comes with a system prompt: “You are Mario.”" in window.banner.words.text()
+    assert "comes with a system prompt: “You are Mario.”" in window.banner.label.text()
     window.open_options()
     assert window.options.fields["system_prompt"].widget.toPlainText() == "You are Mario."
     assert window.options.recommended.text() == "temperature 0.3, stop sequences,\nsystem prompt"

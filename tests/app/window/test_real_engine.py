@@ -81,7 +81,7 @@ def test_metrics_of_a_real_conversation_are_exported_from_the_menu(
     for name, kind in (("out.json", kind_named("json").filter), ("out.csv", kind_named("csv").filter)):
         monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_, name=name, kind=kind: (str(tmp_path / name), kind))
         window.actions_by_id["exportAction"].trigger()
-        assert name in window.banner.words.text()
+        assert name in window.banner.label.text()
     exported = json.loads((tmp_path / "out.json").read_text())
     emitted = [answer["summary"]["emitted"] for answer in exported["answers"]]
     assert emitted == [turn.answer.tally.summary.emitted for turn in window.session.turns]

@@ -49,7 +49,7 @@ def test_what_is_set_back_to_the_defaults_comes_back_with_undo(qtbot: QtBot, ope
     before = window.settings
     window.options._reset()
     assert (window.settings.system_prompt, window.settings.stop, window.settings.top_k) == ("", (), 0)
-    assert window.banner.words.text() == "The sampling options have been reset."
+    assert window.banner.label.text() == "The sampling options have been reset."
     window.banner.action.click()
     assert window.settings == before and window.banner.isHidden()
     assert window.options.fields["system_prompt"].widget.toPlainText() == written

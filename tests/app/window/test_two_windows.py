@@ -92,7 +92,7 @@ def test_a_chat_of_another_window_can_be_read_and_is_free_once_that_is_killed(
     window.open_chat(number, None)
     qtbot.waitUntil(lambda: window.chat.kept.number == number)
     assert window.session.read_only and not window.composer.isVisible()
-    assert window.column.lock.isVisible() and "open in another window" in window.column.lock.words.text()
+    assert window.column.lock.isVisible() and "open in another window" in window.column.lock.label.text()
     assert window.status.line.text() == "Read only: this chat is open in another window"
     for name in ("regenerateAction", "editAction", "deleteAnswerAction", "continueAction"):
         assert not window.actions_by_id[name].isEnabled(), name
@@ -102,7 +102,7 @@ def test_a_chat_of_another_window_can_be_read_and_is_free_once_that_is_killed(
     window.chats.delete(number)
     settled(qtbot, window)
     settled(qtbot, window)
-    assert "open in another window" in window.banner.words.text()
+    assert "open in another window" in window.banner.label.text()
     assert [turn.prompt for turn in window.session.turns] == ["Of the other window"] == asked(home, number)
     process.process.kill()  # with SIGKILL
     qtbot.waitUntil(lambda: not window.session.read_only)
@@ -205,7 +205,7 @@ def test_another_window_is_started_by_what_runs_this_one(
     qtbot.keyClick(window, Qt.Key.Key_N, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier)
     (program, arguments) = started[0]
     assert program == sys.executable
-    assert "could not be started" in window.banner.words.text(), "as it returned False"
+    assert "could not be started" in window.banner.label.text(), "as it returned False"
     if not python:
         assert arguments == [], "the application on a Mac"
         return

@@ -197,7 +197,7 @@ def test_settings_that_cannot_be_written_cost_no_work(qtbot: QtBot, open_window:
     (tmp_path / "file").write_text("")
     window, _ = open_window(path=tmp_path / "file" / "settings.json")
     window.header.gamma.setValue(6)
-    assert "could not be saved" in window.banner.words.text()
+    assert "could not be saved" in window.banner.label.text()
     window.banner.dismiss.click()
     window.header.gamma.setValue(7)
     assert not window.banner.isVisible()
@@ -222,7 +222,7 @@ def test_metrics_are_exported_from_the_menu(
     window.chat.changed.emit()
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(tmp_path / "out.json"), kind_named("json").filter))
     window.actions_by_id["exportAction"].trigger()
-    assert "missing.jsonl" in window.banner.words.text(), "an export that fails says why"
+    assert "missing.jsonl" in window.banner.label.text(), "an export that fails says why"
 
 
 def test_the_menu_of_a_chart_opens_without_reading_the_trace(

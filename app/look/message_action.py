@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """A button beside a message: its label and its action. With `stays`, the message remains after the button was pressed."""
+class MessageAction:
+    """A button beside a message: its label and its action. With `keeps_message`, the message stays after a click."""
 
     title: str
     act: Callable[[], object]
-    stays: bool = False
+    keeps_message: bool = False

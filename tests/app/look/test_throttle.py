@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
-from app.look.pacer import Pacer, after_changes
+from app.look.throttle import Throttle, trailing_throttle
 
 
 class Clock(SimpleNamespace):
@@ -25,24 +25,24 @@ class Clock(SimpleNamespace):
 
 
 @pytest.mark.usefixtures("qapp")
-def test_a_dear_frame_puts_the_next_one_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_frame_delays_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, frames = Clock(), list[float]()
-    monkeypatch.setattr("app.look.pacer.time", clock)
+    monkeypatch.setattr("app.look.throttle.time", clock)
     parent = QObject()
-    pacer = Pacer(lambda: frames.append(clock.now), 0.02, 0.03, 0.4, parent)
+    throttle = Throttle(lambda: frames.append(clock.now), 0.02, 0.03, 0.4, parent)
 
-    def comes_after(cost: float, pause: float) -> bool:
+    def comes_after(cost: float, interval: float) -> bool:
         """Whether news come at once that come so long after a frame of this cost."""
         clock.now += 10
-        pacer.touch()
+        throttle.touch()
         assert frames[-1] == clock.now, "after a pause it comes at once"
         before, clock.computed = clock.computed, clock.computed + cost
-        pacer._painted(before)
-        clock.now += pause
-        pacer.touch()
-        came = not pacer.waits
-        pacer.stop()
-        return came and frames[-1] == clock.now
+        throttle._update_interval(before)
+        clock.now += interval
+        throttle.touch()
+        ran_at_once = not throttle.is_scheduled
+        throttle.stop()
+        return ran_at_once and frames[-1] == clock.now
 
     assert not comes_after(0.0001, 0.029)
     assert comes_after(0.0001, 0.031), "a cheap one waits no longer than the least"
@@ -52,27 +52,27 @@ def test_a_dear_frame_puts_the_next_one_off(monkeypatch: pytest.MonkeyPatch) -> 
     assert comes_after(0.1, 0.41), "news wait no longer than the most"
 
 
-def test_news_that_had_to_wait_are_shown_by_one_frame(qtbot: QtBot) -> None:
+def test_delayed_changes_are_shown_by_one_frame(qtbot: QtBot) -> None:
     frames = []
     parent = QObject()
-    pacer = Pacer(lambda: frames.append(True), 1.0, 0.5, 0.5, parent)
+    throttle = Throttle(lambda: frames.append(True), 1.0, 0.5, 0.5, parent)
     for _ in range(5):
-        pacer.touch()
+        throttle.touch()
     assert len(frames) == 1
-    assert pacer.waits
-    qtbot.waitUntil(lambda: not pacer.waits)
+    assert throttle.is_scheduled
+    qtbot.waitUntil(lambda: not throttle.is_scheduled)
     assert len(frames) == 2
 
 
-def test_what_follows_changes_comes_once_and_after_all_of_them(qtbot: QtBot) -> None:
+def test_a_trailing_throttle_acts_once_after_several_changes(qtbot: QtBot) -> None:
     acts: list[bool] = []
     parent = QObject()
-    throttle = after_changes(lambda: acts.append(True), 0.02, parent)
+    throttle = trailing_throttle(lambda: acts.append(True), 0.02, parent)
     for times in (1, 2):
         for _ in range(5):
             throttle.touch()
-        assert len(acts) == times - 1 and throttle.waits
-        qtbot.waitUntil(lambda: not throttle.waits)
+        assert len(acts) == times - 1 and throttle.is_scheduled
+        qtbot.waitUntil(lambda: not throttle.is_scheduled)
         assert len(acts) == times
     throttle.touch()
     throttle.stop()
@@ -81,38 +81,38 @@ def test_what_follows_changes_comes_once_and_after_all_of_them(qtbot: QtBot) -> 
 
 
 @pytest.mark.usefixtures("qapp")
-def test_a_frame_in_the_way_is_put_off_but_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_is_deferred_but_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, frames, hindered = Clock(), list[float](), True
-    monkeypatch.setattr("app.look.pacer.time", clock)
+    monkeypatch.setattr("app.look.throttle.time", clock)
     parent = QObject()
-    pacer = Pacer(lambda: frames.append(clock.now), 0.02, 0.03, 0.4, parent, lambda: hindered)
+    throttle = Throttle(lambda: frames.append(clock.now), 0.02, 0.03, 0.4, parent, lambda: hindered)
 
-    def looks_again(after: float) -> None:
+    def checks_again(after: float) -> None:
         """As its timer does it, which fires once."""
-        assert pacer.waits
-        pacer._timer.stop()
+        assert throttle.is_scheduled
+        throttle._timer.stop()
         clock.now += after
-        pacer._run()
+        throttle._run()
 
     for many in (1, 2):
         hindered = True
         clock.now += 10
-        pacer.touch()
+        throttle.touch()
         assert len(frames) == many - 1
-        looks_again(0.01)
+        checks_again(0.01)
         assert len(frames) == many - 1, "it still is"
-        looks_again(0.021)
+        checks_again(0.021)
         assert frames[many - 1 :] == [clock.now], "after 30 ms it comes all the same"
     clock.now += 10
-    pacer.touch()
+    throttle.touch()
     hindered = False
-    looks_again(0.003)
+    checks_again(0.003)
     assert frames[2:] == [clock.now], "as soon as it no longer is"
     hindered = True
     clock.now += 10
-    pacer.touch()
-    pacer.stop()
+    throttle.touch()
+    throttle.stop()
     clock.now += 10
-    pacer.touch()
-    assert pacer.waits
+    throttle.touch()
+    assert throttle.is_scheduled
     assert len(frames) == 3, "how long it waited before it was stopped does not count"
