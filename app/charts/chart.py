@@ -107,7 +107,7 @@ class Chart(QWidget):
         dragged: (rounds) the content was moved to the right by a number of rounds.
         zoomed: (steps) above 0 to show more rounds.
         stepped: (rounds) the keyboard moved the cursor.
-        menu_wanted: (global position) the chart's context menu was requested.
+        menu_requested: (global position) the chart's context menu was requested.
     """
 
     pointed = Signal(object)
@@ -115,7 +115,7 @@ class Chart(QWidget):
     dragged = Signal(float)
     zoomed = Signal(int)
     stepped = Signal(int)
-    menu_wanted = Signal(QPoint)
+    menu_requested = Signal(QPoint)
 
     def __init__(self, kind: ChartKind) -> None:
         super().__init__()
@@ -385,7 +385,7 @@ class Chart(QWidget):
             super().keyPressEvent(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        self.menu_wanted.emit(event.globalPos())
+        self.menu_requested.emit(event.globalPos())
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         self.update()

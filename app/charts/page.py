@@ -26,16 +26,16 @@ class ChartsPage(QWidget):
     """Shows the charts of the answer that `refresh` reads; all charts by round show the same rounds.
 
     Signals:
-        definition_wanted: (key, global position) a title was pressed.
-        menu_wanted: (chart, global position) the menu of a chart was requested.
+        definition_requested: (key, global position) a title was pressed.
+        menu_requested: (chart, global position) the menu of a chart was requested.
         folded: (names) the charts that are open now.
-        baseline_wanted: the plain speed should be measured.
+        baseline_requested: the plain speed should be measured.
     """
 
-    definition_wanted = Signal(str, QPoint)
-    menu_wanted = Signal(str, QPoint)
+    definition_requested = Signal(str, QPoint)
+    menu_requested = Signal(str, QPoint)
     folded = Signal(tuple)
-    baseline_wanted = Signal()
+    baseline_requested = Signal()
 
     def __init__(self, answers: ShownAnswer, cursor: Cursor) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class ChartsPage(QWidget):
         self.sections: dict[ChartName, Section] = {name: Section(kind) for name, kind in CHARTS.items()}
         self.curve_names = self.sections["proposals"].note
         self.measure = named(
-            push_button("Measure plain speed", "smallButton", self.baseline_wanted),
+            push_button("Measure plain speed", "smallButton", self.baseline_requested),
             label="Measure the plain speed",
             tip="Runs the last prompt briefly without a drafter. The result is not added to the conversation.",
         )
@@ -70,13 +70,13 @@ class ChartsPage(QWidget):
         self.cursor_place.pinned.connect(self._pinned)
         for section in self.sections.values():
             section.folded.connect(self._folded)
-            section.definition_wanted.connect(self._define)
-            section.menu_wanted.connect(self._menu_at_button)
+            section.definition_requested.connect(self._define)
+            section.menu_requested.connect(self._menu_at_button)
             section.made.connect(self._connect_chart)
 
     @Slot(object)
     def _connect_chart(self, chart: Chart) -> None:
-        chart.menu_wanted.connect(self._menu_at)
+        chart.menu_requested.connect(self._menu_at)
         if chart.kind.per_round:
             chart.pointed.connect(self._pointed)
             chart.picked.connect(self._picked)
@@ -233,19 +233,19 @@ class ChartsPage(QWidget):
 
     @Slot(str, QWidget)
     def _define(self, key: str, title: QWidget) -> None:
-        self.definition_wanted.emit(key, title.mapToGlobal(QPoint(0, title.height() + 4)))
+        self.definition_requested.emit(key, title.mapToGlobal(QPoint(0, title.height() + 4)))
 
     @Slot()
     def _menu_at_button(self) -> None:
         section = self.sender()
         if isinstance(section, Section):
-            self.menu_wanted.emit(section.kind.name, section.more.mapToGlobal(QPoint(0, section.more.height())))
+            self.menu_requested.emit(section.kind.name, section.more.mapToGlobal(QPoint(0, section.more.height())))
 
     @Slot(QPoint)
     def _menu_at(self, position: QPoint) -> None:
         chart = self.sender()
         if isinstance(chart, Chart):
-            self.menu_wanted.emit(chart.kind.name, position)
+            self.menu_requested.emit(chart.kind.name, position)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles and redraws every chart, since legends contain the theme's colours."""

@@ -61,14 +61,14 @@ class Section(QWidget):
     Signals:
         made: (chart) it was created.
         folded: (open) the user has folded or unfolded it.
-        definition_wanted: (key, widget to show it at).
-        menu_wanted: the menu of the chart was requested.
+        definition_requested: (key, widget to show it at).
+        menu_requested: the menu of the chart was requested.
     """
 
     made = Signal(object)
     folded = Signal(bool)
-    definition_wanted = Signal(str, QWidget)
-    menu_wanted = Signal()
+    definition_requested = Signal(str, QWidget)
+    menu_requested = Signal()
 
     def __init__(self, kind: ChartKind) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Section(QWidget):
         self.title.clicked.connect(self._explain)
         self.note = Note()
         self.extra = QHBoxLayout()
-        self.more = icon_button("more", f"Options for {title}", self.menu_wanted.emit)
+        self.more = icon_button("more", f"Options for {title}", self.menu_requested.emit)
         row = in_row(
             self.fold,
             self.title,
@@ -128,7 +128,7 @@ class Section(QWidget):
         self.folded.emit(self.open)
 
     def _explain(self) -> None:
-        self.definition_wanted.emit(self.kind.key, self.title)
+        self.definition_requested.emit(self.kind.key, self.title)
 
     def _place_note(self) -> None:
         """Places the note beside the title, or below it if the section is narrow or the legend is that of several panels."""

@@ -47,7 +47,7 @@ class ModelsDialog(QDialog):
             self.pages.addWidget(page)
         in_column(self.tabs, (self.pages, 1), self.banner, spacing=12, margins=(18, 10, 18, 16), parent=self)
         self.tabs.currentChanged.connect(self._turn)
-        self.machine.fetch_wanted.connect(self.fetch)
+        self.machine.fetch_requested.connect(self.fetch)
         self.machine.read_again.connect(self.hub.refresh)
         self.machine.added_nothing.connect(self._say_nothing_added)
 

@@ -40,10 +40,10 @@ class HostsPage(QWidget):
     """Edits and tests the list of machines, and switches their use on and off.
 
     Signals:
-        split_wanted: (bool) whether targets should run on all the machines.
+        split_requested: (bool) whether targets should run on all the machines.
     """
 
-    split_wanted = Signal(bool)
+    split_requested = Signal(bool)
 
     def __init__(self, background: Background, settings: Callable[[], Settings]) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class HostsPage(QWidget):
     @Slot()
     def _choose(self) -> None:
         self._message = ""
-        self.split_wanted.emit(self.where.currentData())
+        self.split_requested.emit(self.where.currentData())
         self.refresh()
 
     @Slot()

@@ -53,16 +53,16 @@ class MachinePage(QWidget):
     Signals:
         used: ("target" or "drafter", path) use a model.
         pair_used: (target, drafter) use both together.
-        fetch_wanted: (repository, target) look up a draft model for a target on the Hub.
-        check_wanted: (path) check whether a model can draft for the current target.
+        fetch_requested: (repository, target) look up a draft model for a target on the Hub.
+        check_requested: (path) check whether a model can draft for the current target.
         read_again: the list of models was read again.
         added_nothing: (folder) the folder was added, but no listed model has it as its source.
     """
 
     used = Signal(str, str)
     pair_used = Signal(str, str)
-    fetch_wanted = Signal(str, str)
-    check_wanted = Signal(str)
+    fetch_requested = Signal(str, str)
+    check_requested = Signal(str)
     read_again = Signal()
     added_nothing = Signal(str)
 
@@ -251,7 +251,7 @@ class MachinePage(QWidget):
             known = pair in self._checked or pair in self._asked_for
             if model is not None and not model.problem and key != target and not known:
                 self._asked_for.add(pair)
-                self.check_wanted.emit(key)
+                self.check_requested.emit(key)
 
     @Slot(object)
     def show_check(self, checked: DrafterChecked) -> None:
@@ -279,7 +279,7 @@ class MachinePage(QWidget):
         if model is None or not found:
             return
         if found[0].here is None:
-            self.fetch_wanted.emit(found[0].pair.repository, model.target)
+            self.fetch_requested.emit(found[0].pair.repository, model.target)
         else:
             self.pair_used.emit(model.target, found[0].here.target)
 

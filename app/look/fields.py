@@ -41,7 +41,7 @@ class NumberField(QDoubleSpinBox):
     characters cannot make it valid. Decimal point and comma are both accepted, in every system language.
 
     Args:
-        allowed: the range. Its keyword, if it has one, stands for the value `word_value`.
+        allowed: the range. Its keyword, if it has one, stands for the value `keyword_value`.
         step: increment of an arrow key.
         decimals: minimum number of decimals shown.
 

@@ -16,7 +16,7 @@ class RuleSelector(QFrame):
     """One button per rule; arrow keys move between them.
 
     Args:
-        rules: the rules to choose from. name: object name for automation. words: name for screen readers.
+        rules: the rules to choose from. name: object name for automation. label: name for screen readers.
 
     Signals:
         chosen: the user picked another rule.

@@ -20,9 +20,9 @@ PAINTED_MS = 25
 class Throttle(QObject):
     """Throttles frames: a slow frame lengthens the interval, so that painting uses at most `share` of one CPU core.
 
-    While changes arrive, a frame runs at least every `most` seconds. The first frame after a pause runs at once, or `least`
-    seconds after the change, so that one frame shows all changes that arrive together. A frame is deferred while `is_in_the_way`
-    returns True, by at most `MAX_DEFERRAL` seconds.
+    While changes arrive, a frame runs at least every `max_interval` seconds. The first frame after a pause runs at once, or
+    `min_interval` seconds after the change, so that one frame shows all changes that arrive together. A frame is deferred while
+    `should_defer` returns True, by at most `MAX_DEFERRAL` seconds.
 
     The cost of a frame is the CPU time of the window's thread until the frame is painted; waiting does not count.
     """
@@ -40,7 +40,7 @@ class Throttle(QObject):
     ) -> None:
         """Args:
         frame: updates what is to be painted.
-        share: of one CPU core. least, most: seconds between two frames.
+        share: of one CPU core. min_interval, max_interval: seconds between two frames.
         should_defer: returns whether a frame would disturb other work now, which ends soon.
         immediate: whether the first frame after a pause comes at once.
         """

@@ -116,7 +116,7 @@ class Question(QMessageBox):
 
 
 class DiscardQuestion(Question):
-    """Asks whether to discard something; the button `keeps` keeps it.
+    """Asks whether to discard something; the button titled `keep_title` keeps it.
 
     Attributes:
         discard_button: the button that discards.

@@ -23,18 +23,18 @@ class FigureTiles(QWidget):
     """Six tiles in one, two or three rows. Each keeps its place while its figure is unknown.
 
     Signals:
-        definition_wanted: (key, global position) a tile was pressed.
-        baseline_wanted: the plain speed should be measured.
+        definition_requested: (key, global position) a tile was pressed.
+        baseline_requested: the plain speed should be measured.
     """
 
-    definition_wanted = Signal(str, QPoint)
-    baseline_wanted = Signal()
+    definition_requested = Signal(str, QPoint)
+    baseline_requested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         self.tiles = {key: Tile(name, DEFINITIONS[key], USUAL.get(key, ("", ""))) for key, name in NAMES.items()}
         self.measure = self.tiles["speed_up"].add_action("Measure", "Measure the plain speed for this prompt")
-        self.measure.clicked.connect(self.baseline_wanted)
+        self.measure.clicked.connect(self.baseline_requested)
         self._widest = {False: 0, True: 0}  # with units beside or below; only grows, so that figures do not move
         self._arrangement = (0, False)
         self._grid = spaced(QGridLayout(self), SPACING, (SIDE, 5, SIDE, 0))
@@ -96,7 +96,7 @@ class FigureTiles(QWidget):
     def _explain(self) -> None:
         tile = self.sender()
         if isinstance(tile, Tile):
-            self.definition_wanted.emit(tile.property("figure"), tile.mapToGlobal(QPoint(0, tile.height() + 6)))
+            self.definition_requested.emit(tile.property("figure"), tile.mapToGlobal(QPoint(0, tile.height() + 6)))
 
     def minimumSizeHint(self) -> QSize:
         """Returns a width that permits the narrowest arrangement, whatever the current one is."""

@@ -77,10 +77,14 @@ class SidePanel(QWidget):
 
     def _connect(self) -> None:
         explainer, chat = self.explainer, self._chat
-        self.charts.menu_wanted.connect(self.picture_menu.open_menu)
-        for wanted in (self.figures.definition_wanted, self.charts.definition_wanted, self.picture_menu.definition_wanted):
+        self.charts.menu_requested.connect(self.picture_menu.open_menu)
+        for wanted in (
+            self.figures.definition_requested,
+            self.charts.definition_requested,
+            self.picture_menu.definition_requested,
+        ):
             wanted.connect(explainer.explain)
-        for wanted in (self.figures.baseline_wanted, self.charts.baseline_wanted):
+        for wanted in (self.figures.baseline_requested, self.charts.baseline_requested):
             wanted.connect(explainer.measure_plain)
         self.charts.folded.connect(lambda names: chat.keep(charts=names))
         chat.changed.connect(self._show_chosen_page)

@@ -35,10 +35,10 @@ class PictureMenu(QObject):
     """The actions that save or copy a chart or an answer as an image. Images have the colours of the window.
 
     Signals:
-        definition_wanted: (key, screen position) what the chart means.
+        definition_requested: (key, screen position) what the chart means.
     """
 
-    definition_wanted = Signal(str, QPoint)
+    definition_requested = Signal(str, QPoint)
 
     def __init__(self, chat: Chat, shown: ShownAnswer, banner: Banner, parent: QWidget) -> None:
         super().__init__(parent)
@@ -85,7 +85,7 @@ class PictureMenu(QObject):
 
     @Slot()
     def _explain(self) -> None:
-        self.definition_wanted.emit(CHARTS[self._chart].key, self._place)
+        self.definition_requested.emit(CHARTS[self._chart].key, self._place)
 
     # All charts.
 

@@ -148,7 +148,7 @@ class ChatList(QListView):
     chosen: (number, message or None) the user opens a chat.
     deleted, pinned: (number) delete it; pin or unpin it.
     folder_chosen, folder_deleted: (name) show a folder, or all chats if the name is empty; remove a folder, but not its chats.
-    menu_wanted: (global position) the menu of the focused chat was requested.
+    menu_requested: (global position) the menu of the focused chat was requested.
     """
 
     chosen = Signal(int, object)
@@ -156,7 +156,7 @@ class ChatList(QListView):
     pinned = Signal(int)
     folder_chosen = Signal(str)
     folder_deleted = Signal(str)
-    menu_wanted = Signal(object)
+    menu_requested = Signal(object)
 
     def __init__(self, model: QAbstractItemModel) -> None:
         super().__init__()
@@ -258,6 +258,6 @@ class ChatList(QListView):
             if (row := self._row(index)) is None or (row.about is None and not row.folder):
                 return
             self.setCurrentIndex(index)
-            self.menu_wanted.emit(event.globalPos())
+            self.menu_requested.emit(event.globalPos())
         elif self.number() is not None or self.folder():
-            self.menu_wanted.emit(self.viewport().mapToGlobal(self.visualRect(self.currentIndex()).bottomLeft()))
+            self.menu_requested.emit(self.viewport().mapToGlobal(self.visualRect(self.currentIndex()).bottomLeft()))

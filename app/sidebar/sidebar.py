@@ -33,7 +33,7 @@ class Sidebar(QWidget):
 
     Signals:
         chosen: (number, message or None) show a chat, at a message if a search found that.
-        new_wanted: start an empty chat.
+        new_chat_requested: start an empty chat.
         deleted, duplicated, exported: (number) delete, copy or export a chat.
         folder_left: (name, numbers) a folder was removed, which had these chats.
         traces_wanted, deleted_wanted: show the size of the traces; show the deleted chats.
@@ -43,13 +43,13 @@ class Sidebar(QWidget):
     """
 
     chosen = Signal(int, object)
-    new_wanted = Signal()
+    new_chat_requested = Signal()
     deleted = Signal(int)
     duplicated = Signal(int)
     exported = Signal(int)
     folder_left = Signal(str, tuple)
-    traces_wanted = Signal()
-    deleted_wanted = Signal()
+    traces_requested = Signal()
+    deleted_chats_requested = Signal()
 
     def __init__(self, chat: Chat) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Sidebar(QWidget):
             "Finds words in titles and messages. Down goes to what was found.",
         )
         self.search.installEventFilter(self)
-        self.new = icon_button("new-chat", f"New chat ({native_keys('Ctrl+N')})", self.new_wanted.emit)
+        self.new = icon_button("new-chat", f"New chat ({native_keys('Ctrl+N')})", self.new_chat_requested.emit)
         self.title = named(ElidedLabel("Chats"), "sectionTitle")
         self.empty = named(QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop), "chatsEmpty")
         self._below = QWidget()
@@ -77,7 +77,7 @@ class Sidebar(QWidget):
         self._stack.addWidget(self.empty)
         self._stack.addWidget(self.list)
         self.traces = named(
-            push_button("", "tracesButton", self.traces_wanted),
+            push_button("", "tracesButton", self.traces_requested),
             label="Traces",
             description="What all traces take, those of chats and of other runs, and how long they are kept.",
         )
@@ -98,7 +98,7 @@ class Sidebar(QWidget):
         self.list.chosen.connect(self.chosen)
         self.list.deleted.connect(self.deleted)
         self.list.pinned.connect(self._turn_pin)
-        self.list.menu_wanted.connect(self._open_menu)
+        self.list.menu_requested.connect(self._open_menu)
         self.list.folder_chosen.connect(self.show_folder)
         self.list.folder_deleted.connect(self._empty_folder)
         self.model.renamed.connect(self._rename)
@@ -330,7 +330,7 @@ class Sidebar(QWidget):
         folders.addAction("No folder", partial(self._move, number, "")).setEnabled(bool(row.about.folder))
         menu.addSeparator()
         _add(menu, "Delete", partial(self.deleted.emit, number))
-        menu.addAction("Deleted chats…", self.deleted_wanted.emit)
+        menu.addAction("Deleted chats…", self.deleted_chats_requested.emit)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Handles keys in the search field: Escape clears the search first; Down moves to the list."""

@@ -15,7 +15,7 @@ from engine.files.paths import data_folder
 from engine.machine import provenance
 from engine.machine.mlx_import import device_name
 
-WORDS = (
+DESCRIPTION = (
     "A chat window for local language models that uses speculative decoding and shows it as it happens. Everything stays on this "
     "computer. MIT License; what is built in or downloaded has its own terms, see NOTICE."
 )
@@ -36,9 +36,9 @@ class About(TransientDialog):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, "about", "About Draftlight")
-        picture = QLabel(pixmap=themes.app_icon().pixmap(64, 64))
+        icon = QLabel(pixmap=themes.app_icon().pixmap(64, 64))
         name = named(QLabel(f"Draftlight {provenance.version()}"), "aboutName")
-        words = QLabel(WORDS, wordWrap=True)
+        description = QLabel(DESCRIPTION, wordWrap=True)
         self.versions = named(
             QLabel(
                 f"{versions()}\n\nData folder: {data_folder()}",
@@ -51,12 +51,12 @@ class About(TransientDialog):
         )
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
-        self.copies = buttons.addButton("Copy versions", QDialogButtonBox.ButtonRole.ActionRole)
-        self.copies.clicked.connect(lambda: QGuiApplication.clipboard().setText(versions()))
-        opens = buttons.addButton("Data folder", QDialogButtonBox.ButtonRole.ActionRole)
-        opens.clicked.connect(lambda: _open(data_folder()))
+        self.copy_button = buttons.addButton("Copy versions", QDialogButtonBox.ButtonRole.ActionRole)
+        self.copy_button.clicked.connect(lambda: QGuiApplication.clipboard().setText(versions()))
+        folder_button = buttons.addButton("Data folder", QDialogButtonBox.ButtonRole.ActionRole)
+        folder_button.clicked.connect(lambda: _open(data_folder()))
         in_column(
-            in_row((picture, 0, Qt.AlignmentFlag.AlignTop), (in_column(name, words, spacing=4), 1), spacing=18),
+            in_row((icon, 0, Qt.AlignmentFlag.AlignTop), (in_column(name, description, spacing=4), 1), spacing=18),
             self.versions,
             buttons,
             spacing=16,

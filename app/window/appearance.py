@@ -16,11 +16,11 @@ from app.look.theme import Theme
 from app.session.chat import Chat
 from engine.types import RANGES
 
-STEP = 0.1
+TEXT_SCALE_STEP = 0.1
 """Change of the text scale per command."""
 
 
-class Painted(Protocol):
+class Themed(Protocol):
     """A part of the window with colours or sizes that the style sheet does not set."""
 
     def set_look(self, theme: Theme, scale: float) -> None:
@@ -36,17 +36,17 @@ class WindowLook(QObject):
 
     applied = Signal()
 
-    def __init__(self, chat: Chat, window: QWidget, parts: Iterable[Painted]) -> None:
+    def __init__(self, chat: Chat, window: QWidget, parts: Iterable[Themed]) -> None:
         super().__init__(window)
         self._chat, self._window, self._parts = chat, window, tuple(parts)
-        self._shown = ("", 0.0)
+        self._applied = ("", 0.0)
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_theme_changed)
 
     @Slot()
-    def follow(self) -> None:
+    def apply_if_changed(self) -> None:
         """Applies the settings if theme or text size have changed."""
         settings = self._chat.settings
-        if self._shown != (settings.appearance, settings.text_scale):
+        if self._applied != (settings.appearance, settings.text_scale):
             self._apply()
 
     @Slot()
@@ -61,7 +61,7 @@ class WindowLook(QObject):
 
     def _apply(self) -> None:
         """Applies the palette, then the style sheet, then the look of widgets that paint themselves."""
-        appearance, scale = self._shown = (self._chat.settings.appearance, self._chat.settings.text_scale)
+        appearance, scale = self._applied = (self._chat.settings.appearance, self._chat.settings.text_scale)
         themes.set_platform_scheme(appearance)
         theme = themes.resolve(appearance)
         application = QApplication.instance()
@@ -72,12 +72,12 @@ class WindowLook(QObject):
         for part in self._parts:
             part.set_look(theme, scale)
         lines = QFontMetrics(themes.body_font(scale)).lineSpacing()  # line heights of fonts of the same size differ by a fifth
-        least = QSize(max(560, round(440 * scale)), max(460, 25 * lines))
-        self._window.setMinimumSize(limit_to_screen(self._window, least))
+        min_size = QSize(max(560, round(440 * scale)), max(460, 25 * lines))
+        self._window.setMinimumSize(limit_to_screen(self._window, min_size))
         self.applied.emit()
 
 
 def resize_text(chat: Chat, steps: int) -> None:
     """Enlarges all text by a number of steps, or reduces it if the number is negative; 0 restores the normal size."""
-    scale = chat.settings.text_scale + steps * STEP if steps else 1.0
+    scale = chat.settings.text_scale + steps * TEXT_SCALE_STEP if steps else 1.0
     chat.keep(text_scale=round(RANGES["text_scale"].nearest(scale), 2))

@@ -25,7 +25,7 @@ from engine.values.errors import DraftlightError
 from engine.values.requests.bench import QUICK_GAMMAS, QUICK_MINUTES, QUICK_TOKENS, BenchRequest
 from engine.values.wording import capitalised
 
-WORDS = (
+DESCRIPTION = (
     "Measures drafters and draft lengths on short prompts of its own, with the sampling in use, beside plain decoding, for up to "
     "three minutes. Nothing is added to the chat. The less the computer does meanwhile, the more certain the result."
 )
@@ -41,7 +41,7 @@ class BenchDialog(TransientDialog):
         self._results = Results(request_of(chat))
         self._running = False
         self._advised: Contender | None = None
-        self.words, self.headline = text_label("", WORDS), text_label("keysHeading")
+        self.description, self.headline = text_label("", DESCRIPTION), text_label("keysHeading")
         self.details, self.step = text_label(""), text_label("")
         self.progress = named(QProgressBar(minimum=0, maximum=STEPS, textVisible=False), "benchProgress", "How much is measured")
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
@@ -51,7 +51,7 @@ class BenchDialog(TransientDialog):
         self.use = self._button("Use this drafter", self._use)
         self.report = self._button("Open report", self._open_report)
         in_column(
-            self.words,
+            self.description,
             self.headline,
             self.details,
             stretch(),
@@ -62,15 +62,15 @@ class BenchDialog(TransientDialog):
             margins=(20, 18, 20, 16),
             parent=self,
         )
-        room, line = visible_part(parent), self.fontMetrics().lineSpacing()
-        self.resize(min(room.width() - 60, 34 * line), min(room.height() - 80, 20 * line))
-        chat.link.benched.connect(self._take)
+        available, line = visible_part(parent), self.fontMetrics().lineSpacing()
+        self.resize(min(available.width() - 60, 34 * line), min(available.height() - 80, 20 * line))
+        chat.link.benched.connect(self._handle_events)
         self._show()
         self.start.setFocus()
 
-    def _button(self, words: str, pressed: Callable[[], object]) -> QPushButton:
-        button = self.buttons.addButton(words, QDialogButtonBox.ButtonRole.ActionRole)
-        button.clicked.connect(pressed)
+    def _button(self, text: str, on_click: Callable[[], object]) -> QPushButton:
+        button = self.buttons.addButton(text, QDialogButtonBox.ButtonRole.ActionRole)
+        button.clicked.connect(on_click)
         return button
 
     @Slot()
@@ -91,7 +91,7 @@ class BenchDialog(TransientDialog):
         self._show()
 
     @Slot(list)
-    def _take(self, events: list[Event]) -> None:
+    def _handle_events(self, events: list[Event]) -> None:
         for event in events:
             self._results.take(event)
             match event:
@@ -110,11 +110,11 @@ class BenchDialog(TransientDialog):
         request, decisions = self._results.request, () if self._running else self._results.decisions()
         self._advised = decisions[0].advised if decisions else None
         conditions = self._results.conditions(titles=True)
-        self.words.setVisible(not decisions)
+        self.description.setVisible(not decisions)
         if decisions:
-            words = advice(decisions[0], titles=True)
-            self.headline.setText(words.headline)
-            self.details.setText("\n\n".join([*words.details, *self._results.missing(), conditions]))
+            result = advice(decisions[0], titles=True)
+            self.headline.setText(result.headline)
+            self.details.setText("\n\n".join([*result.details, *self._results.missing(), conditions]))
         else:
             self.headline.setText(target_title(request.target))
             self.details.setText(conditions)

@@ -24,10 +24,10 @@ from app.window.status_strip import phase_text
 
 REPLAY_BAR = 720
 """Width of the replay bar in pixels at text scale 1, if there is room: its slider needs more width than a line of text."""
-ELSEWHERE = (
+LOCKED_NOTE = (
     "This chat is open in another window, so it can only be read here. Close it there to write here, or continue in a copy."
 )
-COPY = "Continue in a copy"
+COPY_TITLE = "Continue in a copy"
 
 
 class ChatColumn(QWidget):
@@ -39,10 +39,10 @@ class ChatColumn(QWidget):
         lock: replaces the message field while another window has the chat open.
 
     Signals:
-        copy_wanted: the user wants to continue, in a copy, a chat that another window has open.
+        copy_requested: the user wants to continue, in a copy, a chat that another window has open.
     """
 
-    copy_wanted = Signal()
+    copy_requested = Signal()
 
     def __init__(self, chat: Chat, cursor: Cursor) -> None:
         super().__init__()
@@ -98,16 +98,16 @@ class ChatColumn(QWidget):
     @Slot()
     def show_progress(self) -> None:
         """Updates the conversation, and the progress that the running answer waits for."""
-        self._show_wait()
+        self._update_waiting()
         self.transcript.sync()
 
     @Slot()
     def show_rounds(self) -> None:
         """Adds the new rounds of the running answer; nothing else has changed."""
-        self._show_wait()
+        self._update_waiting()
         self.transcript.sync(only_rounds=True)
 
-    def _show_wait(self) -> None:
+    def _update_waiting(self) -> None:
         session, answer = self._session, self._session.running
         self.transcript.status = "" if answer is None else phase_text(session)
         self.transcript.fraction = None
@@ -122,15 +122,15 @@ class ChatColumn(QWidget):
         locked = self._session.read_only and not replaying
         if locked != self.lock.isHidden():
             return
-        had_keyboard = self.composer.edit.hasFocus() or self.transcript.hasFocus()
+        had_focus = self.composer.edit.hasFocus() or self.transcript.hasFocus()
         if locked:
-            self.lock.show_message(ELSEWHERE, "lock")
-            self.lock.show_action(COPY, self.copy_wanted.emit)
+            self.lock.show_message(LOCKED_NOTE, "lock")
+            self.lock.show_action(COPY_TITLE, self.copy_requested.emit)
         else:
             self.lock.hide()
         self.composer.setVisible(not locked and not replaying)
         self.align()
-        if had_keyboard and not replaying:
+        if had_focus and not replaying:
             (self.transcript if locked else self.composer.edit).setFocus()
 
     # Room.
@@ -142,12 +142,12 @@ class ChatColumn(QWidget):
 
     def align(self) -> None:
         """Aligns every part with the lines of text."""
-        whole = self.width()
-        column = self.transcript.column_in(whole)
+        width = self.width()
+        column = self.transcript.column_in(width)
         for part in (self.composer, self.banner, self.lock, self.find_bar, self.welcome):
-            part.set_column(column.left(), column.width(), whole)
-        wide = self.transcript.column_in(whole, least=REPLAY_BAR)
-        self.replay_bar.set_column(wide.left(), wide.width(), whole)
+            part.set_column(column.left(), column.width(), width)
+        bar_column = self.transcript.column_in(width, least=REPLAY_BAR)
+        self.replay_bar.set_column(bar_column.left(), bar_column.width(), width)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

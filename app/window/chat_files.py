@@ -22,9 +22,9 @@ from engine.files.whole_file import write_whole
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount, listed
 
-IMPORTED = "Chats (*.json *.zip);;All files (*)"
+IMPORT_KINDS = "Chats (*.json *.zip);;All files (*)"
 IMPORT_NOTE = "They are added to the list of chats. Chats that are there already are left as they are."
-MARKDOWN, JSON = "Markdown (*.md)", "JSON, can be imported again (*.json)"
+MARKDOWN_KIND, JSON_KIND = "Markdown (*.md)", "JSON, can be imported again (*.json)"
 
 
 class ChatFiles(QObject):
@@ -44,29 +44,29 @@ class ChatFiles(QObject):
     def ask_for_import(self) -> None:
         """Lets the user choose files."""
         if self._chat.keeper is not None:
-            chosen, _ = QFileDialog.getOpenFileNames(self._window, "Import chats", str(documents()), IMPORTED)
-            self.take_in([Path(path) for path in chosen])
+            chosen, _ = QFileDialog.getOpenFileNames(self._window, "Import chats", str(documents()), IMPORT_KINDS)
+            self.import_files([Path(path) for path in chosen])
 
-    def ask_to_take_in(self, paths: list[Path]) -> None:
+    def ask_and_import(self, paths: list[Path]) -> None:
         """Imports the chats in files that were opened from outside, after asking the user."""
         names = listed([path.name for path in paths])
         question = Question(self._window, "importQuestion", f"Import the chats in {names}?", IMPORT_NOTE)
         question.setDefaultButton(question.addButton("Import", QMessageBox.ButtonRole.AcceptRole))
         question.addButton(QMessageBox.StandardButton.Cancel)
-        question.accepted.connect(partial(self.take_in, paths))
+        question.accepted.connect(partial(self.import_files, paths))
         question.open()
 
-    def take_in(self, paths: list[Path]) -> None:
+    def import_files(self, paths: list[Path]) -> None:
         """Imports the chats in files and reports the result for each."""
         if self._chat.keeper is not None and paths:
             self._banner.show_message("Importing chats…", "note")
-            self._chat.keeper.read(partial(_taken_in, paths), self._say_taken_in, self._say)
+            self._chat.keeper.read(partial(_import, paths), self._report_import, self._report_error)
 
-    def _say_taken_in(self, found: tuple[list[TakenIn], list[str]]) -> None:
+    def _report_import(self, found: tuple[list[TakenIn], list[str]]) -> None:
         files, problems = found
         self._chat.stored.emit()
-        words = [f"{each.words}." if len(files) == 1 else f"{each.path.name}: {each.words}." for each in files]
-        self._banner.show_message(" ".join([*problems, *words]), "error" if problems else "note")
+        results = [f"{each.words}." if len(files) == 1 else f"{each.path.name}: {each.words}." for each in files]
+        self._banner.show_message(" ".join([*problems, *results]), "error" if problems else "note")
         new = next((each.numbers[0] for each in files if each.numbers), None)
         if new is not None and not problems:
             self._banner.show_action("Show", partial(self._show, new))
@@ -76,7 +76,7 @@ class ChatFiles(QObject):
         self._open_chat(number)
 
     @Slot(str)
-    def _say(self, message: str) -> None:
+    def _report_error(self, message: str) -> None:
         self._banner.show_message(message)
 
     # Export.
@@ -90,34 +90,38 @@ class ChatFiles(QObject):
     def export(self, number: int) -> None:
         """Asks for a file and writes a chat to it."""
         if self._chat.keeper is not None:
-            self._chat.keeper.read(lambda store: store.open(number).about.title, partial(self._ask, [number]), self._say)
+            self._chat.keeper.read(
+                lambda store: store.open(number).about.title, partial(self._ask_for_path, [number]), self._report_error
+            )
 
     def export_all(self) -> None:
         """Asks for a file and writes all chats to it."""
         if self._chat.keeper is not None:
-            self._chat.keeper.read(lambda store: [about.id for about in store.conversations()], self._ask_for_all, self._say)
+            self._chat.keeper.read(
+                lambda store: [about.id for about in store.conversations()], self._ask_for_path_of_all, self._report_error
+            )
 
-    def _ask_for_all(self, numbers: list[int]) -> None:
+    def _ask_for_path_of_all(self, numbers: list[int]) -> None:
         if numbers:
-            self._ask(numbers, "chats")
+            self._ask_for_path(numbers, "chats")
         else:
             self._banner.show_message("There are no chats to export.", "note")
 
-    def _ask(self, numbers: list[int], name: str) -> None:
+    def _ask_for_path(self, numbers: list[int], name: str) -> None:
         """Asks for a file and writes these chats to it."""
         settings, keeper = self._chat.settings, self._chat.keeper
         start = Path(settings.export_folder) if settings.export_folder and Path(settings.export_folder).is_dir() else documents()
-        kinds = f"{MARKDOWN};;{JSON}"
+        kinds = f"{MARKDOWN_KIND};;{JSON_KIND}"
         proposed = str(start / f"{file_name(name)}.md")
         chosen, kind = QFileDialog.getSaveFileName(self._window, "Export chats", proposed, kinds)
         if not chosen or keeper is None:
             return
         path = chosen_path(chosen, kind)
         self._chat.keep(export_folder=str(path.parent))
-        keeper.read(partial(_exported, numbers, path), partial(self._say_exported, path), self._say)
+        keeper.read(partial(_export_to, numbers, path), partial(self._report_export, path), self._report_error)
 
-    def _say_exported(self, path: Path, many: int) -> None:
-        self._chat.say(f"{amount(many, 'chat')} exported to {path}.", offer=folder_offer(path.parent))
+    def _report_export(self, path: Path, count: int) -> None:
+        self._chat.say(f"{amount(count, 'chat')} exported to {path}.", offer=folder_offer(path.parent))
 
     # Drag and drop.
 
@@ -132,17 +136,17 @@ class ChatFiles(QObject):
 def chosen_path(name: str, kind: str) -> Path:
     """Returns the path for a name and a filter of the dialog. A name without the right ending gets it, and a number if the result
     exists: the dialog asked only about the name as entered."""
-    path, ending = Path(name), ".json" if kind == JSON else ".md"
+    path, ending = Path(name), ".json" if kind == JSON_KIND else ".md"
     return path if path.suffix.lower() in (ending, ".json") else free_name(named_as(path, ending))
 
 
 def file_name(title: str) -> str:
     """Returns a title as a file name without ending that every system accepts."""
-    kept = "".join(letter if letter.isalnum() or letter in " -_" else " " for letter in title)
-    return " ".join(kept.split())[:60].strip() or "chat"
+    cleaned = "".join(letter if letter.isalnum() or letter in " -_" else " " for letter in title)
+    return " ".join(cleaned.split())[:60].strip() or "chat"
 
 
-def _taken_in(paths: list[Path], store: ChatStore) -> tuple[list[TakenIn], list[str]]:
+def _import(paths: list[Path], store: ChatStore) -> tuple[list[TakenIn], list[str]]:
     """Imports files; returns the results and the error messages."""
     files: list[TakenIn] = []
     problems: list[str] = []
@@ -154,7 +158,7 @@ def _taken_in(paths: list[Path], store: ChatStore) -> tuple[list[TakenIn], list[
     return files, problems
 
 
-def _exported(numbers: list[int], path: Path, store: ChatStore) -> int:
+def _export_to(numbers: list[int], path: Path, store: ChatStore) -> int:
     """Writes the chats with these ids; returns how many."""
     chats = (store.open(number) for number in numbers)
     write_whole(path, to_json(chats) if path.suffix.lower() == ".json" else to_markdown(chats))

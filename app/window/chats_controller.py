@@ -20,9 +20,9 @@ from engine.chats import ChatStore, Conversation, Listed, UnsentText
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
-Opened = tuple[Conversation, tuple[UnsentText, ...], bool]
+OpenedChat = tuple[Conversation, tuple[UnsentText, ...], bool]
 """A stored chat, its drafts, and whether this window holds its lock."""
-LOOK_MS = 2000
+LOCK_CHECK_MS = 2000
 """Milliseconds between checks whether another window holds the lock of the shown chat."""
 
 
@@ -31,17 +31,17 @@ class ChatsController(QObject):
 
     Attributes:
         files: imports and exports chats.
-        restoring: the last chat is being restored; text typed meanwhile is meant for it.
+        is_restoring: the last chat is being restored; text typed meanwhile is meant for it.
     """
 
     def __init__(self, chat: Chat, banner: Banner, transcript: Transcript, window: QWidget) -> None:
         super().__init__(window)
         self._chat, self._banner, self._transcript, self._window = chat, banner, transcript, window
         self.files = ChatFiles(chat, banner, window, self.open)
-        self._timer = QTimer(self, interval=LOOK_MS)
-        self._timer.timeout.connect(self.look)
-        self._wanted: int | None = None
-        self.restoring = False
+        self._timer = QTimer(self, interval=LOCK_CHECK_MS)
+        self._timer.timeout.connect(self.check_lock)
+        self._requested_chat: int | None = None
+        self.is_restoring = False
 
     def restore(self, models: bool = True) -> None:
         """Shows the last chat, loads its models, and imports the traces of earlier versions.
@@ -55,12 +55,12 @@ class ChatsController(QObject):
         if keeper is None or number is None:
             self._chat.load_models()
         else:
-            self._wanted = number
-            keeper.read(partial(_opened, number, None), partial(self._show_first, models), self._none_to_restore)
+            self._requested_chat = number
+            keeper.read(partial(_read_chat, number, None), partial(self._show_first, models), self._restore_failed)
         if keeper is None:
             return
-        keeper.read(partial(_unsent, None), self._bring)
-        keeper.write(ChatStore.import_traces, self._imported)
+        keeper.read(partial(_read_drafts, None), self._load_new_chat_draft)
+        keeper.write(ChatStore.import_traces, self._report_imported)
         keeper.tidy(self._chat.tell_stored)  # traces may take less space now
 
     def go_to(self, number: int, message: int | None) -> None:
@@ -76,8 +76,8 @@ class ChatsController(QObject):
         and kept."""
         keeper = self._chat.keeper
         if keeper is not None and not self._chat.session.replaying:
-            self._wanted = number
-            keeper.read(partial(_opened, number, message), partial(self._show, message), self._not_there)
+            self._requested_chat = number
+            keeper.read(partial(_read_chat, number, message), partial(self._show, message), self._report)
 
     def _scroll_to(self, message: int | None) -> None:
         """Scrolls to a message of the shown chat."""
@@ -88,19 +88,19 @@ class ChatsController(QObject):
                 self._transcript.go_to(at, prompt=turns[at].kept_as == message)
 
     @Slot()
-    def look(self) -> None:
+    def check_lock(self) -> None:
         """Checks whether this window holds the lock of the shown chat, and takes the lock if it is free."""
         keeper, number = self._chat.keeper, self._chat.kept.number
         if keeper is not None and number is not None:
-            keeper.read(lambda store: store.hold.take(number), partial(self._looked, number))
+            keeper.read(lambda store: store.hold.take(number), partial(self._apply_lock, number))
 
-    def _looked(self, number: int, held: bool) -> None:
+    def _apply_lock(self, number: int, has_lock: bool) -> None:
         chat = self._chat
         if number != chat.kept.number or chat.session.replaying:
             return
-        if held and chat.session.read_only:
+        if has_lock and chat.session.read_only:
             self.open(number)  # another window may have changed it
-        elif not held and chat.session.idle:
+        elif not has_lock and chat.session.idle:
             chat.set_read_only()
 
     def stop(self) -> None:
@@ -109,26 +109,26 @@ class ChatsController(QObject):
 
     def duplicate(self, at: int | None = None) -> None:
         """Copies the shown chat, or the path to the answer of a turn, and shows the copy."""
-        keeper, kept, turns = self._chat.keeper, self._chat.kept, self._chat.session.turns
+        keeper, stored, turns = self._chat.keeper, self._chat.kept, self._chat.session.turns
         if keeper is None:
             return
         turn = None if at is None else turns[at]
 
-        def copied(store: ChatStore) -> int | None:
+        def copy(store: ChatStore) -> int | None:
             """Returns the id of the copy; None if the chat is not stored."""
             up_to = None if turn is None else turn.kept_as if turn.answer.kept_as is None else turn.answer.kept_as
-            return None if kept.number is None else store.duplicate(kept.number, up_to)
+            return None if stored.number is None else store.duplicate(stored.number, up_to)
 
-        keeper.write(copied, self._copied)
+        keeper.write(copy, self._show_copy)
 
     @Slot(int)
-    def duplicate_other(self, number: int) -> None:
+    def duplicate_by_id(self, number: int) -> None:
         """Copies a chat and shows the copy."""
         if self._chat.keeper is not None:
-            self._chat.keeper.write(lambda store: store.duplicate(number), self._copied)
+            self._chat.keeper.write(lambda store: store.duplicate(number), self._show_copy)
 
     @Slot(object)
-    def _copied(self, number: int | None) -> None:
+    def _show_copy(self, number: int | None) -> None:
         self._chat.stored.emit()
         if number is not None:
             self.open(number)
@@ -151,9 +151,9 @@ class ChatsController(QObject):
         if shown:
             chat.new()
             self._offer_undo(number, shown)
-        keeper.write(delete, partial(self._deleted, number, shown))
+        keeper.write(delete, partial(self._report_deletion, number, shown))
 
-    def _deleted(self, number: int, shown: bool, deleted: bool) -> None:
+    def _report_deletion(self, number: int, shown: bool, deleted: bool) -> None:
         self._chat.tell_stored(deleted)
         if not deleted:
             self._banner.show_message("This chat is open in another window. Close it there, then delete it.", "note")
@@ -174,26 +174,26 @@ class ChatsController(QObject):
     def show_deleted(self) -> None:
         """Shows the deleted chats that can still be restored."""
         if self._chat.keeper is not None:
-            self._chat.keeper.read(lambda store: store.conversations(deleted=True), self._list_deleted, self._not_there)
+            self._chat.keeper.read(lambda store: store.conversations(deleted=True), self._list_deleted, self._report)
 
     def _list_deleted(self, chats: tuple[Listed, ...]) -> None:
         if not chats:
             self._banner.show_message("There are no deleted chats.", "note")
             return
         dialog = DeletedDialog(chats, self._window)
-        dialog.restored.connect(self._bring_back)
+        dialog.restored.connect(self._restore_deleted)
         dialog.open()
 
     @Slot(list)
-    def _bring_back(self, numbers: list[int]) -> None:
+    def _restore_deleted(self, numbers: list[int]) -> None:
         if self._chat.keeper is None:
             return
         *others, last = numbers
         for number in others:
-            self._chat.keeper.write(partial(_restored, number), self._chat.tell_stored, self._not_there)
-        self._chat.keeper.write(partial(_restored, last), partial(self._were_restored, numbers), self._not_there)
+            self._chat.keeper.write(partial(_restore, number), self._chat.tell_stored, self._report)
+        self._chat.keeper.write(partial(_restore, last), partial(self._report_restored, numbers), self._report)
 
-    def _were_restored(self, numbers: list[int], result: object) -> None:
+    def _report_restored(self, numbers: list[int], result: object) -> None:
         self._banner.show_message("Chat restored." if len(numbers) == 1 else f"{amount(len(numbers), 'chat')} restored.", "note")
         self._banner.show_action("Show", partial(self._show_restored, numbers[0]))
         self._chat.tell_stored(result)
@@ -203,12 +203,12 @@ class ChatsController(QObject):
         self.open(number)
 
     @Slot(str, tuple)
-    def offer_folder(self, folder: str, numbers: tuple[int, ...]) -> None:
+    def offer_folder_undo(self, folder: str, numbers: tuple[int, ...]) -> None:
         """Reports that a folder was removed and offers to undo it."""
         self._banner.show_message(f"The folder {folder} was removed. Its chats are still in the list.", "note")
-        self._banner.show_action("Undo", partial(self._fill_folder, folder, numbers))
+        self._banner.show_action("Undo", partial(self._undo_folder_removal, folder, numbers))
 
-    def _fill_folder(self, folder: str, numbers: tuple[int, ...]) -> None:
+    def _undo_folder_removal(self, folder: str, numbers: tuple[int, ...]) -> None:
         self._banner.hide()
 
         def fill(store: ChatStore) -> None:
@@ -225,36 +225,36 @@ class ChatsController(QObject):
         if self._chat.keeper is not None:
             TracesDialog(self._chat, self._window).open()
 
-    def _bring(self, unsent: tuple[UnsentText, ...]) -> None:
+    def _load_new_chat_draft(self, unsent: tuple[UnsentText, ...]) -> None:
         """Loads the draft of a new chat; it goes before anything the user has typed meanwhile."""
         self._chat.unsent.take_in(KeptChat(), unsent)
         if unsent and not self._chat.kept.begun:
             self._chat.opened.emit()
 
-    def _show_first(self, models: bool, opened: Opened) -> None:
+    def _show_first(self, models: bool, opened: OpenedChat) -> None:
         """Shows the last chat, unless the user has already started or opened another."""
-        conversation = self._accumulate(opened)
-        session, held = self._chat.session, opened[2]
-        if not session.turns and not session.replaying and self._chat.kept.number is None and held:
-            if self._wanted == conversation.about.id:
-                self.restoring = True
+        conversation = self._load_drafts(opened)
+        session, has_lock = self._chat.session, opened[2]
+        if not session.turns and not session.replaying and self._chat.kept.number is None and has_lock:
+            if self._requested_chat == conversation.about.id:
+                self.is_restoring = True
                 self._chat.show(conversation, models)
-                self.restoring = False
+                self.is_restoring = False
         if self._chat.waits_for_models or session.model is None:
             self._chat.load_models()
 
-    def _none_to_restore(self, message: str) -> None:
-        self._not_there(message)
+    def _restore_failed(self, message: str) -> None:
+        self._report(message)
         self._chat.load_models()
 
-    def _accumulate(self, opened: Opened) -> Conversation:
+    def _load_drafts(self, opened: OpenedChat) -> Conversation:
         conversation, unsent, _ = opened
         self._chat.unsent.take_in(KeptChat(conversation.about.id), unsent)
         return conversation
 
-    def _show(self, message: int | None, opened: Opened) -> None:
-        chat, conversation = self._chat, self._accumulate(opened)
-        if self._wanted != conversation.about.id or chat.session.replaying:
+    def _show(self, message: int | None, opened: OpenedChat) -> None:
+        chat, conversation = self._chat, self._load_drafts(opened)
+        if self._requested_chat != conversation.about.id or chat.session.replaying:
             return
         chat.show(conversation, read_only=not opened[2])
         if chat.session.read_only:
@@ -269,31 +269,33 @@ class ChatsController(QObject):
         self._banner.hide()
         self._chat.load_models()
 
-    def _not_there(self, message: str) -> None:
+    def _report(self, message: str) -> None:
         self._banner.show_message(message, "note")
 
-    def _imported(self, many: int) -> None:
-        if many:
-            what = "One answer of an earlier version is" if many == 1 else f"{amount(many, 'answer')} of an earlier version are"
-            self._banner.show_message(f"{what} in the list of chats now.", "note")
+    def _report_imported(self, count: int) -> None:
+        if count:
+            answers = (
+                "One answer of an earlier version is" if count == 1 else f"{amount(count, 'answer')} of an earlier version are"
+            )
+            self._banner.show_message(f"{answers} in the list of chats now.", "note")
             self._chat.stored.emit()
 
 
-def _restored(number: int, store: ChatStore) -> None:
+def _restore(number: int, store: ChatStore) -> None:
     store.restore(number)
 
 
-def _opened(number: int, message: int | None, store: ChatStore) -> Opened:
-    held = store.hold.take(number)
-    if held:
+def _read_chat(number: int, message: int | None, store: ChatStore) -> OpenedChat:
+    has_lock = store.hold.take(number)
+    if has_lock:
         store.end_interrupted()  # the process that had it before may have been killed
-    if message is not None and held:
+    if message is not None and has_lock:
         with contextlib.suppress(DraftlightError):  # a chat opens even if the store is not writable
             store.choose(message)
-    return store.open(number), _unsent(number, store) if held else (), held
+    return store.open(number), _read_drafts(number, store) if has_lock else (), has_lock
 
 
-def _unsent(number: int | None, store: ChatStore) -> tuple[UnsentText, ...]:
+def _read_drafts(number: int | None, store: ChatStore) -> tuple[UnsentText, ...]:
     with contextlib.suppress(DraftlightError):  # chats are shown even without drafts
         return store.unsent.take(number)
     return ()

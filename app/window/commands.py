@@ -21,8 +21,8 @@ from app.session.settings import PanelPage, Settings
 from app.sidebar.sidebar import Sidebar
 from app.window.appearance import resize_text
 from app.window.chats_controller import ChatsController
-from app.window.documentation import NONE_HERE, has_documentation
-from app.window.dropping import Dropping
+from app.window.documentation import NO_DOCUMENTATION, has_documentation
+from app.window.dropping import DropHandler
 from app.window.header import Header
 from app.window.menu_bar import edit_commands, window_menu
 from app.window.messages import Messages
@@ -34,7 +34,7 @@ from app.window.side_layout import SideLayout
 from engine.lens.pieces import Ghosts
 
 
-class Commanded(Protocol):
+class CommandHost(Protocol):
     """The parts and methods of the window that commands use."""
 
     chat: Chat
@@ -50,7 +50,7 @@ class Commanded(Protocol):
     messages: Messages
     chats: ChatsController
     models: ModelsController
-    dropping: Dropping
+    drop_handler: DropHandler
 
     @property
     def settings(self) -> Settings:
@@ -108,7 +108,7 @@ class Commanded(Protocol):
         """Opens a dialog with every keyboard shortcut."""
 
 
-def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
+def window_commands(window: CommandHost, menu_bar: bool = False) -> list[Command]:
     """Returns the commands, in the order of the menus. `menu_bar` adds those that only a menu bar has."""
     settings, messages, by_keys = window.settings, window.messages, Qt.FocusReason.ShortcutFocusReason
     appearances = [
@@ -169,8 +169,8 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
         Command("editAction", "Edit last prompt", "Chat", messages.edit_last, ("Ctrl+Up",), group="message"),
         Command("copyAnswerAction", "Copy answer", "Chat", window.transcript.copy_answer, ("Ctrl+Shift+C",), group="message"),
         Command("stopAction", "Stop answer", "Chat", window.stop, ("Ctrl+.",), group="message"),
-        Command("attachAction", "Attach files…", "Chat", window.dropping.attaching.ask, ("Ctrl+Shift+A",), group="message"),
-        Command("openTraceAction", "Open trace…", "Chat", window.replay_controller.ask, ("Ctrl+O",), group="files"),
+        Command("attachAction", "Attach files…", "Chat", window.drop_handler.attacher.ask, ("Ctrl+Shift+A",), group="message"),
+        Command("openTraceAction", "Open trace…", "Chat", window.replay_controller.ask_for_trace, ("Ctrl+O",), group="files"),
         Command("exportAction", "Export…", "Chat", window.export, ("Ctrl+E",), group="files"),
         Command("exportChatAction", "Export chat as text…", "Chat", window.chats.files.export_shown, group="files"),
         Command("exportAllAction", "Export all chats…", "Chat", window.chats.files.export_all, group="files"),
@@ -219,7 +219,7 @@ def window_commands(window: Commanded, menu_bar: bool = False) -> list[Command]:
     ]
 
 
-def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_delete: bool) -> dict[str, str]:
+def unavailable_reasons(session: Session, comparing: CompareView | None, at: int, may_undo_delete: bool) -> dict[str, str]:
     """Returns why each command that can be unavailable is unavailable now, and what to do about it; empty if it is available.
 
     Args:
@@ -233,26 +233,26 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
     busy = "Stop the answer or wait until it has finished." if session.running is not None else ""
     replay = "Close the replay first." if session.replaying else ""
     locked = "This chat is open in another window." if session.read_only else ""
-    whole = elsewhere or none_yet or busy or replay or locked
+    changing = elsewhere or none_yet or busy or replay or locked
     pictures = elsewhere or undrawn
     shown = elsewhere or none_yet or busy or replay
-    reasons = {"regenerateAction": whole, "editAction": whole, "copyAnswerAction": elsewhere or none_yet}
+    reasons = {"regenerateAction": changing, "editAction": changing, "copyAnswerAction": elsewhere or none_yet}
     for name, by, which in (("previousAnswerAction", -1, "earlier"), ("nextAnswerAction", 1, "later")):
-        there = bool(session.turns) and session.turns[at].has_sibling(by)
-        reasons[name] = shown or ("" if there else f"There is no {which} answer to this prompt.")
-        index, many = session.turns[at].wording if session.turns else (0, 1)
+        has_sibling = bool(session.turns) and session.turns[at].has_sibling(by)
+        reasons[name] = shown or ("" if has_sibling else f"There is no {which} answer to this prompt.")
+        index, count = session.turns[at].wording if session.turns else (0, 1)
         wording = name.replace("Answer", "Prompt")
-        reasons[wording] = shown or ("" if 0 <= index + by < many else f"There is no {which} wording of this prompt.")
-    reasons["continueAction"] = whole or session.why_not_continue(at)
-    reasons["deleteAnswerAction"] = whole
+        reasons[wording] = shown or ("" if 0 <= index + by < count else f"There is no {which} wording of this prompt.")
+    reasons["continueAction"] = changing or session.why_not_continue(at)
+    reasons["deleteAnswerAction"] = changing
     none_deleted = "" if may_undo_delete else "No message of this chat was deleted since it was opened."
     reasons["undoDeleteAction"] = elsewhere or busy or replay or locked or none_deleted
     if comparing is None:
-        alone = f"Open the comparison first ({native_keys('F4')})."  # on other pages their keys have other uses
+        comparing_only = f"Open the comparison first ({native_keys('F4')})."  # on other pages their keys have other uses
         export = "" if session.trace_paths else "There is no answer to export yet."
         stop = "" if busy else "No answer is being generated."
     else:
-        alone = ""
+        comparing_only = ""
         export = "" if comparing.may_export else "There is no comparison to export yet."
         stop = "" if comparing.running else "No comparison is running."
     untitled = "" if session.turns else "A chat has a title once its first message is sent."
@@ -264,12 +264,12 @@ def why_not(session: Session, comparing: CompareView | None, at: int, may_undo_d
     reasons["findAction"] = "" if session.turns else "There is nothing to find yet."
     comparison = "Stop the comparison or wait until it has finished." if comparing is not None and comparing.running else ""
     reasons["benchAction"] = busy or comparison
-    reasons["documentationAction"] = "" if has_documentation() else NONE_HERE
+    reasons["documentationAction"] = "" if has_documentation() else NO_DOCUMENTATION
     return reasons | {
         "saveChartsAction": pictures,
         "shareCardAction": pictures,
         "exportAction": export,
         "stopAction": stop,
-        "startCompareAction": alone,
-        "divergenceAction": alone,
+        "startCompareAction": comparing_only,
+        "divergenceAction": comparing_only,
     }

@@ -15,24 +15,24 @@ from app.look.placing import limit_to_screen
 from app.look.widgets import TransientDialog, in_column, in_row, named, push_button, stretch
 
 _ROOT = Path(__file__).resolve().parents[2]
-PLACES = (_ROOT / "dist" / "docs", _ROOT / "assets" / "manual")
+BUILT_FOLDERS = (_ROOT / "dist" / "docs", _ROOT / "assets" / "manual")
 """Folders with built pages: that of `make docs` in a checkout, and that of `make wheel` in a package."""
 SOURCES = _ROOT / "assets" / "docs"
-FIRST = "index.md"
+FIRST_PAGE = "index.md"
 SIZE = QSize(860, 720)
-FILLED_IN = "*`make docs` fills this in.*"
-NONE_HERE = "This copy has no documentation. In a checkout, “make docs” builds it."
+PLACEHOLDER = "*`make docs` fills this in.*"
+NO_DOCUMENTATION = "This copy has no documentation. In a checkout, “make docs” builds it."
 
 
 def has_documentation() -> bool:
     """Returns whether there is documentation, built or not."""
-    return documentation() is not None or (SOURCES / FIRST).is_file()
+    return documentation() is not None or (SOURCES / FIRST_PAGE).is_file()
 
 
 @cache
 def documentation() -> Path | None:
     """Returns the first built page; None if the documentation was not built."""
-    return next((place / "index.html" for place in PLACES if (place / "index.html").is_file()), None)
+    return next((folder / "index.html" for folder in BUILT_FOLDERS if (folder / "index.html").is_file()), None)
 
 
 def open_documentation(window: QWidget) -> None:
@@ -53,7 +53,7 @@ class ManualWindow(TransientDialog):
         self.browser.document().setDocumentMargin(16)
         self.browser.anchorClicked.connect(self._follow)
         self.back = push_button("Back", "quietButton", self._go_back)
-        contents = push_button("Contents", "quietButton", lambda: self.open_page(FIRST))
+        contents = push_button("Contents", "quietButton", lambda: self.open_page(FIRST_PAGE))
         close = push_button("Close", "quietButton", self.reject)
         in_column(
             in_row(self.back, contents, stretch(), close, spacing=8),
@@ -63,7 +63,7 @@ class ManualWindow(TransientDialog):
             parent=self,
         )
         self.resize(limit_to_screen(parent, SIZE))
-        self.open_page(FIRST)
+        self.open_page(FIRST_PAGE)
         self.browser.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def open_page(self, name: str, heading: str = "") -> None:
@@ -71,11 +71,11 @@ class ManualWindow(TransientDialog):
         if not self.pages or self.pages[-1] != name:
             self.pages.append(name)
             features = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
-            self.browser.document().setMarkdown(readable((SOURCES / name).read_text(encoding="utf-8")), features)
-            whole, apart = QTextCursor(self.browser.document()), QTextBlockFormat()
-            apart.setBottomMargin(6)
-            whole.select(QTextCursor.SelectionType.Document)
-            whole.mergeBlockFormat(apart)
+            self.browser.document().setMarkdown(without_sphinx_syntax((SOURCES / name).read_text(encoding="utf-8")), features)
+            cursor, spacing = QTextCursor(self.browser.document()), QTextBlockFormat()
+            spacing.setBottomMargin(6)
+            cursor.select(QTextCursor.SelectionType.Document)
+            cursor.mergeBlockFormat(spacing)
         self.browser.moveCursor(QTextCursor.MoveOperation.Start)
         block = self.browser.document().begin()
         while heading and block.isValid():
@@ -107,20 +107,20 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
-def readable(page: str) -> str:
+def without_sphinx_syntax(page: str) -> str:
     """Returns the Markdown of a page without Sphinx syntax; its lists of pages become links."""
     page = re.sub(r"^\*This is the source of the page.*?\*\n", "", page, flags=re.MULTILINE | re.DOTALL)
     page = re.sub(r"^```\{toctree\}\n(.*?)^```$", _links, page, flags=re.MULTILINE | re.DOTALL)
     page = re.sub(r"^:{3,}\{(?:image|figure)\}.*?^:{3,}$\n?", "", page, flags=re.MULTILINE | re.DOTALL)
     page = re.sub(r"^:{3,}.*\n|^:(?:alt|class|name|width):.*\n", "", page, flags=re.MULTILINE)
     page = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", page)  # pictures exist only in the built pages
-    page = re.sub(r"^<<.*>>$", FILLED_IN, page, flags=re.MULTILINE)
+    page = re.sub(r"^<<.*>>$", PLACEHOLDER, page, flags=re.MULTILINE)
     return re.sub(r"<<\w+>>", "…", page)
 
 
-def _links(listed: re.Match[str]) -> str:
-    caption = re.search(r":caption: (.+)", listed[1])
-    names = [name for name in listed[1].split() if (SOURCES / f"{name}.md").is_file()]
+def _links(toctree: re.Match[str]) -> str:
+    caption = re.search(r":caption: (.+)", toctree[1])
+    names = [name for name in toctree[1].split() if (SOURCES / f"{name}.md").is_file()]
     lines = [f"- [{_title(name)}]({name}.md)" for name in names]
     return "\n".join([f"**{caption[1]}**\n" if caption else "", *lines, ""])
 

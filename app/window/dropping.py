@@ -28,22 +28,22 @@ from engine.rounds.trace import ENDING
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount, listed
 
-MOST_TEXTS = 20
+MAX_ATTACHED_TEXTS = 20
 """Maximum number of text files attached from one folder: each has a chip, and all of them must fit the context."""
-MOST_LOOKED_AT = 2000
+MAX_INSPECTED_FILES = 2000
 """Maximum number of files inspected in a folder; dragging more is probably a mistake."""
-WHAT_CAN_BE_DROPPED = (
+ACCEPTED_FILES_TEXT = (
     "You can drop the folder or .gguf file of a model, the folder of an adapter or a drafter, text and code files, a trace "
     f"({ENDING}), and exported chats."
 )
 
 
-class Dropping(QObject):
+class DropHandler(QObject):
     """Passes dropped files to the first handler that accepts them: a trace is replayed, chats are imported, a model is loaded,
     text is attached. All other files and folders are inspected on a background thread, then used or rejected with an explanation.
 
     Attributes:
-        attaching: attaches files to the message.
+        attacher: attaches files to the message.
 
     Signals:
         opening: files opened by the system are about to be used, in the conversation.
@@ -63,30 +63,30 @@ class Dropping(QObject):
         super().__init__(window)
         self._chat, self._replay, self._chat_files, self._models = chat, replay, chat_files, models
         self._banner, self._window = column.banner, window
-        self.attaching = Attaching(column.composer, column.banner, window)
-        self._takers: tuple[tuple[Callable[[QMimeData], Any], Callable[[Any], object]], ...] = (
+        self.attacher = FileAttacher(column.composer, column.banner, window)
+        self._handlers: tuple[tuple[Callable[[QMimeData], Any], Callable[[Any], object]], ...] = (
             (dropped_trace, replay.open),
-            (chat_files.dropped, chat_files.take_in),
+            (chat_files.dropped, chat_files.import_files),
             (dropped_model, models.use_dropped),
-            (dropped_files, self.attaching.take),
-            (dropped_anything, self._look_into),
+            (dropped_files, self.attacher.attach_paths),
+            (dropped_paths, self._inspect),
         )
         window.setAcceptDrops(True)
         for target in (window, column.composer.edit.viewport(), column.transcript):
             target.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if not isinstance(event, QDropEvent) or not self._offer(event.mimeData(), event.type() == QEvent.Type.Drop):
+        if not isinstance(event, QDropEvent) or not self._dispatch(event.mimeData(), event.type() == QEvent.Type.Drop):
             return False
         event.acceptProposedAction()
         return True
 
-    def _offer(self, data: QMimeData, dropped: bool) -> bool:
+    def _dispatch(self, data: QMimeData, dropped: bool) -> bool:
         """Returns whether dragged data can be used, and uses it if it was dropped."""
-        for find, take in self._takers:
+        for find, handle in self._handlers:
             if found := find(data):
                 if dropped:
-                    take(found)
+                    handle(found)
                 return True
         return False
 
@@ -103,26 +103,26 @@ class Dropping(QObject):
         window.raise_()
         window.activateWindow()
         if self._chat.keeper is None:
-            self._take_opened(paths)
+            self._open_paths(paths)
         else:
-            take = partial(self._take_opened, paths)
-            self._chat.keeper.read(lambda store: None, lambda _: take(), lambda _: take())
+            handle = partial(self._open_paths, paths)
+            self._chat.keeper.read(lambda store: None, lambda _: handle(), lambda _: handle())
 
-    def _take_opened(self, paths: Sequence[Path]) -> None:
+    def _open_paths(self, paths: Sequence[Path]) -> None:
         data = QMimeData()
         data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
         self.opening.emit()
         if chats := self._chat_files.dropped(data):
-            self._chat_files.ask_to_take_in(chats)
-        elif not self._offer(data, dropped=True):
+            self._chat_files.ask_and_import(chats)
+        elif not self._dispatch(data, dropped=True):
             self._banner.show_message(f"{listed([path.name for path in paths])} cannot be found.")
 
     # Folders, and files that nothing else takes.
 
-    def _look_into(self, paths: Sequence[Path]) -> None:
+    def _inspect(self, paths: Sequence[Path]) -> None:
         """Uses these files and folders according to their contents, or explains what can be dropped."""
         self._models.background.do(
-            lambda: [contents_of(path) for path in paths],
+            lambda: [inspect(path) for path in paths],
             self._use,
             lambda error: self._banner.show_message(str(error)),
             "looking into what was dropped",
@@ -148,58 +148,58 @@ class Dropping(QObject):
                 "List them", partial(self._models.list_folders, [each.folder for each in found if each.models])
             )
         elif chats:
-            self._chat_files.take_in(chats)
+            self._chat_files.import_files(chats)
         elif len(traces) == 1:
             self._replay.open(traces[0])
         elif traces:
             self._banner.show_message(f"{names} has {amount(len(traces), 'trace')}. Drop one of them to replay it.", "note")
-        elif len(texts) > MOST_TEXTS:
+        elif len(texts) > MAX_ATTACHED_TEXTS:
             self._banner.show_message(
-                f"{names} has {amount(len(texts), 'text file')}, and at most {MOST_TEXTS} of a folder are attached. "
+                f"{names} has {amount(len(texts), 'text file')}, and at most {MAX_ATTACHED_TEXTS} of a folder are attached. "
                 "Drop those you need."
             )
         elif texts:
-            self.attaching.attach(texts)
-            left_out = f" {others:,} other file{'s were' if others > 1 else ' was'} left out." if others else ""
-            what = "One text file" if len(texts) == 1 else amount(len(texts), "text file")
-            self._banner.show_message(f"{what} of {names} will go with your message.{left_out}", "note")
+            self.attacher.attach(texts)
+            skipped = f" {others:,} other file{'s were' if others > 1 else ' was'} left out." if others else ""
+            texts_count = "One text file" if len(texts) == 1 else amount(len(texts), "text file")
+            self._banner.show_message(f"{texts_count} of {names} will go with your message.{skipped}", "note")
         elif others:
-            self._banner.show_message(f"Nothing in {names} can be used here. {WHAT_CAN_BE_DROPPED}")
+            self._banner.show_message(f"Nothing in {names} can be used here. {ACCEPTED_FILES_TEXT}")
         else:
-            self._banner.show_message(f"{names} is empty. {WHAT_CAN_BE_DROPPED}")
+            self._banner.show_message(f"{names} is empty. {ACCEPTED_FILES_TEXT}")
 
 
-class Attaching(QObject):
+class FileAttacher(QObject):
     """Reads files and attaches them to the message. Reports files that could not be read, and files that were changed."""
 
     def __init__(self, composer: Composer, banner: Banner, window: QWidget) -> None:
         super().__init__(window)
         self._composer, self._banner, self._window = composer, banner, window
         composer.files_wanted.connect(self.ask)
-        composer.edit.files_given.connect(self.take)
+        composer.edit.files_given.connect(self.attach_paths)
 
     @Slot()
     def ask(self) -> None:
         """Lets the user choose files."""
         chosen, _ = QFileDialog.getOpenFileNames(self._window, "Attach text or code files")
-        self.take([Path(path) for path in chosen])
+        self.attach_paths([Path(path) for path in chosen])
 
     def attach(self, texts: list[Attachment]) -> None:
         """Attaches files that were already read."""
         self._composer.attach(texts)
 
     @Slot(list)
-    def take(self, paths: list[Path]) -> None:
+    def attach_paths(self, paths: list[Path]) -> None:
         """Attaches the files that can be read and explains why the others cannot."""
         problems: list[str] = []
-        taken: list[Attachment] = []
+        attachments: list[Attachment] = []
         for path in paths:
             try:
-                taken.append(read_attachment(path))
+                attachments.append(read_attachment(path))
             except DraftlightError as error:
                 problems.append(str(error))
-        self.attach(taken)
-        changed = [each.name for each in taken if each.normalised]
+        self.attach(attachments)
+        changed = [each.name for each in attachments if each.normalised]
         notes = [f"Line endings changed to those of Unix: {', '.join(changed)}."] if changed else []
         if problems or notes:
             self._banner.show_message(" ".join([*problems, *notes]), "error" if problems else "note")
@@ -214,31 +214,31 @@ class OpenedFiles(QObject):
 
     def __init__(self, application: QApplication) -> None:
         super().__init__(application)
-        self._take: Callable[[list[Path]], object] | None = None
+        self._receiver: Callable[[list[Path]], object] | None = None
         self._paths: list[Path] = []
-        self._soon = QTimer(self, singleShot=True, interval=0)  # collects files that are opened together
-        self._soon.timeout.connect(self._hand_on)
+        self._batch_timer = QTimer(self, singleShot=True, interval=0)  # collects files that are opened together
+        self._batch_timer.timeout.connect(self._deliver)
         application.installEventFilter(self)
 
-    def serve(self, take: Callable[[list[Path]], object]) -> None:
+    def deliver_to(self, receiver: Callable[[list[Path]], object]) -> None:
         """Passes files to this function from now on."""
-        self._take = take
-        self._soon.start()
+        self._receiver = receiver
+        self._batch_timer.start()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() != QEvent.Type.FileOpen or not isinstance(event, QFileOpenEvent):
             return False
         if event.file():
             self._paths.append(Path(event.file()))
-            if self._take is not None:
-                self._soon.start()
+            if self._receiver is not None:
+                self._batch_timer.start()
         return True
 
     @Slot()
-    def _hand_on(self) -> None:
+    def _deliver(self) -> None:
         paths, self._paths = self._paths, []
-        if paths and self._take is not None:
-            self._take(paths)
+        if paths and self._receiver is not None:
+            self._receiver(paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,16 +263,16 @@ class Contents:
     problem: str = ""
 
 
-def dropped_anything(data: QMimeData) -> list[Path]:
+def dropped_paths(data: QMimeData) -> list[Path]:
     """Returns the dragged files and folders if all of them are on this machine."""
     paths = local_files(data)
     return paths if len(paths) == len(data.urls()) and all(map(os.path.exists, paths)) else []
 
 
-def contents_of(path: Path) -> Contents:
+def inspect(path: Path) -> Contents:
     """Returns the contents of a folder, or the kind of a file."""
     if not path.is_dir():
-        return _of_file(path)
+        return _inspect_file(path)
     try:
         models = models_in(path)
         if models:
@@ -295,7 +295,7 @@ def contents_of(path: Path) -> Contents:
     return Contents(path, texts=tuple(texts), others=len(files) - len(texts))
 
 
-def _of_file(path: Path) -> Contents:
+def _inspect_file(path: Path) -> Contents:
     """Classifies a file that was dropped together with others, or that no other handler accepted."""
     if path.suffix.lower() == ".gguf":
         return Contents(path, models=(path,))
@@ -308,15 +308,15 @@ def _of_file(path: Path) -> Contents:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """Yields the visible files in a folder and its subfolders, up to `MOST_LOOKED_AT`. Raises OSError if the folder cannot be
-    read."""
+    """Yields the visible files in a folder and its subfolders, up to `MAX_INSPECTED_FILES`. Raises OSError if the folder cannot
+    be read."""
     os.scandir(folder).close()  # `os.walk` ignores errors
-    many = 0
-    for place, folders, names in os.walk(folder):
+    count = 0
+    for current, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             if not name.startswith("."):
-                many += 1
-                if many > MOST_LOOKED_AT:
+                count += 1
+                if count > MAX_INSPECTED_FILES:
                     return
-                yield Path(place, name)
+                yield Path(current, name)

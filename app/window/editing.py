@@ -23,107 +23,107 @@ class Editing:
     def __init__(self, composer: Composer, chat: Chat) -> None:
         self._composer, self._chat, self._session, self._unsent = composer, chat, chat.session, chat.unsent
         self._shown = chat.kept
-        self._here = self._unsent.of(self._shown)
+        self._draft = self._unsent.of(self._shown)
         self._prompt = ""
-        self._empty = True
+        self._was_empty = True
         self.at: int | None = None
-        self._unsent.wanted.connect(self._note)
+        self._unsent.wanted.connect(self._store_draft)
 
     def begin(self, at: int) -> None:
         """Starts editing the prompt of a turn, with its draft if there is one. The text in the message field is kept."""
-        self.leave()
-        self._note()
+        self.suspend()
+        self._store_draft()
         self.show(at)
-        prompt, rewritten = self._session.turns[at].prompt, self._here.text
+        prompt, rewritten = self._session.turns[at].prompt, self._draft.text
         self._composer.set_text(rewritten or prompt)
         self._prompt = prompt if rewritten else self._composer.text  # the field may alter it, such as non-breaking spaces
 
     def show(self, at: int | None) -> None:
         """Makes the message field edit the prompt of a turn, or with None, a new message."""
         self.at = at
-        self._here = self._unsent.of(self._shown, None if at is None else self._session.turns[at])
+        self._draft = self._unsent.of(self._shown, None if at is None else self._session.turns[at])
         last = at == len(self._session.turns) - 1
         self._composer.set_editing("" if at is None else "the last prompt" if last else "an earlier prompt")
 
-    def give_back(self, text: str, at: int | None) -> None:
+    def restore_text(self, text: str, at: int | None) -> None:
         """Puts a text that could not be sent back into the empty message field, as an edit of a turn if it was one."""
-        self._note()
+        self._store_draft()
         self.show(at)
         self._prompt = "" if at is None else self._session.turns[at].prompt
         self._composer.set_text(text)
 
     def end(self) -> None:
         """Ends editing and shows the draft of the new message. The text in the field was sent or is discarded."""
-        self._here.text = ""
+        self._draft.text = ""
         self.show(None)
-        self._composer.set_text(self._here.text)
+        self._composer.set_text(self._draft.text)
 
-    def leave(self) -> None:
+    def suspend(self) -> None:
         """Ends editing, if a prompt is being edited, and keeps its draft."""
         if self.at is not None:
-            self._note()
+            self._store_draft()
             self.show(None)
-            self._composer.set_text(self._here.text)
+            self._composer.set_text(self._draft.text)
 
     def cancel(self) -> Callable[[], None] | None:
         """Ends editing and discards the draft. Returns a function that restores the draft, or None if there was none."""
-        self._note()
-        turn, text = self._here.turn, self._here.text
+        self._store_draft()
+        turn, text = self._draft.turn, self._draft.text
         self.end()
-        return partial(self._bring_back, self._shown, turn, text) if text else None
+        return partial(self._restore_draft, self._shown, turn, text) if text else None
 
-    def _bring_back(self, chat: KeptChat, turn: Turn | None, text: str) -> None:
-        self._note()
-        written = self._unsent.of(chat, turn)
-        self._unsent.join(written, [Written(chat, turn, text)])  # a new draft may exist
-        if written is self._here:
-            self._composer.set_text(written.text)
-        self.take_up()
+    def _restore_draft(self, chat: KeptChat, turn: Turn | None, text: str) -> None:
+        self._store_draft()
+        draft = self._unsent.of(chat, turn)
+        self._unsent.join(draft, [Written(chat, turn, text)])  # a new draft may exist
+        if draft is self._draft:
+            self._composer.set_text(draft.text)
+        self.resume()
 
-    def _note(self) -> None:
+    def _store_draft(self) -> None:
         """Stores the text of the message field as its draft. An unchanged prompt is no draft."""
         text = self._composer.text
-        self._here.text = "" if text.strip() in ("", "" if self.at is None else self._prompt.strip()) else text
+        self._draft.text = "" if text.strip() in ("", "" if self.at is None else self._prompt.strip()) else text
 
-    def follow(self) -> None:
+    def sync(self) -> None:
         """Ends or updates editing after the turns have changed; the edited turn may be gone."""
         if self._session.replaying or self._chat.kept is not self._shown:
             return
-        self._empty = not self._session.turns
+        self._was_empty = not self._session.turns
         if self.at is None:
             return
-        if any(turn is self._here.turn for turn in self._session.turns):
+        if any(turn is self._draft.turn for turn in self._session.turns):
             self.show(self.at)
         else:
-            self.leave()
+            self.suspend()
 
-    def take_up(self) -> None:
+    def resume(self) -> None:
         """Resumes editing a prompt that has a draft, if its turn is shown and no other is being edited."""
         turns = [] if self.at is not None else self._session.turns
         at = next((at for at, turn in enumerate(turns) if self._unsent.is_rewritten(self._shown, turn)), None)
         if at is not None:
             self.begin(at)
 
-    def move(self, *, along: bool) -> None:
+    def switch_chat(self, *, carry_draft: bool) -> None:
         """Switches to the drafts of the conversation that is now shown. If the previous one was not stored or was empty, its
         draft moves along or is kept for the next new chat.
 
         Args:
-            along: moves the draft along in any case.
+            carry_draft: moves the draft along in any case.
         """
-        self._note()
+        self._store_draft()
         message, rewritten = self._unsent.of(self._shown), self._unsent.rewritten(self._shown)
-        goes_on = along and bool(message.text)
-        if self._empty:
+        continues_typing = carry_draft and bool(message.text)
+        if self._was_empty:
             message.chat = KeptChat()
         self._unsent.forget()
         self._shown = self._chat.kept
         self.show(None)
-        taken = along or self._chat.keeper is None
-        if taken:
-            self._unsent.join(self._here, [message, *rewritten])
-        if self._composer.text != self._here.text or not (taken or self._here is message):
-            self._composer.show_text(self._here.text)  # even if equal: undo must not restore text typed for another chat
+        carried = carry_draft or self._chat.keeper is None
+        if carried:
+            self._unsent.join(self._draft, [message, *rewritten])
+        if self._composer.text != self._draft.text or not (carried or self._draft is message):
+            self._composer.show_text(self._draft.text)  # even if equal: undo must not restore text typed for another chat
         self._unsent.keep()
-        if not goes_on:  # while typing, the user stays in the same text
-            self.take_up()
+        if not continues_typing:  # while typing, the user stays in the same text
+            self.resume()

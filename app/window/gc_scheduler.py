@@ -27,42 +27,42 @@ class GcScheduler(QObject):
         super().__init__(parent)
         self._was_automatic = gc.isenabled()
         gc.disable()
-        self._busy = False
-        self._empty = True
+        self._is_busy = False
+        self._is_empty = True
         self._timer = QTimer(self, singleShot=True, interval=IDLE_MS)
         self._timer.timeout.connect(self.collect)
         self._dispatcher = QAbstractEventDispatcher.instance()
         self._dispatcher.aboutToBlock.connect(self.collect_young)
 
-    def show_state(self, busy: bool, empty: bool) -> None:
+    def update_state(self, busy: bool, empty: bool) -> None:
         """Updates whether something is running, and whether the conversation is empty: frozen objects may then be garbage."""
-        emptied = empty and not self._empty
-        self._empty = empty
-        if busy != self._busy or emptied:
-            self._busy = busy
+        emptied = empty and not self._is_empty
+        self._is_empty = empty
+        if busy != self._is_busy or emptied:
+            self._is_busy = busy
             if busy:
                 gc.freeze()
                 self._timer.stop()
             else:
                 self._timer.start()
 
-    def take_in(self) -> None:
+    def unfreeze(self) -> None:
         """Unfreezes all objects after another conversation was shown, so that the next full collection includes them."""
         gc.unfreeze()
-        if not self._busy:
+        if not self._is_busy:
             self._timer.start()
 
     @Slot()
     def collect_young(self) -> None:
         """Collects young objects if Python itself would have done so by now."""
-        (young, middle, _), (most_young, most_middle, _) = gc.get_count(), gc.get_threshold()
-        if young > most_young and not garbage.held_off():
-            gc.collect(1 if middle > most_middle else 0)
+        (young, middle, _), (young_threshold, middle_threshold, _) = gc.get_count(), gc.get_threshold()
+        if young > young_threshold and not garbage.held_off():
+            gc.collect(1 if middle > middle_threshold else 0)
 
     @Slot()
     def collect(self) -> None:
         """Runs a full collection."""
-        if self._empty:  # little is left to traverse
+        if self._is_empty:  # little is left to traverse
             gc.unfreeze()
         gc.collect()
         gc.freeze()

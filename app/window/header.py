@@ -43,7 +43,7 @@ class Header(QWidget):
         super().__init__()
         self.setObjectName("header")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._drawn: int | None = None
+        self._last_seed: int | None = None
         self.wordmark = named(QLabel("Draftlight"), "wordmark")
         self.target = self._selector(
             "targetSelector", "Target model", "The model that decides the text. It checks every proposed token."
@@ -93,23 +93,23 @@ class Header(QWidget):
         self.note_row.addWidget(self.strip)
         in_column(controls, self.note_row, spacing=7, margins=(16, 10, 12, 8), parent=self)
 
-    def _selector(self, name: str, words: str, description: str, example: str = "") -> QComboBox:
-        box = named(ModelSelector(example), name, words, description, description)
-        box.activated.connect(self._picked)
+    def _selector(self, name: str, label: str, description: str, example: str = "") -> QComboBox:
+        box = named(ModelSelector(example), name, label, description, description)
+        box.activated.connect(self._handle_choice)
         return box
 
     def _gamma(self) -> GammaBox:
-        words = f"Gamma: proposals per round, {RANGES['gamma'].short} (0). Can be changed during an answer."
-        box = named(GammaBox(), "gammaControl", "Gamma", words, words)
+        description = f"Gamma: proposals per round, {RANGES['gamma'].short} (0). Can be changed during an answer."
+        box = named(GammaBox(), "gammaControl", "Gamma", description, description)
         box.taken.connect(lambda value: self.changed.emit("gamma", value))
         return box
 
     def _temperature(self) -> TemperatureBox:
-        words = (
+        description = (
             f"Temperature, {RANGES['temperature'].short}: 0 always takes the most likely token; higher values are more varied. "
             "Takes effect with the next answer."
         )
-        box = named(TemperatureBox(), "temperatureControl", "Temperature", words, words)
+        box = named(TemperatureBox(), "temperatureControl", "Temperature", description, description)
         box.taken.connect(lambda value: self.changed.emit("temperature", value))
         return box
 
@@ -140,12 +140,12 @@ class Header(QWidget):
 
     def show_session(self, session: Session, settings: Settings) -> None:
         """Shows what the rule does, or why no rule makes a difference, and how the rules compare in the newest answer."""
-        given = conditions(session, settings)
-        state = (given.temperature, given.drafter, session.has_distribution(given.drafter))
-        self.note.setText(REPLAY_NOTE if session.replaying else rule_note(given.rule, *state))
-        alike = not session.replaying and bool(why_rules_coincide(*state))
-        if self.note.property("coincide") != alike:
-            restyle(self.note, "coincide", alike)
+        current = conditions(session, settings)
+        state = (current.temperature, current.drafter, session.has_distribution(current.drafter))
+        self.note.setText(REPLAY_NOTE if session.replaying else rule_note(current.rule, *state))
+        coincide = not session.replaying and bool(why_rules_coincide(*state))
+        if self.note.property("coincide") != coincide:
+            restyle(self.note, "coincide", coincide)
         self.strip.show_rules(rule_bars(session, settings))
 
     def focus_rule(self) -> None:
@@ -154,7 +154,7 @@ class Header(QWidget):
 
     def show_drawn_seed(self, seed: int | None) -> None:
         """Shows in the empty field which seed the engine drew last; the pin button keeps it."""
-        self._drawn = seed
+        self._last_seed = seed
         self.seed.show_last(seed)
         self.pin.setToolTip("Keep this seed" if seed is None else f"Keep the seed {seed} for the next answers")
 
@@ -183,7 +183,7 @@ class Header(QWidget):
             box.setItemData(box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         box.addItem("Open GGUF file…", OPEN_FILE)
 
-    def _picked(self, index: int) -> None:
+    def _handle_choice(self, index: int) -> None:
         box = self.sender()
         if not isinstance(box, QComboBox):
             return
@@ -200,7 +200,7 @@ class Header(QWidget):
     def _pin(self) -> None:
         value = None
         if self.pin.isChecked():
-            value = self._drawn if self.seed.seed is None else self.seed.seed
+            value = self._last_seed if self.seed.seed is None else self.seed.seed
         self.seed.show_seed(value)
         self.pin.setChecked(value is not None)
         self.changed.emit("seed", value)
@@ -214,21 +214,23 @@ class Header(QWidget):
         self.wordmark.setFixedHeight(round(32 * scale))
         self.strip.set_look(theme, scale)
 
-    def set_room(self, width: int, height: int, scale: float) -> None:
+    def set_window_size(self, width: int, height: int, scale: float) -> None:
         """Hides the program's name first, then the labels of the lists, if the controls need the width; and the note on the rule,
         if the conversation needs the height."""
-        self.strip.set_room(width, height, scale)
+        self.strip.set_window_size(width, height, scale)
         target, drafter = self.model_chips
-        more = 0 if self.sidebar.isHidden() else 46 * scale
+        chats_button_width = 0 if self.sidebar.isHidden() else 46 * scale
         in_two_rows = 640 * scale <= width < 1120 * scale
-        target.words.setVisible(width >= 1330 * scale + more or in_two_rows)
-        drafter.words.setVisible(width >= 1280 * scale + more or in_two_rows if more else width >= 640 * scale)
-        wide = width >= 1400 * scale + more
-        self.wordmark.setVisible(wide)
-        left = self.wordmark.sizeHint().width() if wide else 2
-        self.note_row.setContentsMargins(left, 0, 0, 0)
-        room = QRect(0, 0, max(1, self.strip.beside_bars(width - left - 28)), 1000)
-        lines = (self.note.fontMetrics().boundingRect(room, Qt.TextFlag.TextWordWrap, words).height() for words in LONG_NOTES)
+        target.words.setVisible(width >= 1330 * scale + chats_button_width or in_two_rows)
+        drafter.words.setVisible(
+            width >= 1280 * scale + chats_button_width or in_two_rows if chats_button_width else width >= 640 * scale
+        )
+        shows_wordmark = width >= 1400 * scale + chats_button_width
+        self.wordmark.setVisible(shows_wordmark)
+        indent = self.wordmark.sizeHint().width() if shows_wordmark else 2
+        self.note_row.setContentsMargins(indent, 0, 0, 0)
+        note_area = QRect(0, 0, max(1, self.strip.text_width(width - indent - 28)), 1000)
+        lines = (self.note.fontMetrics().boundingRect(note_area, Qt.TextFlag.TextWordWrap, note).height() for note in LONG_NOTES)
         self.note.setMinimumHeight(max(lines))
 
 

@@ -23,7 +23,7 @@ from app.session.lazy_engine import LazyEngine
 from app.session.machines import split_launch
 from app.session.settings import Settings
 from app.window.dropping import OpenedFiles
-from app.window.new_window import beside_others
+from app.window.new_window import cascade_geometry
 from app.window.window import Window
 from engine.chats import ChatStore
 from engine.machine.macos import name_program
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     application = make_application()
     opened = OpenedFiles(application)
     window = make_window(arguments)
-    window.first_painted.connect(lambda: opened.serve(window.dropping.open))
+    window.first_painted.connect(lambda: opened.deliver_to(window.drop_handler.open))
     previous = signal.signal(signal.SIGINT, lambda *_: window.close())
     window.show()
     status = application.exec()
@@ -64,11 +64,11 @@ def make_window(arguments: argparse.Namespace) -> Window:
     is_new = not path.exists()
     settings, note = stored.load(path)
     trace: Trace | None = getattr(arguments, "trace", None)
-    settings = replace(_with_arguments(settings, arguments), geometry=beside_others(settings.geometry))
+    settings = replace(_with_arguments(settings, arguments), geometry=cascade_geometry(settings.geometry))
     window = Window(LazyEngine(engine_for, settings), settings, path, note, ChatStore)
     if trace is None:
-        own_models = not (getattr(arguments, "target", None) or getattr(arguments, "drafter", None))
-        window.first_painted.connect(partial(window.chats.restore, own_models))
+        uses_chat_models = not (getattr(arguments, "target", None) or getattr(arguments, "drafter", None))
+        window.first_painted.connect(partial(window.chats.restore, uses_chat_models))
         window.first_painted.connect(window.sidebar.start)
         if is_new:
             window.first_painted.connect(window.show_tour)

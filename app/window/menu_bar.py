@@ -22,7 +22,7 @@ def edit_commands() -> list[Command]:
     titles = {"undo": "Undo", "redo": "Redo", "cut": "Cut", "copy": "Copy", "paste": "Paste", "selectAll": "Select All"}
     keys = ("Ctrl+Z", "Ctrl+Shift+Z", "Ctrl+X", "Ctrl+C", "Ctrl+V", "Ctrl+A")
     return [
-        Command(f"{name}Action", title, EDIT_MENU, _pressing(key), (key,), group="undo" if name in ("undo", "redo") else "edit")
+        Command(f"{name}Action", title, EDIT_MENU, _key_sender(key), (key,), group="undo" if name in ("undo", "redo") else "edit")
         for (name, title), key in zip(titles.items(), keys, strict=True)
     ]
 
@@ -30,14 +30,20 @@ def edit_commands() -> list[Command]:
 def window_menu() -> list[Command]:
     """Returns the window commands, which act on the active window, the settings window included."""
     return [
-        Command("minimizeAction", "Minimize", "Window", _in_front(QWidget.showMinimized), ("Ctrl+M",), in_every_window=True),
-        Command("zoomAction", "Zoom", "Window", _in_front(_zoom)),
-        Command("fullScreenAction", "Full screen", "Window", _in_front(_full_screen), ("Ctrl+Meta+F",), in_every_window=True),
-        Command("closeWindowAction", "Close window", "Window", _in_front(QWidget.close), ("Ctrl+W",), in_every_window=True),
+        Command(
+            "minimizeAction", "Minimize", "Window", _on_active_window(QWidget.showMinimized), ("Ctrl+M",), in_every_window=True
+        ),
+        Command("zoomAction", "Zoom", "Window", _on_active_window(_zoom)),
+        Command(
+            "fullScreenAction", "Full screen", "Window", _on_active_window(_full_screen), ("Ctrl+Meta+F",), in_every_window=True
+        ),
+        Command(
+            "closeWindowAction", "Close window", "Window", _on_active_window(QWidget.close), ("Ctrl+W",), in_every_window=True
+        ),
     ]
 
 
-class GreyedReasons(QObject):
+class DisabledReasons(QObject):
     """Lists at the end of a menu why entries are disabled: native Mac menus show no tooltips, which explain it elsewhere."""
 
     def __init__(self, menu: QMenu) -> None:
@@ -56,15 +62,15 @@ class GreyedReasons(QObject):
             if action.isVisible() and not action.isEnabled() and not action.isSeparator():
                 titles.setdefault(action.toolTip(), []).append(action.text().rstrip("…"))
         self._lines = [self._menu.addSeparator()] if titles else []
-        for reason, its in titles.items():
-            who = ", ".join(its) if len(its) < 3 else f"{its[0]} and {len(its) - 1} others"
-            line = self._menu.addAction(f"{who}: {reason}".replace("&", "&&"))
+        for reason, entries in titles.items():
+            names = ", ".join(entries) if len(entries) < 3 else f"{entries[0]} and {len(entries) - 1} others"
+            line = self._menu.addAction(f"{names}: {reason}".replace("&", "&&"))
             line.setMenuRole(QAction.MenuRole.NoRole)
             line.setEnabled(False)
             self._lines.append(line)
 
 
-class _OwnKeys(QObject):
+class _ShortcutOverrideFilter(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Accepts Qt's ShortcutOverride event, so that the key goes to the widget rather than to a shortcut."""
         if event.type() != QEvent.Type.ShortcutOverride:
@@ -73,21 +79,21 @@ class _OwnKeys(QObject):
         return True
 
 
-def _pressing(keys: str) -> Callable[[], None]:
+def _key_sender(keys: str) -> Callable[[], None]:
     def press() -> None:
         """Sends the key directly to the widget: as a shortcut, it would trigger this command again, endlessly."""
         if (widget := QApplication.focusWidget()) is not None:
             pressed: QKeyCombination = QKeySequence(keys)[0]  # type: ignore[index]  # missing in the stubs
             event = QKeyEvent(QEvent.Type.KeyPress, pressed.key(), pressed.keyboardModifiers())
-            own_keys = _OwnKeys()
-            widget.installEventFilter(own_keys)
+            override_filter = _ShortcutOverrideFilter()
+            widget.installEventFilter(override_filter)
             QApplication.sendEvent(widget, event)
-            widget.removeEventFilter(own_keys)
+            widget.removeEventFilter(override_filter)
 
     return press
 
 
-def _in_front(act: Callable[[QWidget], object]) -> Callable[[], None]:
+def _on_active_window(act: Callable[[QWidget], object]) -> Callable[[], None]:
     def run() -> None:
         """Acts on the active window; does nothing if there is none."""
         if (window := QApplication.activeWindow()) is not None:

@@ -26,7 +26,7 @@ from app.window.chats_controller import ChatsController
 from app.window.editing import Editing
 from app.window.pages import Pages
 from app.window.replay_controller import ReplayController
-from app.window.rule_bars import waiting_words
+from app.window.rule_bars import pending_changes
 from engine.lens.rule_comparison import WARM
 
 LEAVE_OUT = "Leave out the oldest turns"
@@ -44,13 +44,13 @@ class MessageHost(Protocol):
     chats: ChatsController
     replay_controller: ReplayController
 
-    def say(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
+    def show_message(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
         """Shows a message with its offer."""
 
-    def announce(self, words: str) -> None:
+    def announce(self, text: str) -> None:
         """Announces words to a screen reader."""
 
-    def take_back(self, undo: Callable[[], None]) -> None:
+    def run_undo(self, undo: Callable[[], None]) -> None:
         """Undoes a deletion that the banner offered to undo."""
 
 
@@ -73,7 +73,7 @@ class Messages(QObject):
             host.replay_controller,
         )
         self.editing = Editing(host.composer, host.chat)
-        self._again = False
+        self._regenerates_when_stopped = False
 
     @Slot()
     def regenerate(self) -> None:
@@ -102,16 +102,16 @@ class Messages(QObject):
         undo = self.editing.cancel()
         if undo is not None:
             self._banner.show_message("The changes to your prompt are discarded.", "note")
-            self._banner.show_action("Undo", partial(self._host.take_back, undo))
+            self._banner.show_action("Undo", partial(self._host.run_undo, undo))
 
     def edit_answer(self, at: int) -> None:
         """Opens an editor for another version of an answer."""
         answer = self._session.turns[at].answer
         editor = AnswerEditor(answer.text.text, themes.reading_font(self._chat.settings.text_scale), self._parent)
-        editor.kept.connect(partial(self._keep_edited, answer))
+        editor.kept.connect(partial(self._add_version, answer))
         editor.open()
 
-    def _keep_edited(self, answer: Answer, text: str) -> None:
+    def _add_version(self, answer: Answer, text: str) -> None:
         """Adds the edited text, if the answer's chat is still shown."""
         at = next((at for at, turn in enumerate(self._session.turns) if turn.answer is answer), None)
         if at is not None:
@@ -121,11 +121,11 @@ class Messages(QObject):
     def show_sibling(self, at: int, by: int, prompts: bool = False) -> None:
         """Shows the previous (-1) or next (1) answer of a turn, or version of its prompt."""
         self._chat.show_sibling(by, at, prompts)
-        self.editing.take_up()
-        if (place := self._session.turns[at : at + 1]) and self._session.running is None:
-            turn = place[0]
-            index, many = turn.wording if prompts else (turn.shown, len(turn.answers))
-            self._host.announce(f"{'Prompt' if prompts else 'Answer'} {index + 1} of {many}")
+        self.editing.resume()
+        if (turns := self._session.turns[at : at + 1]) and self._session.running is None:
+            turn = turns[0]
+            index, count = turn.wording if prompts else (turn.shown, len(turn.answers))
+            self._host.announce(f"{'Prompt' if prompts else 'Answer'} {index + 1} of {count}")
 
     def step_sibling(self, by: int, prompts: bool = False) -> None:
         """Does `show_sibling` in the turn that is pinned, or the last."""
@@ -133,39 +133,39 @@ class Messages(QObject):
 
     def go_on(self) -> None:
         """Continues the answer that is pinned, or the last."""
-        self.do("continue", self._panel.shown.turn, False)
+        self.perform("continue", self._panel.shown.turn, False)
 
     def delete_last(self) -> None:
         """Deletes the newest answer, or a prompt without one."""
         turns = self._session.turns
         if turns and self._session.idle:
-            self.do("delete", len(turns) - 1, turns[-1].answer.missing or not turns[-1].prompt)
+            self.perform("delete", len(turns) - 1, turns[-1].answer.missing or not turns[-1].prompt)
 
     @Slot(str, int, bool)
-    def do(self, wish: Wish, at: int, prompt: bool) -> None:
+    def perform(self, action: Wish, at: int, prompt: bool) -> None:
         """Carries out an entry of a message's menu."""
         chat, turn = self._chat, self._session.turns[at]
-        if wish == "copy":
+        if action == "copy":
             text = turn.answer.text
             QGuiApplication.clipboard().setText(turn.prompt if prompt else text.answer or text.text)
-        elif not self._session.idle and not (self._session.read_only and wish in ("replay", "compare", "new chat")):
+        elif not self._session.idle and not (self._session.read_only and action in ("replay", "compare", "new chat")):
             return
-        elif wish == "edit":
+        elif action == "edit":
             self.edit(at) if prompt else self.edit_answer(at)
-        elif wish == "replay":
+        elif action == "replay":
             self._replay_controller.open(Path(turn.answer.trace_path or ""))
-        elif wish == "compare":
+        elif action == "compare":
             self._pages.compare_answer(turn)
-        elif wish == "delete":
+        elif action == "delete":
             undo = chat.delete(at, prompt)
             self._banner.show_message(f"{'Prompt' if prompt else 'Answer'} deleted.", "note")
-            self._banner.show_action("Undo", partial(self._take_back, undo))
-        elif wish == "new chat":
+            self._banner.show_action("Undo", partial(self._run_undo, undo))
+        elif action == "new chat":
             self._chats.duplicate(at)
         else:
             self._banner.hide()
             self._transcript.follow()
-            chat.regenerate(at=at) if wish == "regenerate" else self._continue(at)
+            chat.regenerate(at=at) if action == "regenerate" else self._continue(at)
 
     def _continue(self, at: int) -> None:
         """Continues an answer. If it filled the context, the oldest turns are left out from then on, and the user is informed."""
@@ -177,66 +177,66 @@ class Messages(QObject):
     def undo_delete(self) -> None:
         """Undoes the last deletion, even after the banner that offered it has gone."""
         if self._chat.deletions and self._session.idle:
-            self._take_back(self._chat.deletions[-1])
+            self._run_undo(self._chat.deletions[-1])
 
-    def _take_back(self, undo: Callable[[], None]) -> None:
-        self._host.take_back(undo)
-        self.editing.take_up()
+    def _run_undo(self, undo: Callable[[], None]) -> None:
+        self._host.run_undo(undo)
+        self.editing.resume()
 
     @Slot()
-    def help_strip(self) -> None:
+    def apply_remedy(self) -> None:
         """Carries out the action of the button beside the rules: regenerates the answer if changed settings apply only to the
         next one, else shows the rules apart."""
-        if waiting_words(self._session, self._chat.settings):
+        if pending_changes(self._session, self._chat.settings):
             self._composer.edit.setFocus()  # the pressed button disappears
             self._answer_again(same_seed=True)
         else:
-            self.show_rules_apart()
+            self.raise_temperature()
 
-    def show_rules_apart(self) -> None:
+    def raise_temperature(self) -> None:
         """Sets a temperature at which the rules differ, and answers the last prompt again with the same seed. A running answer is
         stopped first and stays as a sibling."""
         self._composer.edit.setFocus()  # the pressed button disappears
         self._chat.change("temperature", WARM)
-        self._again = self._session.running is not None
-        if self._again:
+        self._regenerates_when_stopped = self._session.running is not None
+        if self._regenerates_when_stopped:
             self._chat.stop()
         elif self._session.turns and not self._session.replaying:
             self._answer_again(same_seed=True)
 
     @Slot(str, bool, object)
-    def unanswered(self, message: str, may_drop: bool, offer: MessageAction | None) -> None:
+    def restore_prompt(self, message: str, may_drop: bool, offer: MessageAction | None) -> None:
         """Reports the failure. Without any answer, the prompt goes back to the message field, and a turn it replaced is shown
         again."""
-        self._host.say(message, offer=offer)
-        newest, before = self._session.turns[-1], self._chat.replaced
+        self._host.show_message(message, offer=offer)
+        newest, replaced = self._session.turns[-1], self._chat.replaced
         if newest.answer.tally.rounds:
             return
-        if before is newest:
+        if replaced is newest:
             self._chat.withdraw()
         elif not self._composer.text.strip():
             prompt, turns = self._chat.withdraw(), self._session.turns
-            self.editing.give_back(prompt, next((at for at, turn in enumerate(turns) if turn is before), None))
+            self.editing.restore_text(prompt, next((at for at, turn in enumerate(turns) if turn is replaced), None))
         if may_drop:
-            again = self.regenerate if before is newest else self._composer.submit
-            self._banner.show_action(LEAVE_OUT, partial(self._leave_out_oldest, again))
+            callback = self.regenerate if replaced is newest else self._composer.submit
+            self._banner.show_action(LEAVE_OUT, partial(self._leave_out_oldest, callback))
 
-    def _leave_out_oldest(self, then: Callable[[], object]) -> None:
+    def _leave_out_oldest(self, callback: Callable[[], object]) -> None:
         """Leaves out the oldest turns from now on when the context is full."""
         self._chat.change("overflow", "drop")
-        then()
+        callback()
 
-    def offer_more_room(self) -> None:
+    def offer_leaving_out(self) -> None:
         """Offers to leave out old turns, after the newest answer ended because the context is full."""
         self._banner.show_message("The context is full, so the answer ends here. It can go on without the oldest turns.", "note")
         self._banner.show_action(LEAVE_OUT, partial(self._leave_out_oldest, self.go_on))
 
-    def proceed(self) -> None:
+    def regenerate_if_pending(self) -> None:
         """Starts the pending regeneration once the stopped answer has ended."""
-        if self._again and self._session.running is None:
-            self._again = False
+        if self._regenerates_when_stopped and self._session.running is None:
+            self._regenerates_when_stopped = False
             self._answer_again(same_seed=True)
 
     def forget(self) -> None:
         """Cancels a pending regeneration: a new conversation has begun."""
-        self._again = False
+        self._regenerates_when_stopped = False

@@ -39,7 +39,7 @@ class ModelsController(QObject):
         self._look: tuple[Theme, float] | None = None
         self.background = Background(self)
         self.downloads = Downloads(self.background, self)
-        self.downloads.arrived.connect(self._arrived)
+        self.downloads.arrived.connect(self._report_download)
         self.dialog: ModelsDialog | None = None
         self._fetched_for: dict[str, str] = {}
         chat.said.connect(self.show_message)
@@ -52,9 +52,9 @@ class ModelsController(QObject):
             self.dialog = ModelsDialog(self.background, self.downloads, lambda: self._chat.settings, self._parent)
             self.dialog.machine.used.connect(self._use)
             self.dialog.machine.pair_used.connect(self._use_pair)
-            self.dialog.machine.check_wanted.connect(self._check)
-            self.dialog.machine.fetch_wanted.connect(self._fetch_for)
-            self.dialog.hosts.split_wanted.connect(partial(self._chat.change, "split"))
+            self.dialog.machine.check_requested.connect(self._check)
+            self.dialog.machine.fetch_requested.connect(self._fetch_for)
+            self.dialog.hosts.split_requested.connect(partial(self._chat.change, "split"))
             self._chat.link.checked.connect(self.dialog.machine.show_check)
             self.downloads.look()
             if self._look is not None:
@@ -102,17 +102,17 @@ class ModelsController(QObject):
             self.dialog.tabs.setCurrentIndex(0)
 
     @Slot(str, str)
-    def choose(self, kind: str, where: str) -> None:
+    def choose(self, kind: str, source: str) -> None:
         """Asks for a "target" or "drafter" in the library, a folder or a file, and uses it."""
         title = f"Open a {'target' if kind == 'target' else 'draft'} model"
-        if where == "library":
+        if source == "library":
             self.open_for(kind)
-        elif where == "folder":
-            self._take(kind, QFileDialog.getExistingDirectory(self._parent, title))
+        elif source == "folder":
+            self._use_chosen(kind, QFileDialog.getExistingDirectory(self._parent, title))
         else:
-            self._take(kind, QFileDialog.getOpenFileName(self._parent, title, "", MODEL_KINDS)[0])
+            self._use_chosen(kind, QFileDialog.getOpenFileName(self._parent, title, "", MODEL_KINDS)[0])
 
-    def _take(self, kind: str, chosen: str) -> None:
+    def _use_chosen(self, kind: str, chosen: str) -> None:
         if chosen:
             self._chat.change(kind, model_path(chosen))
 
@@ -143,7 +143,7 @@ class ModelsController(QObject):
         self._fetched_for[repository] = target
 
     @Slot(str, str)
-    def _arrived(self, name: str, path: str) -> None:
+    def _report_download(self, name: str, path: str) -> None:
         self._banner.show_message(f"{name} has been downloaded.", "note")
         target = self._fetched_for.pop(name.partition(":")[0], "")
         if target:

@@ -14,25 +14,25 @@ from engine.runtime.process.launch import is_python, own_python
 _COMMAND = "app.cli.entry"
 
 
-def own_command() -> tuple[str, ...]:
+def launch_command() -> tuple[str, ...]:
     """Returns the command that starts this same copy of Draftlight: from a checkout, a package, or as the Mac application."""
     return own_python(_COMMAND) if is_python() else (sys.executable,)
 
 
-def start_another() -> bool:
+def start_window() -> bool:
     """Starts a window that outlives this one; returns whether it could be started."""
-    program, *arguments = own_command()
+    program, *arguments = launch_command()
     started = QProcess.startDetached(program, arguments)
     return bool(started[0] if isinstance(started, tuple) else started)
 
 
 def open_another(banner: Banner) -> None:
     """Starts another window on the same chats, or reports that it did not start."""
-    if not start_another():
+    if not start_window():
         banner.show_message("Another window could not be started. Start Draftlight once more instead.")
 
 
-def beside_others(geometry: tuple[int, ...]) -> tuple[int, ...]:
+def cascade_geometry(geometry: tuple[int, ...]) -> tuple[int, ...]:
     """Shifts a window down and to the right by one title bar per open window, so that it covers no other exactly."""
     if not geometry:
         return geometry

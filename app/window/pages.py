@@ -27,11 +27,11 @@ class Pages(QStackedWidget):
         prompt: returns the newest prompt of the conversation, which the first comparison starts with.
 
     Signals:
-        turned: another page is shown. changed: a comparison has started or ended.
+        page_changed: another page is shown. changed: a comparison has started or ended.
         exported: (folder, kind) folder and format of an exported comparison.
     """
 
-    turned = Signal()
+    page_changed = Signal()
     changed = Signal()
     exported = Signal(str, str)
 
@@ -50,18 +50,18 @@ class Pages(QStackedWidget):
         """The comparison, if it is shown."""
         return self.compare if self.compare is not None and self.currentWidget() is self.compare else None
 
-    def status_words(self) -> str:
+    def status_text(self) -> str:
         """Returns the state of the comparison for the status line; "" if it is not shown."""
         return "" if self.comparing is None else self.comparing.status_words
 
     def open_compare(self, preset: str = "") -> None:
         """Shows the comparison, with a preset if one is given."""
-        view = self.compare if self.compare is not None else self._make()
+        view = self.compare if self.compare is not None else self._create_comparison()
         self.setCurrentWidget(view)
         if preset:
             view.show_preset(preset)
         view.bar.start.setFocus()
-        self.turned.emit()
+        self.page_changed.emit()
 
     def compare_answer(self, turn: Turn) -> None:
         """Shows the comparison with the prompt and settings of an answer, unless a comparison is running."""
@@ -69,7 +69,7 @@ class Pages(QStackedWidget):
         if self.compare is not None and not self.compare.running:
             self.compare.show_setup(setup_of(turn, self._settings()), ANSWER_WORDS)
 
-    def _make(self) -> CompareView:
+    def _create_comparison(self) -> CompareView:
         view = self.compare = CompareView(self._link, self._settings)
         view.closed.connect(self.open_conversation)
         view.changed.connect(self.changed)
@@ -86,7 +86,7 @@ class Pages(QStackedWidget):
     def open_conversation(self) -> None:
         """Shows the conversation; a comparison continues in the background."""
         self.setCurrentIndex(0)
-        self.turned.emit()
+        self.page_changed.emit()
 
     def leave_comparison(self) -> None:
         """Shows the conversation if the comparison is shown."""

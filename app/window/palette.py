@@ -35,7 +35,7 @@ from engine.chats import ChatStore, Listed
 Index = QModelIndex | QPersistentModelIndex
 WIDTH, ROWS = 560, 10
 """Width in pixels at text scale 1, and number of visible rows."""
-MOST = 60
+MAX_MATCHES = 60
 """Maximum number of matches listed."""
 
 
@@ -73,23 +73,23 @@ def command_entries(commands: Iterable[Command], actions: dict[str, QAction]) ->
 def rank(query: str, title: str) -> int | None:
     """Returns how well a title matches a query, 0 best: it starts with the query; each query word starts a word of it; it
     contains each query word; it contains the letters in order. None if nothing matches."""
-    words, said = query.casefold().split(), title.casefold()
-    if said.startswith(query.strip().casefold()):
+    words, folded = query.casefold().split(), title.casefold()
+    if folded.startswith(query.strip().casefold()):
         return 0
-    if all(re.search(rf"\b{re.escape(word)}", said) for word in words):
+    if all(re.search(rf"\b{re.escape(word)}", folded) for word in words):
         return 1
-    if all(word in said for word in words):
+    if all(word in folded for word in words):
         return 2
-    return 3 if re.search(".*?".join(map(re.escape, "".join(words))), said) else None
+    return 3 if re.search(".*?".join(map(re.escape, "".join(words))), folded) else None
 
 
-def found(entries: Sequence[Entry], query: str) -> list[Entry]:
+def matching(entries: Sequence[Entry], query: str) -> list[Entry]:
     """Returns the matching entries, best first; among equals, available ones first, then in their given order."""
     if not query.strip():
         return [entry for entry in entries if entry.command]
-    ranks = ((rank(query, entry.title), bool(entry.reason), place) for place, entry in enumerate(entries))
-    fitting = sorted((fit, barred, place) for fit, barred, place in ranks if fit is not None)
-    return [entries[place] for _, _, place in fitting[:MOST]]
+    ranks = ((rank(query, entry.title), bool(entry.reason), index) for index, entry in enumerate(entries))
+    fitting = sorted((score, unavailable, index) for score, unavailable, index in ranks if score is not None)
+    return [entries[index] for _, _, index in fitting[:MAX_MATCHES]]
 
 
 class EntriesModel(QAbstractListModel):
@@ -179,7 +179,7 @@ class Palette(QFrame):
         named(self, "palette", "Command palette")
         self._chat, self._window = chat, parent
         self._entries: list[Entry] = []
-        self._opened = 0
+        self._opening = 0
         self._scale = 1.0
         self.field = named(
             QLineEdit(placeholderText="Find a command, a chat or a model"),
@@ -198,8 +198,8 @@ class Palette(QFrame):
         self.list.setUniformItemSizes(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.clicked.connect(self._choose)
-        self.none = named(QLabel("No matches."), "settingWords")
-        in_column(self.field, self.none, self.list, spacing=8, margins=(10, 10, 10, 10), parent=self)
+        self.no_matches = named(QLabel("No matches."), "settingWords")
+        in_column(self.field, self.no_matches, self.list, spacing=8, margins=(10, 10, 10, 10), parent=self)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the rows."""
@@ -214,15 +214,15 @@ class Palette(QFrame):
             *(Entry(target_title(name), partial(self._chat.change, "target", name), "Model") for name in models),
             *(Entry(each.name, partial(self._chat.use_preset, each.name), "Preset") for each in settings.presets),
         ]
-        self._opened += 1
+        self._opening += 1
         self.field.clear()
         self.ensurePolished()
         self.field.ensurePolished()
         row = self.delegate.sizeHint(self._option(), QModelIndex()).height()
         screen = window.screen().availableGeometry()
         width = min(round(WIDTH * self._scale), window.width() - 24, screen.width() - 16)
-        around = self.field.sizeHint().height() + 34
-        rows = max(3, min(ROWS, (window.height() - 70 - around) // row))
+        other_height = self.field.sizeHint().height() + 34
+        rows = max(3, min(ROWS, (window.height() - 70 - other_height) // row))
         self.list.setFixedHeight(rows * row + 6)
         self.setFixedWidth(width)
         self._find("")
@@ -232,24 +232,24 @@ class Palette(QFrame):
         self.show()
         self.field.setFocus(Qt.FocusReason.PopupFocusReason)
         if self._chat.keeper is not None:
-            self._chat.keeper.read(ChatStore.conversations, partial(self._add_chats, self._opened))
+            self._chat.keeper.read(ChatStore.conversations, partial(self._add_chats, self._opening))
 
     def _option(self) -> QStyleOptionViewItem:
         option = QStyleOptionViewItem()
         option.initFrom(self.list)
         return option
 
-    def _add_chats(self, opened: int, chats: Sequence[Listed]) -> None:
+    def _add_chats(self, opening: int, chats: Sequence[Listed]) -> None:
         """Adds chats to an opening of the palette; does nothing once that is closed."""
-        if self.isVisible() and opened == self._opened:
+        if self.isVisible() and opening == self._opening:
             self._entries += [Entry(each.title, partial(self.chat_chosen.emit, each.id, None), "Chat") for each in chats]
             if self.field.text().strip():
                 self._find(self.field.text())
 
     @Slot(str)
     def _find(self, query: str) -> None:
-        self.model.show(found(self._entries, query))
-        self.none.setVisible(not self.model.entries)
+        self.model.show(matching(self._entries, query))
+        self.no_matches.setVisible(not self.model.entries)
         if self.model.entries:
             self._go_to(0)
 
@@ -271,8 +271,8 @@ class Palette(QFrame):
         moves = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1, Qt.Key.Key_PageUp: -page, Qt.Key.Key_PageDown: page}
         key = Qt.Key(event.key())
         if key in moves:
-            many = max(1, len(self.model.entries))
-            self._go_to((row + moves[key]) % many if abs(moves[key]) == 1 else row + moves[key])
+            count = max(1, len(self.model.entries))
+            self._go_to((row + moves[key]) % count if abs(moves[key]) == 1 else row + moves[key])
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self._choose(self.list.currentIndex())
         else:

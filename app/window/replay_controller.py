@@ -24,7 +24,7 @@ from engine.values.errors import DraftlightError
 
 TICK_MS = 33
 TRACE_KINDS = f"Traces (*{ENDING} *{ENDING}{PACKED});;All files (*)"
-BEGINS = "The replay is paused at its beginning. Space plays it, End shows the whole answer."
+PAUSED_NOTE = "The replay is paused at its beginning. Space plays it, End shows the whole answer."
 NO_ROUNDS = "The trace has no rounds, so there is nothing to play."
 
 
@@ -59,7 +59,7 @@ class ReplayController(QObject):
         self._timer.timeout.connect(self.tick)
         self.bar.toggled.connect(self.toggle)
         self.bar.stepped.connect(self.step)
-        self.bar.moved.connect(self.go)
+        self.bar.moved.connect(self.go_to)
         self.bar.speed_chosen.connect(self._set_speed)
         self.bar.timing_chosen.connect(self._set_timing)
         self.bar.left.connect(self.leave)
@@ -68,7 +68,7 @@ class ReplayController(QObject):
 
     # Opening.
 
-    def ask(self) -> None:
+    def ask_for_trace(self) -> None:
         """Opens a file dialog for a trace, and shows the trace that the user chooses."""
         folder = traces_folder()
         start = str(folder) if folder.is_dir() else ""
@@ -78,10 +78,10 @@ class ReplayController(QObject):
 
     def open(self, path: Path) -> None:
         """Shows a trace, or reports why it cannot be shown."""
-        if (answering := self._session).running is not None:
+        if (session := self._session).running is not None:
             self._banner.show_message(
                 "An answer is being generated. Stop it or let it finish, then open the trace.",
-                is_valid=lambda: answering.running is not None,
+                is_valid=lambda: session.running is not None,
             )
             return
         QApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
@@ -109,9 +109,9 @@ class ReplayController(QObject):
         self._transcript.follow()
         self.bar.setFocus(Qt.FocusReason.OtherFocusReason)
         missing = f"{trace.path.name}: {trace.missing} " if trace.missing else ""
-        words, player = BEGINS if trace.rounds else NO_ROUNDS, self.player
+        note, player = PAUSED_NOTE if trace.rounds else NO_ROUNDS, self.player
         self._banner.show_message(
-            f"{missing}{words}", "note", lambda: self.player is player and player.shown == 0 and not player.playing
+            f"{missing}{note}", "note", lambda: self.player is player and player.shown == 0 and not player.playing
         )
 
     @Slot()
@@ -162,7 +162,7 @@ class ReplayController(QObject):
             announce(self.bar, self.bar.place.text())
 
     @Slot(int)
-    def go(self, shown: int) -> None:
+    def go_to(self, shown: int) -> None:
         """Moves to a number of shown rounds; a playing replay continues from there."""
         if self.player is not None:
             self.player.go(shown)

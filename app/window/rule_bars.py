@@ -41,16 +41,18 @@ WHISKERS = "Whiskers: 95% intervals."
 SHOWN_RULES: tuple[Rule, ...] = (*EXPECTED_RULES, "block")
 """The rules that have a bar, in order."""
 REGENERATE = "Regenerate"
-AGAIN = "Answers the prompt again with the settings above and the same seed. The answer that is there stays beside the new one."
+REGENERATE_TIP = (
+    "Answers the prompt again with the settings above and the same seed. The answer that is there stays beside the new one."
+)
 EXPECTED_OF = "Share of proposals that each rule is expected to accept"
 
-LOW = 520
+LOW_HEIGHT = 520
 """Window height in pixels below which only the tooltips of the buttons explain the rule."""
-LOWEST = 480, 28
+ONE_ROW_HEIGHT = 480, 28
 """Window height in pixels, and in lines of text, below which the bars take one row, so that the conversation and the message
 field have room."""
-ROW = 900
-"""Window width in pixels at text scale 1, from which bars in one row are longer and have words beside them."""
+ONE_ROW_WIDTH = 900
+"""Window width in pixels at text scale 1, from which bars in one row are longer and have text beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,14 @@ class RuleBars:
     """The bars and their texts.
 
     Attributes:
-        about: what is counted. told: the finding, or why there is no data. words: the full text.
+        about: what is counted. finding: the result, or why there is no data. full_text: the full text.
         remedy: label of a button, "" for none; `REGENERATE` if changed settings apply only to the next answer.
     """
 
     bars: tuple[RuleBar, ...] = field(default_factory=lambda: tuple(RuleBar(rule) for rule in SHOWN_RULES))
     about: str = EXPECTED_OF
-    told: str = ""
-    words: str = ""
+    finding: str = ""
+    full_text: str = ""
     remedy: str = ""
 
 
@@ -118,10 +120,10 @@ def _next_conditions(settings: Settings) -> Conditions:
     return Conditions(settings.rule, settings.drafter, settings.gamma, settings.temperature)
 
 
-def waiting_words(session: Session, settings: Settings) -> str:
+def pending_changes(session: Session, settings: Settings) -> str:
     """Returns which settings of the header apply only to the next answer, since the newest one used others; "" for none."""
-    given, wanted = conditions(session, settings), _next_conditions(settings)
-    if session.running is not None or session.read_only or given == wanted:
+    current, upcoming = conditions(session, settings), _next_conditions(settings)
+    if session.running is not None or session.read_only or current == upcoming:
         return ""
     named = {
         "rule": f"rule {RULE_TITLES[settings.rule]}",
@@ -129,35 +131,37 @@ def waiting_words(session: Session, settings: Settings) -> str:
         "gamma": f"gamma {settings.gamma}",
         "temperature": f"temperature {settings.temperature:g}",
     }
-    changed = [words for name, words in named.items() if getattr(given, name) != getattr(wanted, name)]
+    changed = [words for name, words in named.items() if getattr(current, name) != getattr(upcoming, name)]
     words = f"{listed(changed)} {'applies' if len(changed) == 1 else 'apply'} to the next answer."
     return f"{words[0].upper()}{words[1:]}"
 
 
 def rule_bars(session: Session, settings: Settings) -> RuleBars:
     """Returns what the newest answer shows about the rules; before there is one, what will be shown here."""
-    shown, waiting = _rule_bars(session, settings), waiting_words(session, settings)
-    if not waiting:
+    shown, pending = _rule_bars(session, settings), pending_changes(session, settings)
+    if not pending:
         return shown
-    words = f"{waiting} {shown.words}"
-    return replace(shown, told=f"{waiting} {shown.told}", words=words, remedy=REGENERATE if session.newest_prompt else "")
+    full_text = f"{pending} {shown.full_text}"
+    return replace(
+        shown, finding=f"{pending} {shown.finding}", full_text=full_text, remedy=REGENERATE if session.newest_prompt else ""
+    )
 
 
 def _rule_bars(session: Session, settings: Settings) -> RuleBars:
     answer = session.answer
     comparison = None if answer is None else answer.tally.comparisons.newest
     if answer is None or comparison is None:
-        return _nothing_yet(session, settings)
+        return _bars_without_data(session, settings)
     options = answer.options
     bars = tuple(_bar(comparison, rule) for rule in SHOWN_RULES)
     similarity = similarity_reason(comparison, options)
     remedy = ""
     if similarity and warmer_would_help(comparison, options) and not (session.replaying or session.read_only):
         remedy = f"Show at temperature {WARM:g}"
-    words = f"{comparison_sentence(comparison)} {similarity or difference_sentence(comparison)}"
+    full_text = f"{comparison_sentence(comparison)} {similarity or difference_sentence(comparison)}"
     whiskers = f" {WHISKERS}" if any(bar.gap is not None and bar.gap.low is not None for bar in bars) else ""
-    told = f"{similarity or difference_sentence(comparison, intervals=False)}{whiskers}"
-    return RuleBars(bars, observed_words(comparison), told, words, remedy)
+    finding = f"{similarity or difference_sentence(comparison, intervals=False)}{whiskers}"
+    return RuleBars(bars, observed_words(comparison), finding, full_text, remedy)
 
 
 def _bar(comparison: RuleComparison, rule: Rule) -> RuleBar:
@@ -173,38 +177,38 @@ def _bar(comparison: RuleComparison, rule: Rule) -> RuleBar:
     )
 
 
-def _nothing_yet(session: Session, settings: Settings) -> RuleBars:
+def _bars_without_data(session: Session, settings: Settings) -> RuleBars:
     answer = session.answer
     running = session.running is not None
     remedy = ""
     if answer is not None and answer.tally.rounds and not running:
-        told = "Nothing was judged in this answer: it has no drafter, or its analysis was off."
+        finding = "Nothing was judged in this answer: it has no drafter, or its analysis was off."
     elif answer is not None and answer.tally.rounds and answer.rounds[-1].drafter != NO_DRAFTER:
-        told = f"Nothing has been proposed under {RULE_TITLES[answer.rounds[-1].rule]} yet."
+        finding = f"Nothing has been proposed under {RULE_TITLES[answer.rounds[-1].rule]} yet."
     elif settings.drafter == NO_DRAFTER:
-        told = "Choose a drafter to compare the rules: without one, nothing is proposed."
+        finding = "Choose a drafter to compare the rules: without one, nothing is proposed."
     else:
-        told = "While an answer runs, these bars compare how much each rule would accept."
+        finding = "While an answer runs, these bars compare how much each rule would accept."
         if settings.temperature <= COLD and answer is None:
             share_alike = "the same" if settings.temperature == 0 else "nearly the same"
-            told = f"At temperature {settings.temperature:g} the rules accept {share_alike}; at {WARM:g} they differ."
+            finding = f"At temperature {settings.temperature:g} the rules accept {share_alike}; at {WARM:g} they differ."
             remedy = f"Set temperature to {WARM:g}"
-    return RuleBars(told=told, words=f"{EXPECTED_OF}. {told}", remedy=remedy)
+    return RuleBars(finding=finding, full_text=f"{EXPECTED_OF}. {finding}", remedy=remedy)
 
 
 class RuleBarsView(QWidget):
-    """Paints the bars on scales from 0 to 1: one below the other or, if `flat`, side by side in one row. Its size does not depend
-    on the data.
+    """Paints the bars on scales from 0 to 1: one below the other or, if `is_flat`, side by side in one row. Its size does not
+    depend on the data.
 
     Attributes:
-        flat: whether the bars are in one row. tight: whether that row must fit the narrowest windows.
+        is_flat: whether the bars are in one row. is_tight: whether that row must fit the narrowest windows.
     """
 
     def __init__(self) -> None:
         super().__init__()
         named(self, "ruleBars", EXPECTED_OF)
         self.bars = RuleBars().bars
-        self.flat = self.tight = False
+        self.is_flat = self.is_tight = False
         self._theme, self._scale = themes.DARK, 1.0
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._measure()
@@ -217,8 +221,8 @@ class RuleBarsView(QWidget):
 
     def set_flat(self, flat: bool, tight: bool) -> None:
         """Arranges the bars in one row, or one below the other."""
-        if (flat, tight) != (self.flat, self.tight):
-            self.flat, self.tight = flat, tight
+        if (flat, tight) != (self.is_flat, self.is_tight):
+            self.is_flat, self.is_tight = flat, tight
             self.setFixedSize(self.sizeHint())
             self.update()
 
@@ -240,21 +244,21 @@ class RuleBarsView(QWidget):
 
     @property
     def _row(self) -> float:
-        return round(self._line + (6 if self.flat else 3) * self._scale)
+        return round(self._line + (6 if self.is_flat else 3) * self._scale)
 
     def track(self, index: int) -> QRectF:
         """Returns the rectangle in pixels of the bar at an index; its left edge is 0 and its right edge 1."""
         gap = 9 * self._scale
-        if not self.flat:
+        if not self.is_flat:
             return QRectF(max(self._names) + gap, index * self._row, round(170 * self._scale), self._row)
-        gap, wide, apart = (round(each * self._scale) for each in ((5, 8, 5) if self.tight else (9, 32, 16)))
-        left = sum(self._names[: index + 1]) + (index + 1) * gap + index * (wide + self._value + apart)
-        return QRectF(left, 0, wide, self._row)
+        gap, width, spacing = (round(each * self._scale) for each in ((5, 8, 5) if self.is_tight else (9, 32, 16)))
+        left = sum(self._names[: index + 1]) + (index + 1) * gap + index * (width + self._value + spacing)
+        return QRectF(left, 0, width, self._row)
 
     @property
     def _before_value(self) -> float:
         """Gap between a bar and its value in pixels."""
-        return (3 if self.flat and self.tight else 8) * self._scale
+        return (3 if self.is_flat and self.is_tight else 8) * self._scale
 
     @property
     def _value(self) -> float:
@@ -263,71 +267,73 @@ class RuleBarsView(QWidget):
 
     def sizeHint(self) -> QSize:
         last = self.track(len(SHOWN_RULES) - 1)
-        return QSize(round(last.right() + self._value), round(last.bottom()) + (0 if self.flat else 1))
+        return QSize(round(last.right() + self._value), round(last.bottom()) + (0 if self.is_flat else 1))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = smooth_painter(self)
         for index, bar in enumerate(self.bars):
             track = self.track(index)
-            for at in (0.0, 1.0) if self.flat else (0.0, 0.5, 1.0):
+            for at in (0.0, 1.0) if self.is_flat else (0.0, 0.5, 1.0):
                 x = round(track.left() + at * track.width())
                 painter.fillRect(QRectF(x, track.top(), 1, track.height()), QColor(self._theme.line))
             self._paint_bar(painter, bar, track)
         painter.end()
 
-    def _paint_bar(self, painter: QPainter, bar: RuleBar, room: QRectF) -> None:
+    def _paint_bar(self, painter: QPainter, bar: RuleBar, track: QRectF) -> None:
         theme, scale = self._theme, self._scale
         painter.setFont(self._bold if bar.in_force else self.font())
         painter.setPen(QColor(theme.text if bar.in_force else theme.dim))
-        left = QRectF(0, room.top(), room.left() - (5 if self.flat and self.tight else 9) * scale, room.height())
+        left = QRectF(0, track.top(), track.left() - (5 if self.is_flat and self.is_tight else 9) * scale, track.height())
         painter.drawText(left, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, RULE_TITLES[bar.rule])
-        right = QRectF(room.right() + self._before_value, room.top(), self._value, room.height())
-        figure = bar.observed if bar.expected is None else bar.expected
+        right = QRectF(track.right() + self._before_value, track.top(), self._value, track.height())
+        figure = bar.happened if bar.expected is None else bar.expected
         painter.drawText(right, Qt.AlignmentFlag.AlignVCenter, "–" if figure is None else share(figure))
         if bar.expected is not None:
-            self._paint_expected(painter, bar, bar.expected, room)
-        if bar.observed is not None:
-            self._paint_observed(painter, room, bar.observed)
+            self._paint_expected(painter, bar, bar.expected, track)
+        if bar.happened is not None:
+            self._paint_happened(painter, track, bar.happened)
 
-    def _paint_expected(self, painter: QPainter, bar: RuleBar, expected: float, room: QRectF) -> None:
+    def _paint_expected(self, painter: QPainter, bar: RuleBar, expected: float, track: QRectF) -> None:
         theme, scale = self._theme, self._scale
-        thick = 2 * round((4 if bar.in_force else 3) * scale)
-        middle = round(room.center().y())
+        thickness = 2 * round((4 if bar.in_force else 3) * scale)
+        middle = round(track.center().y())
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(theme.rule(bar.rule)))
-        painter.drawRect(QRectF(round(room.left()), middle - thick / 2, max(1.0, expected * room.width()), thick))
+        painter.drawRect(QRectF(round(track.left()), middle - thickness / 2, max(1.0, expected * track.width()), thickness))
         if bar.gap is not None and bar.gap.low is not None and bar.gap.high is not None:
             base = expected - bar.gap.value
-            self._paint_whisker(painter, room, base + bar.gap.low, base + bar.gap.high)
+            self._paint_whisker(painter, track, base + bar.gap.low, base + bar.gap.high)
 
-    def _paint_whisker(self, painter: QPainter, room: QRectF, low: float, high: float) -> None:
-        first, last = (room.left() + min(1.0, max(0.0, end)) * room.width() for end in (low, high))
-        middle, cap = room.center().y(), 2.5 * self._scale
+    def _paint_whisker(self, painter: QPainter, track: QRectF, low: float, high: float) -> None:
+        first, last = (track.left() + min(1.0, max(0.0, end)) * track.width() for end in (low, high))
+        middle, cap = track.center().y(), 2.5 * self._scale
         painter.setPen(QPen(QColor(self._theme.text), 1))
         painter.drawLine(QPointF(first, middle), QPointF(last, middle))
         for x in (first, last):
             painter.drawLine(QPointF(x, middle - cap), QPointF(x, middle + cap))
 
-    def _paint_observed(self, painter: QPainter, room: QRectF, observed: float) -> None:
-        x, middle = room.left() + observed * room.width(), room.center().y()
-        high, half = room.height() / 2 - self._scale, 3.5 * self._scale
+    def _paint_happened(self, painter: QPainter, track: QRectF, happened: float) -> None:
+        x, middle = track.left() + happened * track.width(), track.center().y()
+        half_height, half_width = track.height() / 2 - self._scale, 3.5 * self._scale
         for colour, width in ((self._theme.panel, 4), (self._theme.text, 2)):  # the outline separates it from the bar
             painter.setPen(QPen(QColor(colour), width * self._scale, Qt.PenStyle.SolidLine, Qt.PenCapStyle.FlatCap))
-            painter.drawLine(QPointF(x, middle - high), QPointF(x, middle + high))
+            painter.drawLine(QPointF(x, middle - half_height), QPointF(x, middle + half_height))
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(self._theme.text))
-        top = middle - high
-        painter.drawPolygon(QPolygonF([QPointF(x - half, top), QPointF(x + half, top), QPointF(x, top + 1.2 * half)]))
+        top = middle - half_height
+        painter.drawPolygon(
+            QPolygonF([QPointF(x - half_width, top), QPointF(x + half_width, top), QPointF(x, top + 1.2 * half_width)])
+        )
 
 
 class RuleStrip(QWidget):
     """The bars, and beside them (below in a narrow window) the note on the rule and the explanation of the bars.
 
     Signals:
-        remedy_wanted: the button was pressed that offers to show the rules apart, or to regenerate.
+        remedy_requested: the button was pressed that offers to show the rules apart, or to regenerate.
     """
 
-    remedy_wanted = Signal()
+    remedy_requested = Signal()
 
     def __init__(self, note: QWidget) -> None:
         """Args:
@@ -335,18 +341,18 @@ class RuleStrip(QWidget):
         """
         super().__init__()
         self._note = note
-        self._has_room = True
+        self._has_remedy_space = True
         self.bars = RuleBarsView()
-        self.about, self.told = ElidedLabel(), ElidedLabel()
-        for label, name in ((self.about, "barsAbout"), (self.told, "barsTold")):
+        self.about, self.finding = ElidedLabel(), ElidedLabel()
+        for label, name in ((self.about, "barsAbout"), (self.finding, "barsTold")):
             label.setObjectName(name)
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.about.setAccessibleName("What the bars count")
-        self.told.setAccessibleName("What the bars say")
-        self.remedy = push_button("", "barsRemedy", self.remedy_wanted)
+        self.finding.setAccessibleName("What the bars say")
+        self.remedy = push_button("", "barsRemedy", self.remedy_requested)
         self.remedy.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.remedy.hide()
-        column = in_column(note, self.about, in_row((self.told, 1), self.remedy, spacing=10), stretch(), spacing=2)
+        column = in_column(note, self.about, in_row((self.finding, 1), self.remedy, spacing=10), stretch(), spacing=2)
         self.row = QBoxLayout(QBoxLayout.Direction.LeftToRight, self)
         self.row.setContentsMargins(0, 4, 0, 0)
         self.row.addWidget(self.bars, 0, Qt.AlignmentFlag.AlignTop)
@@ -357,18 +363,18 @@ class RuleStrip(QWidget):
         self.bars.show_bars(shown.bars)
         if self.about.text() != shown.about:
             self.about.setText(shown.about)
-        if self.told.text() != shown.told:
-            self.told.setText(shown.told)
-        if self.bars.accessibleDescription() != shown.words:
-            self.bars.setAccessibleDescription(shown.words)
-            tip = f"<p>{shown.words}</p><p>{MARKS}</p>"
-            for part in (self.bars, self.about, self.told):
+        if self.finding.text() != shown.finding:
+            self.finding.setText(shown.finding)
+        if self.bars.accessibleDescription() != shown.full_text:
+            self.bars.setAccessibleDescription(shown.full_text)
+            tip = f"<p>{shown.full_text}</p><p>{MARKS}</p>"
+            for part in (self.bars, self.about, self.finding):
                 part.setToolTip(tip)
         if self.remedy.text() != shown.remedy:
             self.remedy.setText(shown.remedy)
             self.remedy.setAccessibleName(shown.remedy)
-            self.remedy.setToolTip(f"<p>{AGAIN}</p>" if shown.remedy == REGENERATE else "")
-        self.remedy.setVisible(self._has_room and bool(shown.remedy))
+            self.remedy.setToolTip(f"<p>{REGENERATE_TIP}</p>" if shown.remedy == REGENERATE else "")
+        self.remedy.setVisible(self._has_remedy_space and bool(shown.remedy))
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sizes bars and texts to the text scale."""
@@ -376,24 +382,24 @@ class RuleStrip(QWidget):
         self.row.setSpacing(round(18 * scale))
         height = round(QFontMetricsF(themes.body_font(scale, 12)).height())
         self.about.setFixedHeight(height)
-        self.told.setFixedHeight(height + round(6 * scale))  # as tall as the button beside it
+        self.finding.setFixedHeight(height + round(6 * scale))  # as tall as the button beside it
         self.remedy.setFixedHeight(height + round(6 * scale))
 
-    def beside_bars(self, width: int) -> int:
+    def text_width(self, width: int) -> int:
         """Returns the width that a strip of a given width leaves for text."""
-        beside = self.row.direction() == QBoxLayout.Direction.LeftToRight
-        return width - self.bars.width() - self.row.spacing() if beside else width
+        is_beside = self.row.direction() == QBoxLayout.Direction.LeftToRight
+        return width - self.bars.width() - self.row.spacing() if is_beside else width
 
-    def set_room(self, width: int, height: int, scale: float) -> None:
+    def set_window_size(self, width: int, height: int, scale: float) -> None:
         """Places the text below the bars in a narrow window, and the bars in one row in a very low one. Text without room is in
         the tooltip."""
-        flat = height < max(LOWEST[0], LOWEST[1] * QFontMetrics(themes.body_font(scale)).lineSpacing())
-        beside = width >= (ROW if flat else 560) * scale
-        self.row.setDirection(QBoxLayout.Direction.LeftToRight if beside or flat else QBoxLayout.Direction.TopToBottom)
-        is_low = height < LOW * scale
-        self.bars.set_flat(flat, tight=not beside)
+        flat = height < max(ONE_ROW_HEIGHT[0], ONE_ROW_HEIGHT[1] * QFontMetrics(themes.body_font(scale)).lineSpacing())
+        is_beside = width >= (ONE_ROW_WIDTH if flat else 560) * scale
+        self.row.setDirection(QBoxLayout.Direction.LeftToRight if is_beside or flat else QBoxLayout.Direction.TopToBottom)
+        is_low = height < LOW_HEIGHT * scale
+        self.bars.set_flat(flat, tight=not is_beside)
         self._note.setVisible(not is_low and not flat)
-        self.about.setVisible(beside and not flat)
-        self.told.setVisible(beside or not (is_low or flat))
-        self._has_room = beside or not flat
-        self.remedy.setVisible(self._has_room and bool(self.remedy.text()))
+        self.about.setVisible(is_beside and not flat)
+        self.finding.setVisible(is_beside or not (is_low or flat))
+        self._has_remedy_space = is_beside or not flat
+        self.remedy.setVisible(self._has_remedy_space and bool(self.remedy.text()))

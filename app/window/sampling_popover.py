@@ -23,8 +23,8 @@ from engine.types import Sampling
 NUMBERS = ("top_p", "top_k", "min_p", "repetition_penalty", "max_tokens")
 TEXTS = ("stop", "system_prompt")
 CHOICES = ("thinking", "raw", "overflow", "kv_bits")
-NO_SWITCH = "The chat template of this model has no switch for thinking."
-NONE = "None"
+NO_THINKING_SWITCH = "The chat template of this model has no switch for thinking."
+NO_PRESET = "None"
 """Instead of a preset."""
 
 
@@ -49,7 +49,7 @@ class SamplingPopover(QFrame):
         self.presets = PresetRow(chat, banner)
         self.recommended = push_button("", "quietButton", self._use_recommended)
         form.addRow("Preset", self.presets)
-        self.presets.grown.connect(self._fit_screen)
+        self.presets.height_changed.connect(self._fit_screen)
         form.addRow("Recommended", self.recommended)
         self.fields: dict[str, SettingField] = {}
         for name in (*NUMBERS, *TEXTS, *CHOICES):
@@ -62,7 +62,7 @@ class SamplingPopover(QFrame):
         foot.addWidget(reset)
         self.area = scrolling(self.body)  # for large text on a low screen
         in_column(self.area, foot, spacing=14, margins=(18, 16, 18, 14), parent=self)
-        chat.replaced_settings.connect(self._offer_settings_back)
+        chat.replaced_settings.connect(self._offer_undo)
         chat.changed.connect(self.show_settings)
         self.show_settings()
 
@@ -77,33 +77,33 @@ class SamplingPopover(QFrame):
     @Slot()
     def show_model(self) -> None:
         """Disables the settings that the loaded model does not support, and explains it."""
-        model, box, words = self._chat.session.model, self.fields["thinking"].widget, BY_NAME["thinking"].words
+        model, box, about = self._chat.session.model, self.fields["thinking"].widget, BY_NAME["thinking"].words
         self._sampling = () if model is None or model.sampling is None else model.sampling
         self._knows_model = model is not None
         self._show_recommended()
         switches = model is None or model.switches_thinking
         box.setEnabled(switches)
-        box.setToolTip(f"<p>{words if switches else NO_SWITCH}</p>")
-        box.setAccessibleDescription(words if switches else NO_SWITCH)
+        box.setToolTip(f"<p>{about if switches else NO_THINKING_SWITCH}</p>")
+        box.setAccessibleDescription(about if switches else NO_THINKING_SWITCH)
 
     def _show_recommended(self) -> None:
         """Shows the publisher's recommended sampling on the button that applies it."""
-        told = [
+        texts = [
             f"{BY_NAME[name].title.lower()}{f' {value:g}' if isinstance(value, (int, float)) else ''}"
             for name, value in self._sampling
             if name in BY_NAME
         ]
-        said = ",\n".join(", ".join(told[first : first + 2]) for first in range(0, len(told), 2))
-        in_force = all(getattr(self._chat.settings, name) == value for name, value in self._sampling)
-        self.recommended.setText(said or ("None for this model" if self._knows_model else "No model loaded yet"))
-        self.recommended.setEnabled(bool(self._sampling) and not in_force)
-        words = f"The sampling that the publisher of the model recommends{' is set' if in_force else ': click to set it'}."
-        self.recommended.setAccessibleName(f"Recommended by the model: {' '.join(said.split()) or 'nothing'}")
-        if not said:
-            words = (
+        summary = ",\n".join(", ".join(texts[first : first + 2]) for first in range(0, len(texts), 2))
+        is_applied = all(getattr(self._chat.settings, name) == value for name, value in self._sampling)
+        self.recommended.setText(summary or ("None for this model" if self._knows_model else "No model loaded yet"))
+        self.recommended.setEnabled(bool(self._sampling) and not is_applied)
+        tooltip = f"The sampling that the publisher of the model recommends{' is set' if is_applied else ': click to set it'}."
+        self.recommended.setAccessibleName(f"Recommended by the model: {' '.join(summary.split()) or 'nothing'}")
+        if not summary:
+            tooltip = (
                 "The publisher of this model recommends no sampling." if self._knows_model else "Known once the model is loaded."
             )
-        self.recommended.setToolTip(f"<p>{words}</p>")
+        self.recommended.setToolTip(f"<p>{tooltip}</p>")
 
     def _use_recommended(self) -> None:
         for name, value in self._sampling:
@@ -114,13 +114,13 @@ class SamplingPopover(QFrame):
         self._chat.replace(defaults, words="The sampling options have been reset.")
 
     @Slot(str, object, object)
-    def _offer_settings_back(self, words: str, names: Sequence[str], undo: Callable[[], None]) -> None:
+    def _offer_undo(self, message: str, names: Sequence[str], undo: Callable[[], None]) -> None:
         """Offers to undo, as long as none of these settings has changed again."""
-        after = {name: getattr(self._chat.settings, name) for name in names}
+        new_values = {name: getattr(self._chat.settings, name) for name in names}
         self._banner.show_message(
-            words, "note", lambda: all(getattr(self._chat.settings, name) == value for name, value in after.items())
+            message, "note", lambda: all(getattr(self._chat.settings, name) == value for name, value in new_values.items())
         )
-        self._banner.show_action("Undo", partial(_take_back, self._banner, undo))
+        self._banner.show_action("Undo", partial(_run_undo, self._banner, undo))
 
     def open_at(self, name: str, button: QWidget) -> None:
         """Shows the popover below a button, with the focus on a setting, or on the presets with "preset"."""
@@ -145,34 +145,34 @@ class SamplingPopover(QFrame):
     def _fit_screen(self) -> None:
         self._fit(self.screen().availableGeometry().height() - 16)
 
-    def _fit(self, most: int) -> None:
+    def _fit(self, max_height: int) -> None:
         """Sets the height to that of all fields, up to a maximum; beyond it they scroll."""
         for child in self.body.findChildren(QWidget):
             child.ensurePolished()
-        _measure_anew(self.presets)
-        _measure_anew(self.body)  # its cached size is from before the fields had their heights
-        whole = self.body.sizeHint()
-        self.area.setFixedHeight(whole.height())
-        _measure_anew(self)  # else the popover keeps the size that it had with larger text
-        over = self.sizeHint().height() - most
-        if over > 0:
-            self.area.setFixedHeight(max(1, whole.height() - over))
-        bar = self.area.verticalScrollBar().sizeHint().width() + 6 if over > 0 else 0
-        self.area.setMinimumWidth(whole.width() + bar)
-        _measure_anew(self)
+        _recompute_layout(self.presets)
+        _recompute_layout(self.body)  # its cached size is from before the fields had their heights
+        content_size = self.body.sizeHint()
+        self.area.setFixedHeight(content_size.height())
+        _recompute_layout(self)  # else the popover keeps the size that it had with larger text
+        overflow = self.sizeHint().height() - max_height
+        if overflow > 0:
+            self.area.setFixedHeight(max(1, content_size.height() - overflow))
+        bar = self.area.verticalScrollBar().sizeHint().width() + 6 if overflow > 0 else 0
+        self.area.setMinimumWidth(content_size.width() + bar)
+        _recompute_layout(self)
         self.resize(max(420, self.sizeHint().width()), self.sizeHint().height())
 
 
 class NameField(QLineEdit):
     """Signals:
-    left: Escape was pressed, which would otherwise close the whole popover.
+    cancelled: Escape was pressed, which would otherwise close the whole popover.
     """
 
-    left = Signal()
+    cancelled = Signal()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:
-            self.left.emit()
+            self.cancelled.emit()
         else:
             super().keyPressEvent(event)
 
@@ -181,17 +181,17 @@ class PresetRow(QWidget):
     """The current preset, and a menu to save, delete and tie presets to the model.
 
     Signals:
-        grown: its height has changed.
+        height_changed: its height has changed.
     """
 
-    grown = Signal()
+    height_changed = Signal()
 
     def __init__(self, chat: Chat, banner: Banner) -> None:
         super().__init__()
         self._chat, self._banner = chat, banner
         words = "A system prompt and sampling options saved under a name. Choosing a preset sets both."
         self.box = named(choice_box(min_characters=14), "presetBox", "Preset", words, f"<p>{words}</p>")
-        self.box.activated.connect(self._picked)
+        self.box.activated.connect(self._use_preset)
         require_focus_for_wheel(self.box)
         self.more = icon_button("more", "Save, update or delete presets, or tie one to the model")
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
@@ -203,7 +203,7 @@ class PresetRow(QWidget):
         self.name.setMaxLength(LONGEST_NAME)
         self.name.returnPressed.connect(self._save)
         self.name.textChanged.connect(self._show_save)
-        self.name.left.connect(self._leave_name)
+        self.name.cancelled.connect(self._close_name_field)
         self.save = push_button("Save", "quietButton", self._save)
         self.naming = QWidget()
         in_row((self.name, 1), self.save, spacing=8, parent=self.naming)
@@ -216,17 +216,17 @@ class PresetRow(QWidget):
         settings = self._chat.settings
         blocker = QSignalBlocker(self.box)
         self.box.clear()
-        self.box.addItem(NONE, "")
+        self.box.addItem(NO_PRESET, "")
         tied = settings.preset_for(settings.target)
         for preset in settings.presets:
-            name = f"“{preset.name}”" if preset.name.casefold() == NONE.casefold() else preset.name
+            name = f"“{preset.name}”" if preset.name.casefold() == NO_PRESET.casefold() else preset.name
             self.box.addItem(f"{name} (for this model)" if preset is tied else name, preset.name)
         current = settings.preset_in_force
         self.box.setCurrentIndex(0 if current is None else self.box.findData(current.name))
         del blocker
 
     @Slot(int)
-    def _picked(self, index: int) -> None:
+    def _use_preset(self, index: int) -> None:
         if name := self.box.itemData(index):
             self._chat.use_preset(name)
         self.refresh()
@@ -253,45 +253,45 @@ class PresetRow(QWidget):
     def ask_for_name(self) -> None:
         """Opens the field for a name."""
         self.naming.show()
-        self.grown.emit()
+        self.height_changed.emit()
         self.name.clear()
         self.name.setFocus(Qt.FocusReason.OtherFocusReason)
 
     @Slot(str)
     def _show_save(self, name: str) -> None:
         """Labels the button "Replace" if a preset of this name exists."""
-        taken = any(preset.name == name.strip() for preset in self._chat.settings.presets)
-        self.save.setText("Replace" if taken else "Save")
+        exists = any(preset.name == name.strip() for preset in self._chat.settings.presets)
+        self.save.setText("Replace" if exists else "Save")
 
     @Slot()
-    def _leave_name(self) -> None:
+    def _close_name_field(self) -> None:
         self.naming.hide()
-        self.grown.emit()
+        self.height_changed.emit()
         self.box.setFocus()
 
     @Slot()
     def _save(self) -> None:
         if name := self.name.text().strip():
-            self._leave_name()
+            self._close_name_field()
             self._chat.save_preset(name)
 
     def _delete(self, name: str) -> None:
         """Deletes a preset and offers to undo it."""
         undo = self._chat.delete_preset(name)
         self._banner.show_message(f"The preset “{name}” is deleted.", "note")
-        self._banner.show_action("Undo", partial(_take_back, self._banner, undo))
+        self._banner.show_action("Undo", partial(_run_undo, self._banner, undo))
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Restyles the button."""
         tint(self.more, theme, scale)
 
 
-def _take_back(banner: Banner, undo: Callable[[], None]) -> None:
+def _run_undo(banner: Banner, undo: Callable[[], None]) -> None:
     banner.hide()
     undo()
 
 
-def _measure_anew(widget: QWidget) -> None:
+def _recompute_layout(widget: QWidget) -> None:
     if (layout := widget.layout()) is not None:
         layout.invalidate()
         layout.activate()

@@ -15,7 +15,7 @@ from app.session.setting_table import Choice, Described, GammaNumber, Number, Se
 from engine.types import RANGES
 
 Changed = Callable[[str, object], object]
-SHORTEST = 22
+MIN_CHARACTERS = 22
 """Minimum width of a choice in letters; it grows if there is room."""
 
 
@@ -30,14 +30,14 @@ class SettingField:
 def make_field(setting: Described, changed: Changed) -> SettingField:
     """Returns the control for a setting, with its title, description and tooltip. `changed` gets the setting's name and its new
     value."""
-    field = _made(setting, changed)
+    field = _make_control(setting, changed)
     field.widget.setAccessibleName(setting.title)
     field.widget.setAccessibleDescription(setting.about)
     field.widget.setToolTip(f"<p>{setting.about}</p>")
     return field
 
 
-def _made(setting: Described, changed: Changed) -> SettingField:
+def _make_control(setting: Described, changed: Changed) -> SettingField:
     name = setting.name
     match setting.form:
         case Number() as form:
@@ -56,14 +56,14 @@ def _made(setting: Described, changed: Changed) -> SettingField:
             return _number(seed, lambda value: changed(name, value))
 
 
-def _silently(widget: QWidget, show: Callable[[Any], None]) -> Callable[[Any], None]:
-    def shown(value: Any) -> None:
+def _without_signals(widget: QWidget, show: Callable[[Any], None]) -> Callable[[Any], None]:
+    def set_value(value: Any) -> None:
         """Shows a value without emitting the widget's signals."""
         blocker = QSignalBlocker(widget)
         show(value)
         del blocker
 
-    return shown
+    return set_value
 
 
 def _number(field: NumberField, changed: Callable[[object], object]) -> SettingField:
@@ -91,15 +91,15 @@ def _switch(changed: Callable[[bool], object]) -> SettingField:
 
 
 def _choice(entries: tuple[tuple[str, Any], ...], changed: Callable[[Any], object]) -> SettingField:
-    box = choice_box(entries, SHORTEST)
+    box = choice_box(entries, MIN_CHARACTERS)
     box.currentIndexChanged.connect(lambda index: changed(box.itemData(index)))
     require_focus_for_wheel(box)
     values = [value for _, value in entries]
-    return SettingField(box, _silently(box, lambda value: box.setCurrentIndex(values.index(value))))
+    return SettingField(box, _without_signals(box, lambda value: box.setCurrentIndex(values.index(value))))
 
 
-def _text(form: Text, words: str, changed: Callable[[Any], object]) -> SettingField:
-    edit = QPlainTextEdit(placeholderText=words, tabChangesFocus=True)
+def _text(form: Text, placeholder: str, changed: Callable[[Any], object]) -> SettingField:
+    edit = QPlainTextEdit(placeholderText=placeholder, tabChangesFocus=True)
     edit.setProperty("lines", form.lines)
 
     def value() -> object:
@@ -113,7 +113,7 @@ def _text(form: Text, words: str, changed: Callable[[Any], object]) -> SettingFi
             edit.setPlainText("\n".join(text.replace("\n", "\\n") for text in wanted) if form.listed else wanted)
 
     edit.textChanged.connect(lambda: changed(value()))
-    return SettingField(edit, _silently(edit, show))
+    return SettingField(edit, _without_signals(edit, show))
 
 
 def fit_lines(edit: QPlainTextEdit) -> None:

@@ -19,10 +19,10 @@ from app.window.setting_fields import SettingField, fit_lines, make_field
 from engine.files.logs import log_path
 from engine.files.paths import data_folder
 
-SIZE, LEAST = QSize(680, 640), QSize(320, 240)
-OF_THE_VIEWS = ("appearance", "text_scale", "reading", "ghosts", "compare_ghosts")
+SIZE, MIN_SIZE = QSize(680, 640), QSize(320, 240)
+VIEW_SETTINGS = ("appearance", "text_scale", "reading", "ghosts", "compare_ghosts")
 """Settings that no answer depends on, so that a chat does not remember them."""
-LETTERS = 76
+STACK_BELOW_LETTERS = 76
 """Width in letters below which controls are placed below their descriptions."""
 
 
@@ -35,7 +35,7 @@ class SettingRow(QWidget):
         self.field: SettingField = make_field(setting, changed)
         title = named(QLabel(setting.title), "settingTitle")
         title.setBuddy(self.field.widget)
-        words = named(QLabel(setting.about, wordWrap=True), "settingWords")
+        about = named(QLabel(setting.about, wordWrap=True), "settingWords")
         self.reset = push_button("Reset", "smallButton")
         policy = self.reset.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
@@ -48,7 +48,7 @@ class SettingRow(QWidget):
         grid.setVerticalSpacing(2)
         grid.setColumnStretch(0, 1)
         grid.addWidget(title, 0, 0)
-        grid.addWidget(words, 1, 0)
+        grid.addWidget(about, 1, 0)
         self.stack(False)
 
     def stack(self, stacked: bool) -> None:
@@ -69,13 +69,13 @@ class SettingRow(QWidget):
             grid.addWidget(control, 0, 1, 2, 1, Qt.AlignmentFlag.AlignRight | middle)
             grid.addWidget(self.reset, 0, 2, 2, 1, middle)
 
-    def show_value(self, value: object, usual: object, undoes: bool) -> None:
-        """Shows a value. The button resets a value that differs from the default or, if `undoes`, undoes that reset."""
+    def show_value(self, value: object, default: object, is_undo: bool) -> None:
+        """Shows a value. The button resets a value that differs from the default or, if `is_undo`, undoes that reset."""
         self.field.show(value)
-        self.reset.setVisible(undoes or value != usual)
-        self.reset.setText("Undo" if undoes else "Reset")
-        self.reset.setAccessibleName(f"{'Undo reset of' if undoes else 'Reset'} {self.setting.title}")
-        tip = "Bring back what was written" if undoes else f"Back to the default: {self.setting.said(usual)}"
+        self.reset.setVisible(is_undo or value != default)
+        self.reset.setText("Undo" if is_undo else "Reset")
+        self.reset.setAccessibleName(f"{'Undo reset of' if is_undo else 'Reset'} {self.setting.title}")
+        tip = "Bring back what was written" if is_undo else f"Back to the default: {self.setting.said(default)}"
         self.reset.setToolTip(f"<p>{tip}</p>")
 
 
@@ -87,8 +87,8 @@ class SettingsWindow(QDialog):
         self.setWindowTitle("Settings")
         named(self, "settingsWindow", "Settings")
         self._chat = chat
-        self._before: dict[str, object] = {}
-        self._texts: dict[str, object] = {}
+        self._before_reset: dict[str, object] = {}
+        self._reset_texts: dict[str, object] = {}
         """The old values of texts that were reset one by one, until another text is entered."""
         self.search = named(
             QLineEdit(placeholderText="Search settings", clearButtonEnabled=True),
@@ -97,18 +97,18 @@ class SettingsWindow(QDialog):
             "Finds words in names and descriptions.",
         )
         self.search.textChanged.connect(self._find)
-        self.none = text_label("settingWords")
+        self.no_matches = text_label("settingWords")
         self.rows: dict[str, SettingRow] = {}
         self._headings: dict[Section, QLabel] = {}
         self._body = named(QWidget(), "panelBody")
-        column = in_column(self.none, margins=(0, 0, 14, 0), parent=self._body)
+        column = in_column(self.no_matches, margins=(0, 0, 14, 0), parent=self._body)
         for setting in SETTINGS:
             if setting.section not in self._headings:
                 self._headings[setting.section] = heading = QLabel(setting.section)
                 heading.setObjectName("settingSection")
                 heading.setContentsMargins(0, 14, 0, 2)
                 column.addWidget(heading)
-            self.rows[setting.name] = row = SettingRow(setting, self._ask, self.reset)
+            self.rows[setting.name] = row = SettingRow(setting, self._set_one, self.reset)
             column.addWidget(row)
         column.addStretch(1)
         self.area = scrolling(self._body)
@@ -119,29 +119,31 @@ class SettingsWindow(QDialog):
     def _foot(self) -> QWidget:
         self.data = dialog_button("Open data folder", partial(_open, data_folder), plain_tip(str(data_folder())))
         self.logs = dialog_button("Open logs", partial(_open, lambda: log_path().parent), plain_tip(str(log_path().parent)))
-        self.all = dialog_button("Reset all", self._reset_all)
-        self.leave = dialog_button("Close", self.reject)
-        return wrapping(8, self.data, self.logs, self.all, self.leave)
+        self.reset_all = dialog_button("Reset all", self._reset_all)
+        self.close_button = dialog_button("Close", self.reject)
+        return wrapping(8, self.data, self.logs, self.reset_all, self.close_button)
 
     @Slot()
     def show_settings(self) -> None:
         """Updates every control to the current settings, without emitting changes."""
         settings = self._chat.usual
         for name, row in self.rows.items():
-            value, usual = getattr(settings, name), settings.default(name)
-            if value != usual:
-                self._texts.pop(name, None)
-            row.show_value(value, usual, name in self._texts)
-        self.all.setText("Undo reset" if self._before else "Reset all")
-        self.all.setAccessibleName(self.all.text())
-        self.all.setEnabled(bool(self._before) or any(getattr(settings, name) != settings.default(name) for name in self.rows))
+            value, default = getattr(settings, name), settings.default(name)
+            if value != default:
+                self._reset_texts.pop(name, None)
+            row.show_value(value, default, name in self._reset_texts)
+        self.reset_all.setText("Undo reset" if self._before_reset else "Reset all")
+        self.reset_all.setAccessibleName(self.reset_all.text())
+        self.reset_all.setEnabled(
+            bool(self._before_reset) or any(getattr(settings, name) != settings.default(name) for name in self.rows)
+        )
 
-    def _ask(self, name: str, value: object) -> None:
-        self._before = {}
+    def _set_one(self, name: str, value: object) -> None:
+        self._before_reset = {}
         self._change(name, value)
 
     def _change(self, name: str, value: object) -> None:
-        if name in OF_THE_VIEWS:
+        if name in VIEW_SETTINGS:
             self._chat.keep(**{name: value})
         else:
             self._chat.change(name, value)
@@ -149,18 +151,18 @@ class SettingsWindow(QDialog):
     def reset(self, name: str) -> None:
         """Resets one setting to its default, or undoes the reset of a text."""
         row, settings = self.rows[name], self._chat.usual
-        wanted = self._texts.pop(name, settings.default(name))
-        if isinstance(row.setting.form, Text) and wanted == settings.default(name):
-            self._texts[name] = getattr(settings, name)
-        self._ask(name, wanted)
+        value = self._reset_texts.pop(name, settings.default(name))
+        if isinstance(row.setting.form, Text) and value == settings.default(name):
+            self._reset_texts[name] = getattr(settings, name)
+        self._set_one(name, value)
         (row.field.widget if row.reset.isHidden() else row.reset).setFocus()
 
     def _reset_all(self) -> None:
         """Resets all settings, or undoes that."""
         settings = self._chat.usual
-        wanted = self._before or {name: settings.default(name) for name in self.rows}
-        self._before = {} if self._before else {name: getattr(settings, name) for name in self.rows}
-        for name, value in wanted.items():
+        values = self._before_reset or {name: settings.default(name) for name in self.rows}
+        self._before_reset = {} if self._before_reset else {name: getattr(settings, name) for name in self.rows}
+        for name, value in values.items():
             if getattr(self._chat.usual, name) != value:
                 self._change(name, value)
         self.show_settings()
@@ -172,13 +174,13 @@ class SettingsWindow(QDialog):
             row.setVisible(name in found)
         for section, heading in self._headings.items():
             heading.setVisible(any(self.rows[name].setting.section == section for name in found))
-        self.none.setText(f"No settings match “{query.strip()}”. Models and drafters are chosen at the top of the window.")
-        self.none.setVisible(not found)
+        self.no_matches.setText(f"No settings match “{query.strip()}”. Models and drafters are chosen at the top of the window.")
+        self.no_matches.setVisible(not found)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         for row in self.rows.values():
-            row.stack(self.width() < LETTERS * self.fontMetrics().averageCharWidth())
+            row.stack(self.width() < STACK_BELOW_LETTERS * self.fontMetrics().averageCharWidth())
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -191,11 +193,11 @@ class SettingsWindow(QDialog):
     def open(self) -> None:
         """Shows the window beside the main one, or brings it to the front; both stay usable."""
         scale = self._chat.settings.text_scale
-        room = self.screen().availableGeometry().marginsRemoved(FRAME).size()
+        available = self.screen().availableGeometry().marginsRemoved(FRAME).size()
         self.show_settings()
-        self.setMinimumSize((LEAST * scale).boundedTo(room))
+        self.setMinimumSize((MIN_SIZE * scale).boundedTo(available))
         if not self.isVisible():
-            self.resize((SIZE * scale).boundedTo(room))
+            self.resize((SIZE * scale).boundedTo(available))
             self.show()
         self.raise_()
         self.activateWindow()
@@ -203,6 +205,6 @@ class SettingsWindow(QDialog):
 
 def _open(folder: Callable[[], Path]) -> None:
     """Opens a folder in the desktop's file manager, creating it if needed."""
-    place = folder()
-    place.mkdir(parents=True, exist_ok=True)
-    QDesktopServices.openUrl(QUrl.fromLocalFile(str(place)))
+    path = folder()
+    path.mkdir(parents=True, exist_ok=True)
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(path)))

@@ -12,9 +12,9 @@ from app.sidebar.drawer import Drawer
 from app.sidebar.sidebar import Sidebar
 from app.window.chat_column import ChatColumn
 
-NARROW = 900
+MIN_WIDTH_WITH_PANEL = 900
 """Window width at text scale 1 below which the panel is hidden to leave space for the conversation."""
-SIDEBAR_ALONE, SIDEBAR_BESIDE_PANEL = 760, 1180
+MIN_WIDTH_WITH_CHATS, MIN_WIDTH_WITH_CHATS_AND_PANEL = 760, 1180
 """Window widths at text scale 1, without and with the panel, below which the list of chats is a drawer over the conversation."""
 
 
@@ -23,35 +23,37 @@ class SideLayout(QWidget):
     moves the divider.
 
     Args:
-        opener: the button that shows and hides the list.
+        toggle_button: the button that shows and hides the list.
 
     Signals:
         opening: the list is about to open over the conversation, so the conversation must be shown.
-        turned: the drawer was opened or closed.
+        drawer_toggled: the drawer was opened or closed.
     """
 
     opening = Signal()
-    turned = Signal()
+    drawer_toggled = Signal()
 
-    def __init__(self, chat: Chat, sidebar: Sidebar, column: ChatColumn, panel: SidePanel, opener: QAbstractButton) -> None:
+    def __init__(
+        self, chat: Chat, sidebar: Sidebar, column: ChatColumn, panel: SidePanel, toggle_button: QAbstractButton
+    ) -> None:
         super().__init__()
-        self._chat, self._sidebar, self._column, self._panel, self._opener = chat, sidebar, column, panel, opener
-        self._divided_by_hand = False
+        self._chat, self._sidebar, self._column, self._panel, self._toggle_button = chat, sidebar, column, panel, toggle_button
+        self._user_moved_divider = False
         self.splitter = QSplitter(Qt.Orientation.Horizontal)
         self.splitter.setChildrenCollapsible(False)
         self.splitter.setHandleWidth(1)
         self.splitter.addWidget(column)
         self.splitter.addWidget(panel)
-        self.splitter.splitterMoved.connect(self._divided)
+        self.splitter.splitterMoved.connect(self._keep_divider)
         in_row(sidebar, (self.splitter, 1), parent=self)
-        self.drawer = Drawer(sidebar, self, opener)
-        self.drawer.turned.connect(self.turned)
-        opener.setVisible(chat.keeper is not None)
+        self.drawer = Drawer(sidebar, self, toggle_button)
+        self.drawer.turned.connect(self.drawer_toggled)
+        toggle_button.setVisible(chat.keeper is not None)
 
     # The list of chats.
 
     @property
-    def lists_chats(self) -> bool:
+    def shows_chats(self) -> bool:
         """Whether the list of chats is set to be shown; in a narrow window, whether the drawer is open."""
         return self._chat.settings.sidebar if self._has_room_for_chats() else self.drawer.is_open
 
@@ -87,8 +89,8 @@ class SideLayout(QWidget):
             self.drawer.open(search)
 
     def _has_room_for_chats(self) -> bool:
-        least = SIDEBAR_BESIDE_PANEL if self._chat.settings.side_panel else SIDEBAR_ALONE
-        return self.window().width() >= least * self._chat.settings.text_scale
+        min_width = MIN_WIDTH_WITH_CHATS_AND_PANEL if self._chat.settings.side_panel else MIN_WIDTH_WITH_CHATS
+        return self.window().width() >= min_width * self._chat.settings.text_scale
 
     # The panel.
 
@@ -98,27 +100,27 @@ class SideLayout(QWidget):
         self._chat.keep(side_panel=not self._chat.settings.side_panel)
 
     @Slot()
-    def _divided(self) -> None:
-        self._divided_by_hand = True
+    def _keep_divider(self) -> None:
+        self._user_moved_divider = True
 
     # Room.
 
     @Slot()
-    def make_room(self) -> None:
+    def arrange(self) -> None:
         """Shows or hides the panel and the list of chats to fit the width of the window."""
         settings = self._chat.settings
-        self._panel.setVisible(settings.side_panel and self.window().width() >= NARROW * settings.text_scale)
+        self._panel.setVisible(settings.side_panel and self.window().width() >= MIN_WIDTH_WITH_PANEL * settings.text_scale)
         has_room = self._has_room_for_chats()
-        there = settings.sidebar and self._chat.keeper is not None and has_room
+        should_list = settings.sidebar and self._chat.keeper is not None and has_room
         is_beside = not self.drawer.is_open and not self._sidebar.isHidden()
-        if there != is_beside or (has_room and self.drawer.is_open):
-            self.drawer.put_beside(there)
+        if should_list != is_beside or (has_room and self.drawer.is_open):
+            self.drawer.put_beside(should_list)
             self.divide()
-        self._opener.setChecked(self.lists_chats)
+        self._toggle_button.setChecked(self.shows_chats)
 
     def divide(self) -> None:
         """Divides the width between conversation and panel, unless the user has moved the divider."""
-        if not self._divided_by_hand:
+        if not self._user_moved_divider:
             beside = 0 if self._sidebar.isHidden() or self.drawer.is_open else self._sidebar.width()
             width, scale = self.window().width() - beside, self._chat.settings.text_scale
             panel = round(max(340 * scale, min(560 * scale, width * 0.37)))

@@ -23,15 +23,15 @@ from engine.values.wording import amount, seconds
 class StatusStrip(QWidget):
     """Shows the state of the session."""
 
-    def __init__(self, session: Session, instead: Callable[[], str]) -> None:
+    def __init__(self, session: Session, override_text: Callable[[], str]) -> None:
         """Args:
-        instead: returns what to show instead of the state, or "".
+        override_text: returns what to show instead of the state, or "".
         """
         super().__init__()
-        self._session, self._instead = session, instead
+        self._session, self._override_text = session, override_text
         self.setObjectName("statusStrip")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
-        self._shown: Ghosts = "all"
+        self._ghosts: Ghosts = "all"
         self.line = named(ElidedLabel(), "statusLine", "Status")
         self.line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.ghosts = named(QToolButton(toolButtonStyle=Qt.ToolButtonStyle.ToolButtonTextBesideIcon), "ghostsToggle")
@@ -42,24 +42,24 @@ class StatusStrip(QWidget):
         """Restyles the ghosts button."""
         self._theme = theme
         self.ghosts.setIconSize(QSize(round(16 * scale), round(16 * scale)))
-        self.show_ghosts(self._shown)
-        widest = max(self.ghosts.fontMetrics().horizontalAdvance(_ghosts_label(step)) for step in GHOST_STEPS)
-        self.ghosts.setMinimumWidth(widest + round(40 * scale))  # so that a press moves nothing
+        self.show_ghosts(self._ghosts)
+        label_width = max(self.ghosts.fontMetrics().horizontalAdvance(_ghosts_label(step)) for step in GHOST_STEPS)
+        self.ghosts.setMinimumWidth(label_width + round(40 * scale))  # so that a press moves nothing
 
     def show_ghosts(self, shown: Ghosts) -> None:
         """Updates the ghosts button: the label gives the state, the tooltip explains it and names the next state."""
-        self._shown = shown
-        after = GHOST_STEPS[(GHOST_STEPS.index(shown) + 1) % len(GHOST_STEPS)]
+        self._ghosts = shown
+        following = GHOST_STEPS[(GHOST_STEPS.index(shown) + 1) % len(GHOST_STEPS)]
         self.ghosts.setText(_ghosts_label(shown))
         self.ghosts.setAccessibleName(_ghosts_label(shown))
-        self.ghosts.setAccessibleDescription(f"{GHOST_TITLES[shown]} in the text. Press for: {after}.")
-        self.ghosts.setToolTip(f"<p>{GHOST_TITLES[shown]} in the text. Click for: {after} ({native_keys('Ctrl+G')})</p>")
+        self.ghosts.setAccessibleDescription(f"{GHOST_TITLES[shown]} in the text. Press for: {following}.")
+        self.ghosts.setToolTip(f"<p>{GHOST_TITLES[shown]} in the text. Click for: {following} ({native_keys('Ctrl+G')})</p>")
         self.ghosts.setIcon(themes.icon("ghosts-hidden" if shown == "none" else "ghosts", self._theme.dim))
 
     @Slot()
     def refresh(self) -> None:
         """Shows the current state."""
-        text = self._instead() or phase_text(self._session)
+        text = self._override_text() or phase_text(self._session)
         if text != self.line.text():
             self.line.setText(text)
             self.line.setAccessibleDescription(text)
@@ -93,16 +93,16 @@ def phase_text(session: Session) -> str:
             clock = seconds(session.clock() - answer.submitted)
             return f"Reading the prompt, {done:,} of {amount(total, 'token')}, {clock}"
         case "generating":
-            rests = pause_reason(answer.rounds[-1]) if answer.rounds else ""
-            return f"Generating, round {answer.tally.rounds:,}{f', {rests}' if rests else ''}{_machines(session)}"
+            reason = pause_reason(answer.rounds[-1]) if answer.rounds else ""
+            return f"Generating, round {answer.tally.rounds:,}{f', {reason}' if reason else ''}{_machines(session)}"
         case "failed":
             return "Stopped by an error"
     if answer.foreign or answer.edited:
         return loading or ("Imported answer" if answer.foreign else "Your own version of the answer")
     if answer.finish is None and answer.ending:
         return loading or answer.ending.capitalize()
-    words = FINISH_WORDS[answer.finish or "eos"]
-    return loading or (words.capitalize() if answer.finish == "cancelled" else f"Done: {words}")
+    finish = FINISH_WORDS[answer.finish or "eos"]
+    return loading or (finish.capitalize() if answer.finish == "cancelled" else f"Done: {finish}")
 
 
 def _machines(session: Session) -> str:

@@ -27,17 +27,17 @@ class Stop:
     """One stop of the tour.
 
     Attributes:
-        place: returns the widget that this stop explains; None if the widget is hidden, which skips the stop.
-        marks: whether the card shows the legend of token marks.
+        target: returns the widget that this stop explains; None if the widget is hidden, which skips the stop.
+        shows_legend: whether the card shows the legend of token marks.
     """
 
     title: str
-    words: str
-    place: Callable[[], QWidget | None]
-    marks: bool = False
+    text: str
+    target: Callable[[], QWidget | None]
+    shows_legend: bool = False
 
 
-def stops_of(header: Header, column: ChatColumn, panel: SidePanel, sidebar: Sidebar) -> tuple[Stop, ...]:
+def tour_stops(header: Header, column: ChatColumn, panel: SidePanel, sidebar: Sidebar) -> tuple[Stop, ...]:
     """Returns the stops. The lens comes early: it is what sets Draftlight apart."""
     return (
         Stop(
@@ -51,7 +51,7 @@ def stops_of(header: Header, column: ChatColumn, panel: SidePanel, sidebar: Side
             "Every token of an answer shows what became of it. Rest the pointer on one for the reason; click it to choose "
             f"another and branch off there. {native_keys('Ctrl+G')} shows fewer marks, {native_keys('F6')} none.",
             lambda: column.stack,
-            marks=True,
+            shows_legend=True,
         ),
         Stop(
             "Rules",
@@ -109,29 +109,29 @@ class Tour(QFrame):
 
     def __init__(self, window: QWidget, stops: Sequence[Stop]) -> None:
         super().__init__(window)
-        self._window, self._stops, self._at = window, stops, 0
-        self._shown: list[Stop] = []
+        self._window, self._stops, self._index = window, stops, 0
+        self._active_stops: list[Stop] = []
         named(self, "tour", "Tour")
         self.outline = Outline(window)
         self.title = named(QLabel(), "cardTitle")
-        self.words = QLabel(wordWrap=True)
+        self.text = QLabel(wordWrap=True)
         self.legend = named(Legend(), "tourLegend")
         self.legend.setEnabled(False)
-        self.place = named(QLabel(), "verdictHint")
+        self.position = named(QLabel(), "verdictHint")
         self.skip = _button("Skip", self.end)
         self.back = _button("Back", self.go_back)
-        self.forth = _button("Next", self.go_on)
+        self.forward = _button("Next", self.go_on)
         in_column(
             self.title,
-            self.words,
+            self.text,
             self.legend,
-            in_row((self.place, 1), self.skip, self.back, self.forth, spacing=8),
+            in_row((self.position, 1), self.skip, self.back, self.forward, spacing=8),
             spacing=8,
             margins=(18, 14, 18, 14),
             parent=self,
         )
-        self._resized = QTimer(self, singleShot=True, interval=0)  # after the window's layout
-        self._resized.timeout.connect(self._show_again)
+        self._reposition_timer = QTimer(self, singleShot=True, interval=0)  # after the window's layout
+        self._reposition_timer.timeout.connect(self._reposition)
         window.installEventFilter(self)
         self.hide()
 
@@ -145,21 +145,21 @@ class Tour(QFrame):
 
     def begin(self) -> None:
         """Shows the first stop."""
-        self._shown = [stop for stop in self._stops if stop.place() is not None]
-        self._at = 0
+        self._active_stops = [stop for stop in self._stops if stop.target() is not None]
+        self._index = 0
         self._show()
-        self.forth.setFocus(Qt.FocusReason.OtherFocusReason)
+        self.forward.setFocus(Qt.FocusReason.OtherFocusReason)
 
     @Slot()
     def go_on(self) -> None:
         """Shows the next stop; ends the tour after the last."""
-        self._at += 1
-        self.end() if self._at >= len(self._shown) else self._show()
+        self._index += 1
+        self.end() if self._index >= len(self._active_stops) else self._show()
 
     @Slot()
     def go_back(self) -> None:
         """Shows the previous stop."""
-        self._at = max(0, self._at - 1)
+        self._index = max(0, self._index - 1)
         self._show()
 
     @Slot()
@@ -170,59 +170,59 @@ class Tour(QFrame):
         self.ended.emit()
 
     def _show(self) -> None:
-        stop = self._shown[self._at]
-        place = stop.place()
-        last = self._at == len(self._shown) - 1
+        stop = self._active_stops[self._index]
+        target = stop.target()
+        last = self._index == len(self._active_stops) - 1
         self.title.setText(stop.title)
-        self.words.setText(stop.words)
-        self.setAccessibleDescription(f"{stop.title}. {stop.words}")
-        self.legend.setVisible(stop.marks)
-        self.place.setText(f"{self._at + 1} of {len(self._shown)}")
-        self.back.setEnabled(self._at > 0)
+        self.text.setText(stop.text)
+        self.setAccessibleDescription(f"{stop.title}. {stop.text}")
+        self.legend.setVisible(stop.shows_legend)
+        self.position.setText(f"{self._index + 1} of {len(self._active_stops)}")
+        self.back.setEnabled(self._index > 0)
         self.skip.setVisible(not last)
-        self.forth.setText("Done" if last else "Next")
+        self.forward.setText("Done" if last else "Next")
         layout = self.layout()
         assert layout is not None
         layout.activate()
         self.resize(self.width(), layout.totalHeightForWidth(self.width()))
         area = self._window.rect()
-        there = place is not None and place.isVisible()  # the window may have become narrower or show another page
-        if place is not None and there:
-            area = QRect(place.mapTo(self._window, QPoint(0, 0)), place.size()).intersected(area)
+        is_visible = target is not None and target.isVisible()  # the window may have become narrower or show another page
+        if target is not None and is_visible:
+            area = QRect(target.mapTo(self._window, QPoint(0, 0)), target.size()).intersected(area)
             self.outline.setGeometry(area.adjusted(-3, -3, 3, 3).intersected(self._window.rect()))
         self.move(self._corner(area))
-        self.outline.setVisible(there)
+        self.outline.setVisible(is_visible)
         self.show()
         for part in (self.outline, self):
             part.raise_()
         self.outline.update()
 
     @Slot()
-    def _show_again(self) -> None:
+    def _reposition(self) -> None:
         if self.isVisible():
             self._show()
 
     def _corner(self, area: QRect) -> QPoint:
         """Returns the card's corner: below, above, left or right of the widget, whichever first has room; else inside it at the
         bottom."""
-        room = self._window.rect().adjusted(EDGE, EDGE, -EDGE, -EDGE)
+        available = self._window.rect().adjusted(EDGE, EDGE, -EDGE, -EDGE)
         size = self.size()
-        x = max(room.left(), min(area.center().x() - size.width() // 2, room.right() - size.width()))
-        y = max(room.top(), min(area.center().y() - size.height() // 2, room.bottom() - size.height()))
-        inside = QPoint(x, max(y, min(area.bottom(), room.bottom()) - GAP - size.height()))
-        tries = (
+        x = max(available.left(), min(area.center().x() - size.width() // 2, available.right() - size.width()))
+        y = max(available.top(), min(area.center().y() - size.height() // 2, available.bottom() - size.height()))
+        inside = QPoint(x, max(y, min(area.bottom(), available.bottom()) - GAP - size.height()))
+        candidates = (
             QPoint(x, area.bottom() + GAP),
             QPoint(x, area.top() - GAP - size.height()),
             QPoint(area.left() - GAP - size.width(), y),
             QPoint(area.right() + GAP, y),
         )
-        return next((at for at in tries if room.contains(QRect(at, size))), inside)
+        return next((at for at in candidates if available.contains(QRect(at, size))), inside)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize and self.isVisible():
-            self._resized.start()
+            self._reposition_timer.start()
         return False
 
 
-def _button(words: str, pressed: Callable[[], object]) -> QPushButton:
-    return push_button(words, "quietButton", pressed)
+def _button(text: str, on_click: Callable[[], object]) -> QPushButton:
+    return push_button(text, "quietButton", on_click)

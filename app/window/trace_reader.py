@@ -22,12 +22,12 @@ class TraceReader(QObject):
     """Reads one trace after the other on the keeper's thread.
 
     Signals:
-        taken_in: (answer) its rounds are loaded.
-        unreadable: (message) its trace cannot be read; the text stays.
+        loaded: (answer) its rounds are loaded.
+        failed: (message) its trace cannot be read; the text stays.
     """
 
-    taken_in = Signal(object)
-    unreadable = Signal(str)
+    loaded = Signal(object)
+    failed = Signal(str)
 
     def __init__(
         self,
@@ -43,46 +43,46 @@ class TraceReader(QObject):
         """
         super().__init__(parent)
         self._keeper, self._session, self._shown, self._unread_in_view = keeper, session, shown, unread_in_view
-        self._reading: Answer | None = None
+        self._pending: Answer | None = None
 
     @Slot()
-    def look(self) -> None:
+    def read_next(self) -> None:
         """Starts reading the trace of the first answer in use that needs it, unless one is being read."""
-        if self._reading is not None or self._session.replaying:
+        if self._pending is not None or self._session.replaying:
             return
         shown = self._shown.answer
         wanted = [*([] if shown is None else [shown]), *self._unread_in_view()]
         answer = next((answer for answer in wanted if answer.unread and answer.trace_path is not None), None)
         if answer is not None and answer.trace_path is not None:
-            self._reading = answer
+            self._pending = answer
             path = Path(answer.trace_path)
-            self._keeper.read(lambda store: _answer_of(store, path), self._read, self._failed)
+            self._keeper.read(lambda store: _read_answer(store, path), self._apply, self._report_failure)
 
-    def _read(self, found: tuple[Answer, Request]) -> None:
-        answer, self._reading = self._reading, None
+    def _apply(self, found: tuple[Answer, Request]) -> None:
+        answer, self._pending = self._pending, None
         if answer is not None and answer.unread:
-            read_answer, asked = found
+            read_answer, request = found
             self._session.take_in(answer, read_answer)
             if answer.request is not None:
                 answer.request = replace(
                     answer.request,
-                    messages=asked.messages,
+                    messages=request.messages,
                     options=read_answer.options,
-                    given=asked.given,
+                    given=request.given,
                     dropped=answer.dropped,
                 )
-            self.taken_in.emit(answer)
-        self.look()
+            self.loaded.emit(answer)
+        self.read_next()
 
-    def _failed(self, message: str) -> None:
-        answer, self._reading = self._reading, None
+    def _report_failure(self, message: str) -> None:
+        answer, self._pending = self._pending, None
         if answer is not None:
             answer.unread, answer.request = False, None
-            self.unreadable.emit(f"{message} The text of the answer is kept; its rounds are not.")
-        self.look()
+            self.failed.emit(f"{message} The text of the answer is kept; its rounds are not.")
+        self.read_next()
 
 
-def _answer_of(_: ChatStore, path: Path) -> tuple[Answer, Request]:
+def _read_answer(_: ChatStore, path: Path) -> tuple[Answer, Request]:
     """Returns the answer in a trace, and its request."""
     trace = read(path)
     session = Session()
@@ -94,8 +94,10 @@ def _answer_of(_: ChatStore, path: Path) -> tuple[Answer, Request]:
         for role, text in trace.messages
         if role in ("system", "user", "assistant")
     )
-    answer, here = replay.answer, hardware()
+    answer, local_hardware = replay.answer, hardware()
     answer.model_hash = str(trace.part("target").get("sha256") or "")
-    known = trace.part("hardware")
-    answer.other_machine = any(known.get(name, here[name]) != here[name] for name in ("machine", "processor"))
+    recorded = trace.part("hardware")
+    answer.other_machine = any(
+        recorded.get(name, local_hardware[name]) != local_hardware[name] for name in ("machine", "processor")
+    )
     return answer, Request(messages or (Message("user", ""),), given=trace.given_ids)

@@ -9,10 +9,10 @@ from app.session.chat import Chat
 from app.session.session import Answer
 from engine.types import Event, RoundFinished
 
-TEXT_PACE = 0.02, 0.033, 0.2
-REST_PACE = 0.015, 0.08, 0.8
-"""Throttles (share of one core, minimum and maximum seconds between frames): `TEXT_PACE` for the text of a growing answer,
-`REST_PACE` for all other views of it. If the engine uses every core, painting slows it down."""
+TEXT_THROTTLE = 0.02, 0.033, 0.2
+VIEWS_THROTTLE = 0.015, 0.08, 0.8
+"""Throttles (share of one core, minimum and maximum seconds between frames): `TEXT_THROTTLE` for the text of a growing answer,
+`VIEWS_THROTTLE` for all other views of it. If the engine uses every core, painting slows it down."""
 TICK_MS = 250
 
 
@@ -21,14 +21,14 @@ class ViewUpdates(QObject):
 
     Signals:
         refreshed: the session or the settings have changed; every view updates completely.
-        text_grown, rest_grown: the running answer has new rounds and nothing else has changed; for its text and for all other
+        text_grown, views_grown: the running answer has new rounds and nothing else has changed; for its text and for all other
             views. Both are throttled, and `refreshed` follows at the end.
         ticked: emitted every quarter of a second while a model loads or an answer has not begun yet.
     """
 
     refreshed = Signal()
     text_grown = Signal()
-    rest_grown = Signal()
+    views_grown = Signal()
     ticked = Signal()
 
     def __init__(self, chat: Chat, parent: QObject) -> None:
@@ -36,18 +36,18 @@ class ViewUpdates(QObject):
         self._session = chat.session
         self._growing: Answer | None = None
         self._stopped = False
-        self._text = Throttle(self.text_grown.emit, *TEXT_PACE, self, lambda: chat.link.is_computing)
-        self._rest = Throttle(self.rest_grown.emit, *REST_PACE, self, lambda: chat.link.is_computing)
+        self._text = Throttle(self.text_grown.emit, *TEXT_THROTTLE, self, lambda: chat.link.is_computing)
+        self._views = Throttle(self.views_grown.emit, *VIEWS_THROTTLE, self, lambda: chat.link.is_computing)
         self._clock = QTimer(self, interval=TICK_MS)
         self._clock.timeout.connect(self.ticked)
 
     @Slot(list)
-    def take(self, events: list[Event]) -> None:
+    def handle(self, events: list[Event]) -> None:
         """Handles events that the session has applied."""
         if all(isinstance(event, RoundFinished) for event in events):
             if self._session.running is self._growing is not None:
                 self._text.touch()
-                self._rest.touch()
+                self._views.touch()
                 return
             if self._session.measurement is not None:
                 return  # a plain run shows nothing until its speed is known
@@ -58,7 +58,7 @@ class ViewUpdates(QObject):
         """Updates every view, and cancels throttled updates."""
         answer = self._session.running
         self._text.stop()
-        self._rest.stop()
+        self._views.stop()
         self._growing = answer if answer is not None and answer.rounds else None
         self.refreshed.emit()
         ticking = self._session.loading is not None or (answer is not None and answer.state != "generating")
@@ -71,4 +71,4 @@ class ViewUpdates(QObject):
         self._stopped = True
         self._clock.stop()
         self._text.stop()
-        self._rest.stop()
+        self._views.stop()

@@ -29,23 +29,23 @@ from app.window.about import About
 from app.window.appearance import WindowLook
 from app.window.chat_column import ChatColumn
 from app.window.chats_controller import ChatsController
-from app.window.commands import why_not, window_commands
+from app.window.commands import unavailable_reasons, window_commands
 from app.window.documentation import open_documentation
-from app.window.dropping import Dropping
+from app.window.dropping import DropHandler
 from app.window.gc_scheduler import GcScheduler
 from app.window.header import Header
-from app.window.menu_bar import GreyedReasons, has_menu_bar
+from app.window.menu_bar import DisabledReasons, has_menu_bar
 from app.window.messages import Messages
 from app.window.models_controller import ModelsController
 from app.window.pages import Pages
 from app.window.palette import Palette
 from app.window.replay_controller import ReplayController
 from app.window.sampling_popover import SamplingPopover
-from app.window.saving_trouble import SavingTrouble
+from app.window.save_errors import SaveErrors
 from app.window.settings_window import SettingsWindow
 from app.window.side_layout import SideLayout
 from app.window.status_strip import StatusStrip
-from app.window.tour import Tour, stops_of
+from app.window.tour import Tour, tour_stops
 from app.window.trace_reader import TraceReader
 from app.window.view_updates import ViewUpdates
 from engine.chats import ChatStore
@@ -53,7 +53,7 @@ from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.runtime.interface import EngineLike
 from engine.types import Event, RunFailed, RunFinished
 
-Hears = Callable[..., object] | SignalInstance
+Receiver = Callable[..., object] | SignalInstance
 """Receiver of a signal."""
 
 
@@ -134,33 +134,33 @@ class Window(QMainWindow):
         self.panel = SidePanel(chat, cursor, self.banner)
         self.sidebar = Sidebar(chat)
         self.sides = SideLayout(chat, self.sidebar, self.column, self.panel, self.header.sidebar)
-        conversation, whole = QWidget(), QWidget()
+        conversation, central = QWidget(), QWidget()
         in_column(self.header, (self.sides, 1), parent=conversation)
         self.pages = Pages(conversation, chat.link, lambda: self.settings, lambda: self.session.newest_prompt)
-        self.status = StatusStrip(self.session, self.pages.status_words)
-        in_column((self.pages, 1), self.status, parent=whole)
+        self.status = StatusStrip(self.session, self.pages.status_text)
+        in_column((self.pages, 1), self.status, parent=central)
         self.verdicts = VerdictHost(self, self.transcript, cursor, self.panel, lambda: self.settings.target)
         self.options = SamplingPopover(chat, self.banner, self)
         self.palette_popup = Palette(chat, self)
-        self.tour = Tour(self, stops_of(self.header, self.column, self.panel, self.sidebar))
+        self.tour = Tour(self, tour_stops(self.header, self.column, self.panel, self.sidebar))
         self.replay_controller = ReplayController(chat, cursor, self.column, self)
         self.chats = ChatsController(chat, self.banner, self.transcript, self)
         self.models = ModelsController(chat, self.banner, self)
         self.messages = Messages(self, self)
-        self.dropping = Dropping(chat, self.replay_controller, self.chats.files, self.models, self.column, self)
-        self.setCentralWidget(whole)  # last: Tab goes through what lies over the window first
+        self.drop_handler = DropHandler(chat, self.replay_controller, self.chats.files, self.models, self.column, self)
+        self.setCentralWidget(central)  # last: Tab goes through what lies over the window first
 
     def _build_menus(self) -> None:
         commands = self.commands
         self.actions_by_id = make_actions(commands, self)
         self.actions_by_id["playAction"].setAutoRepeat(False)  # else a held key would toggle repeatedly
-        everything = QMenu(self)
+        main_menu = QMenu(self)
         for menu in make_menus(commands, self.actions_by_id, self):
-            everything.addMenu(menu)
+            main_menu.addMenu(menu)
             if has_menu_bar():
                 self.menuBar().addMenu(menu)
-                GreyedReasons(menu)
-        attach_menu(self.header.menu, everything)
+                DisabledReasons(menu)
+        attach_menu(self.header.menu, main_menu)
 
     def _connect_views(self) -> None:
         """Connects signals about changes to the views."""
@@ -179,28 +179,28 @@ class Window(QMainWindow):
             """Updates the note on the rule and the bars that compare the rules."""
             self.header.show_session(self.session, self.settings)
 
-        def show_busy() -> None:
+        def update_collector() -> None:
             """Passes to the garbage collection scheduler whether something runs."""
             compares = pages.comparing is not None and pages.comparing.running
-            collector.show_state(self.session.running is not None or compares, not self.session.turns)
+            collector.update_state(self.session.running is not None or compares, not self.session.turns)
 
-        _join(
-            (chat.changed, look.follow, self.messages.editing.follow, self._show_settings, updates.refresh),
-            (chat.received, updates.take, self._received),
-            (pages.turned, self._page_turned, self._show_settings, updates.refresh),
+        _connect(
+            (chat.changed, look.apply_if_changed, self.messages.editing.sync, self._show_settings, updates.refresh),
+            (chat.received, updates.handle, self._handle_events),
+            (pages.page_changed, self._focus_page, self._show_settings, updates.refresh),
             (pages.changed, updates.refresh),
             (self.replay_controller.moved, updates.refresh),
-            (self.sides.turned, self._show_settings),
-            (look.applied, self.sides.divide, self._make_room),
+            (self.sides.drawer_toggled, self._show_settings),
+            (look.applied, self.sides.divide, self._fit_parts),
             (updates.refreshed, column.refresh, self.verdicts.touch, panel.touch, context.touch, self.status.refresh),
-            (updates.refreshed, show_rules, self.options.show_model, self._show_uses, show_busy),
+            (updates.refreshed, show_rules, self.options.show_model, self._update_availability, update_collector),
             (updates.text_grown, column.show_rounds),
-            (updates.rest_grown, panel.touch, panel.catch_up, context.look, self.status.refresh, show_rules),
+            (updates.views_grown, panel.touch, panel.catch_up, context.look, self.status.refresh, show_rules),
             (updates.ticked, column.show_progress, self.status.refresh),
             (self.composer.changed, context.touch),
             (self.composer.attached, count_tokens),
             (context.shown, self.composer.show_context),
-            (chat.opened, self._opened, collector.take_in),
+            (chat.opened, self._show_opened_chat, collector.unfreeze),
             (chat.seed_drawn, self.header.show_drawn_seed),
             (chat.finished, self.announce),
             (self.closing, updates.stop, look.stop, panel.stop, context.stop, self.replay_controller.stop),
@@ -212,10 +212,10 @@ class Window(QMainWindow):
         """Connects controls to the parts that carry out their requests."""
         chat, header, column, composer, transcript = self.chat, self.header, self.column, self.composer, self.transcript
         messages, pages = self.messages, self.pages
-        _join(
+        _connect(
             (header.changed, self.models.change),
             (header.open_model, self._show_settings, self.models.choose),
-            (header.strip.remedy_wanted, messages.help_strip),
+            (header.strip.remedy_requested, messages.apply_remedy),
             (header.options.clicked, self.open_options),
             (header.panel.clicked, self.sides.toggle_panel),
             (header.sidebar.clicked, self.sides.toggle_chats),
@@ -230,15 +230,15 @@ class Window(QMainWindow):
             (composer.active_removed, chat.remove_active),
             (transcript.regenerate, messages.regenerate),
             (transcript.tools.stepped, messages.show_sibling),
-            (transcript.wanted, messages.do),
+            (transcript.wanted, messages.perform),
             (transcript.reading_wanted, self.toggle_reading),
             (transcript.figure_wanted, self.panel.explainer.explain_turn),
-            (chat.unanswered, messages.unanswered),
+            (chat.unanswered, messages.restore_prompt),
             (self.verdicts.branch_wanted, chat.branch),
             (self.status.ghosts.clicked, self.toggle_ghosts),
             (self.tour.ended, composer.edit.setFocus),
             (self.replay_controller.opening, pages.leave_comparison),
-            (self.dropping.opening, pages.leave_comparison),
+            (self.drop_handler.opening, pages.leave_comparison),
             (self.sides.opening, pages.leave_comparison),
             (pages.exported, lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind)),
         )
@@ -246,32 +246,32 @@ class Window(QMainWindow):
     def _connect_chats(self) -> None:
         """Connects the list of chats and the chat store."""
         chat, chats, sidebar = self.chat, self.chats, self.sidebar
-        _join(
-            (sidebar.new_wanted, self.new_chat),
+        _connect(
+            (sidebar.new_chat_requested, self.new_chat),
             (sidebar.chosen, self.open_chat),
-            (sidebar.list.clicked, self._chat_clicked),
+            (sidebar.list.clicked, self._focus_message_field),
             (sidebar.deleted, chats.delete),
-            (sidebar.duplicated, chats.duplicate_other),
+            (sidebar.duplicated, chats.duplicate_by_id),
             (sidebar.exported, chats.files.export),
-            (sidebar.folder_left, chats.offer_folder),
-            (sidebar.traces_wanted, chats.show_traces),
-            (sidebar.deleted_wanted, chats.show_deleted),
+            (sidebar.folder_left, chats.offer_folder_undo),
+            (sidebar.traces_requested, chats.show_traces),
+            (sidebar.deleted_chats_requested, chats.show_deleted),
             (self.palette_popup.chat_chosen, self.open_chat),
-            (self.column.copy_wanted, chats.duplicate),
+            (self.column.copy_requested, chats.duplicate),
             (self.composer.changed, chat.unsent.touch),
             (chat.stored, chat.unsent.touch),
             (self.closing, chat.unsent.stop, sidebar.stop, chats.stop),
         )
         if chat.keeper is not None:
-            saving = SavingTrouble(chat, chat.keeper, self.banner, self)
+            saving = SaveErrors(chat, chat.keeper, self.banner, self)
             reader = TraceReader(chat.keeper, self.session, self.panel.shown, self.transcript.unread_in_view, self)
-            _join(
-                (reader.taken_in, self.transcript.read_again, chat.changed),
-                (reader.unreadable, saving.show_note),
-                (chat.changed, reader.look),
-                (self.replay_controller.moved, reader.look),
-                (self.transcript.scrolled, reader.look),
-                (self.panel.shown.changed, reader.look),
+            _connect(
+                (reader.loaded, self.transcript.read_again, chat.changed),
+                (reader.failed, saving.show_note),
+                (chat.changed, reader.read_next),
+                (self.replay_controller.moved, reader.read_next),
+                (self.transcript.scrolled, reader.read_next),
+                (self.panel.shown.changed, reader.read_next),
                 (self.closing, saving.stop),
             )
 
@@ -307,38 +307,38 @@ class Window(QMainWindow):
         self.chats.go_to(number, message)
 
     @Slot()
-    def _chat_clicked(self) -> None:
+    def _focus_message_field(self) -> None:
         """Focuses the message field after a click on a chat. In the list, P would pin the chat and Backspace would delete it."""
         if self.sidebar.list.number() is not None:
             self.composer.edit.setFocus(Qt.FocusReason.MouseFocusReason)
 
     @Slot()
-    def _opened(self) -> None:
+    def _show_opened_chat(self) -> None:
         """Shows another conversation, scrolled to its end with nothing pinned."""
-        self.messages.editing.move(along=self.chats.restoring)
+        self.messages.editing.switch_chat(carry_draft=self.chats.is_restoring)
         self.cursor_place.forget()
         self.column.find_bar.hide()
         self.transcript.follow()
 
     @Slot(list)
-    def _received(self, events: list[Event]) -> None:
+    def _handle_events(self, events: list[Event]) -> None:
         """Handles the end of an answer."""
         if any(isinstance(event, RunFinished) and event.finish == "context" for event in events) and len(self.session.turns) > 1:
-            self.messages.offer_more_room()
+            self.messages.offer_leaving_out()
         if any(isinstance(event, (RunFinished, RunFailed)) for event in events):
             self.panel.catch_up()  # no further event comes
-        self.messages.proceed()
+        self.messages.regenerate_if_pending()
 
-    def say(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
+    def show_message(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
         """Shows a message with its offer."""
         self.models.show_message(message, tone, offer)
 
     @Slot(str)
-    def announce(self, words: str) -> None:
+    def announce(self, text: str) -> None:
         """Announces words to a screen reader."""
-        announce(self, words)
+        announce(self, text)
 
-    def take_back(self, undo: Callable[[], None]) -> None:
+    def run_undo(self, undo: Callable[[], None]) -> None:
         """Runs the undo function that the banner offered."""
         self.banner.hide()
         undo()
@@ -357,7 +357,7 @@ class Window(QMainWindow):
             return
         if self.sides.close_drawer():
             return
-        if self._let_go() if comparing is None else comparing.let_go():
+        if self._clear_cursor() if comparing is None else comparing.let_go():
             return
         if comparing is not None:
             comparing.stop() if comparing.running else comparing.banner.hide()
@@ -370,7 +370,7 @@ class Window(QMainWindow):
         else:
             self.banner.hide()
 
-    def _let_go(self) -> bool:
+    def _clear_cursor(self) -> bool:
         """Clears the token or round that is pinned or that the arrow keys have selected. Returns False if there is none."""
         cursor, focused = self.cursor_place, QApplication.focusWidget()
         in_panel = focused is not None and self.panel.isAncestorOf(focused)
@@ -394,7 +394,7 @@ class Window(QMainWindow):
     # What is shown.
 
     @Slot()
-    def _page_turned(self) -> None:
+    def _focus_page(self) -> None:
         """Focuses the page that is shown: the conversation or the comparison."""
         if self.pages.comparing is not None:
             if self.tour.isVisible():
@@ -415,23 +415,25 @@ class Window(QMainWindow):
         actions["readingAction"].setChecked(settings.reading)
         actions["panelAction"].setChecked(settings.side_panel)
         actions[f"{settings.appearance}ThemeAction"].setChecked(True)
-        self._make_room()
+        self._fit_parts()
 
     @Slot()
-    def _show_uses(self) -> None:
+    def _update_availability(self) -> None:
         """Enables the commands that can be used now, and gives the others the reason why they cannot."""
         may_undo_delete = bool(self.chat.deletions)
-        for name, reason in why_not(self.session, self.pages.comparing, self.panel.shown.turn, may_undo_delete).items():
+        for name, reason in unavailable_reasons(
+            self.session, self.pages.comparing, self.panel.shown.turn, may_undo_delete
+        ).items():
             set_availability(self.actions_by_id[name], reason)
         self.actions_by_id["undoDeleteAction"].setVisible(may_undo_delete)  # to keep the menu short
 
     @Slot()
-    def _make_room(self) -> None:
+    def _fit_parts(self) -> None:
         """Fits every part to the size of the window."""
-        self.sides.make_room()
-        self.actions_by_id["sidebarAction"].setChecked(self.sides.lists_chats)
+        self.sides.arrange()
+        self.actions_by_id["sidebarAction"].setChecked(self.sides.shows_chats)
         self.banner.check()
-        self.header.set_room(self.width(), self.height(), self.settings.text_scale)
+        self.header.set_window_size(self.width(), self.height(), self.settings.text_scale)
         self.column.align()
 
     @Slot()
@@ -507,7 +509,7 @@ class Window(QMainWindow):
         """Loads the changes of other windows when this one becomes active."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow() and self.ended_in_time is None:
-            self.chats.look()
+            self.chats.check_lock()
             self.sidebar.look_for_others()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -517,7 +519,7 @@ class Window(QMainWindow):
         self.panel.explainer.popover.close()
         if event.oldSize().width() != event.size().width():
             self.sides.divide()
-        self._make_room()
+        self._fit_parts()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Handles keys that no other widget takes: letters start a message, and the shortcut of an unavailable command shows
@@ -525,13 +527,13 @@ class Window(QMainWindow):
         command = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier
         letters, edit, comparing = event.text(), self.composer.edit, self.pages.comparing
         keys = QKeySequence(event.keyCombination())
-        idle = (action for action in self.actions_by_id.values() if not action.isEnabled() and keys in action.shortcuts())
+        unavailable = (action for action in self.actions_by_id.values() if not action.isEnabled() and keys in action.shortcuts())
         if letters.strip() and letters.isprintable() and not event.modifiers() & command and edit.isVisible():
             if self.tour.isVisible():
                 self.tour.end()
             edit.setFocus()
             QApplication.sendEvent(edit, event)
-        elif not letters.isspace() and (action := next(idle, None)) is not None:
+        elif not letters.isspace() and (action := next(unavailable, None)) is not None:
             (self.banner if comparing is None else comparing.banner).show_message(action.toolTip(), "note")
         else:
             super().keyPressEvent(event)
@@ -548,8 +550,8 @@ class Window(QMainWindow):
         event.accept()
 
 
-def _join(*wires: tuple[SignalInstance, *tuple[Hears, ...]]) -> None:
+def _connect(*wires: tuple[SignalInstance, *tuple[Receiver, ...]]) -> None:
     """Connects each signal to its receivers, in this order."""
-    for signal, *hears in wires:
-        for each in hears:
-            signal.connect(each)
+    for signal, *receivers in wires:
+        for receiver in receivers:
+            signal.connect(receiver)

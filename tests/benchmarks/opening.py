@@ -71,10 +71,10 @@ def main() -> None:
         print(f"{'':<34} {player.count:,} rounds, {path.stat().st_size / 1e6:.0f} MB")
         bar = window.transcript.verticalScrollBar()
         timed("scroll by 100 pages", lambda: [_scroll(window, round(bar.maximum() * page / 100)) for page in range(100)])
-        timed("back to the middle", lambda: (window.replay_controller.go(player.count // 2), window.grab()))
+        timed("back to the middle", lambda: (window.replay_controller.go_to(player.count // 2), window.grab()))
         timed("next round", lambda: (window.replay_controller.step(1), window.grab()))
         timed("previous round", lambda: (window.replay_controller.step(-1), window.grab()))
-        timed("to the end", lambda: (window.replay_controller.go(player.count), window.grab()))
+        timed("to the end", lambda: (window.replay_controller.go_to(player.count), window.grab()))
         window.close()
 
 

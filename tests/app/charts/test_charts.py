@@ -277,8 +277,8 @@ def test_a_folded_chart_stays_folded_and_costs_nothing(page: ChartsPage) -> None
 
 def test_titles_open_definitions_and_buttons_what_can_be_done(page: ChartsPage) -> None:
     wanted: list[tuple[str, str]] = []
-    page.definition_wanted.connect(lambda key, place: wanted.append(("definition", key)))
-    page.menu_wanted.connect(lambda name, place: wanted.append(("menu", name)))
+    page.definition_requested.connect(lambda key, place: wanted.append(("definition", key)))
+    page.menu_requested.connect(lambda name, place: wanted.append(("menu", name)))
     page.sections["tau"].title.click()
     page.sections["lengths"].more.click()
     assert wanted == [("definition", "tau_plot"), ("menu", "lengths")]

@@ -123,7 +123,7 @@ def test_a_model_that_cannot_be_loaded_is_told_where_it_was_chosen(qtbot: QtBot,
     assert dialog.banner.isHidden() and window.banner.isHidden(), "it is tried"
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
-    window.say("Something else.")
+    window.show_message("Something else.")
     assert dialog.banner.isHidden(), "whoever is at the chat again reads it there"
 
 
@@ -177,7 +177,7 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
     offered_drafters = [name for name, flag in zip(DRAFTERS, flags, strict=True) if flag & Qt.ItemFlag.ItemIsEnabled]
     assert offered_drafters == [name for name in DRAFTERS if may_fit(name, window.settings.target)] != list(DRAFTERS)
     checked: list[str] = []
-    page.check_wanted.connect(checked.append)
+    page.check_requested.connect(checked.append)
     window.header.open_model.emit("drafter", "library")
     qtbot.waitUntil(lambda: page.list.entries.at(page.list.currentIndex()).problem == engine.misfits["other"])
     assert page.purpose.currentText() == "Drafters"
@@ -459,7 +459,7 @@ def test_only_rows_in_view_are_checked_as_drafters_and_each_once(
     dialog = window.models.dialog
     assert dialog is not None
     page, asked = dialog.machine, []
-    page.check_wanted.connect(asked.append)
+    page.check_requested.connect(asked.append)
 
     def problems() -> list[str]:
         """Of the rows that can be seen."""

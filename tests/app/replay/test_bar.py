@@ -204,7 +204,7 @@ def test_playing_needs_no_hand(qtbot: QtBot, window: Window, trace: Path) -> Non
 def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path, where: str) -> None:
     window.replay_controller.open(trace)
     rounds = len(story_rounds())
-    window.replay_controller.go(rounds)
+    window.replay_controller.go_to(rounds)
     target = window.replay_controller.bar if where == "bar" else window.transcript
     target.setFocus()
     qtbot.keyClick(target, Key.Key_Comma)
@@ -226,7 +226,7 @@ def test_space_plays_and_pauses_wherever_the_keyboard_is(qtbot: QtBot, window: W
     window.replay_controller.open(trace)
     player = window.replay_controller.player
     assert player is not None
-    window.replay_controller.go(3)
+    window.replay_controller.go_to(3)
     QApplication.processEvents()
     parts = [each for each in window.findChildren(QWidget) if each.isVisible() and each.focusPolicy() & Qt.FocusPolicy.TabFocus]
     writes = (QLineEdit, QPlainTextEdit, QTextEdit)
@@ -295,7 +295,7 @@ def test_going_back_behind_a_pinned_place_is_harmless(window: Window, trace: Pat
     window.replay_controller.open(trace)
     window.cursor_place.pin(Place(0, 9, proposal=0))
     for shown in (3, 0, len(story_rounds())):
-        window.replay_controller.go(shown)
+        window.replay_controller.go_to(shown)
         window.panel.refresh()
         window.grab()
     assert STORY in window.transcript.plain_text()
@@ -306,7 +306,7 @@ def test_every_page_of_the_panel_follows(window: Window, trace: Path, page: str)
     window.chat.keep(panel_page=page)
     window.replay_controller.open(trace)
     for shown in (5, 2, 0, 7):
-        window.replay_controller.go(shown)
+        window.replay_controller.go_to(shown)
         window.panel.refresh()
         window.grab()
 
@@ -350,13 +350,13 @@ def test_the_slider_scrubs_and_goes_where_it_is_clicked(qtbot: QtBot, window: Wi
 
 def test_the_side_panel_shows_the_same_as_live(window: Window, trace: Path) -> None:
     window.replay_controller.open(trace)
-    window.replay_controller.go(len(story_rounds()))
+    window.replay_controller.go_to(len(story_rounds()))
     answer = window.session.answer
     assert answer is not None
     summary = answer.tally.summary
     window.panel.refresh()
     assert window.panel.figures.tiles["alpha"].value.text() == f"{summary.alpha:.2f}"
-    window.replay_controller.go(3)
+    window.replay_controller.go_to(3)
     window.panel.refresh()
     assert window.session.answer is not None and window.session.answer.tally.rounds == 3
     assert window.panel.figures.tiles["tau"].value.text() == f"{window.session.answer.tally.summary.tau:.2f}"
@@ -421,7 +421,7 @@ def test_the_bar_has_room_in_small_and_large_windows(qtbot: QtBot, window: Windo
     window.chat.keep(text_scale=scale)
     window.resize(width, 900)
     window.replay_controller.open(trace)
-    window.replay_controller.go(len(story_rounds()))
+    window.replay_controller.go_to(len(story_rounds()))
     QApplication.sendPostedEvents()
     QApplication.processEvents()
     bar = window.replay_controller.bar
@@ -447,7 +447,7 @@ def test_the_command_opens_a_window_without_starting_an_engine(
 
     def look(*_: object) -> int:
         (window,) = [widget for widget in QApplication.topLevelWidgets() if isinstance(widget, Window)]
-        window.replay_controller.go(len(story_rounds()))
+        window.replay_controller.go_to(len(story_rounds()))
         shown.append(window.transcript.plain_text())
         window.close()
         window.deleteLater()

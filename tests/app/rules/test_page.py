@@ -262,7 +262,7 @@ def open_window(qtbot: QtBot, home: Path) -> Iterator[Open]:
         with qtbot.waitActive(window):
             window.show()
         window.replay_controller.open(PATH)
-        window.replay_controller.go(10_000)
+        window.replay_controller.go_to(10_000)
         QApplication.processEvents()
         window.panel.refresh()
         return window

@@ -18,7 +18,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.session.attachments import Attachment, put_together
-from app.window.saving_trouble import UnsavedQuestion
+from app.window.save_errors import UnsavedQuestion
 from app.window.window import Window
 from engine.chats import ChatsNotSaved, ChatStore
 from engine.chats.unsent import UnsentTexts
@@ -292,7 +292,7 @@ def test_what_is_sent_is_removed_only_once_the_message_is_written(
     assert on_disk(home) == ["One"]
     if closed:
         window.close()
-        window.findChild(UnsavedQuestion).given_up.emit()
+        window.findChild(UnsavedQuestion).close_requested.emit()
         qtbot.waitUntil(lambda: not window.isVisible())
         assert on_disk(home) == ["One"], "nothing else has it"
     else:

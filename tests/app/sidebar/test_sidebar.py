@@ -77,7 +77,7 @@ def test_a_click_on_a_chat_leaves_the_keyboard_to_the_message(qtbot: QtBot, wind
 
 def open_menu(window: Window) -> QMenu:
     """The menu of the chat or folder with the keyboard."""
-    window.sidebar.list.menu_wanted.emit(QPoint())
+    window.sidebar.list.menu_requested.emit(QPoint())
     menu = window.sidebar.findChild(QMenu, options=Qt.FindChildOption.FindDirectChildrenOnly)
     assert isinstance(menu, QMenu)
     return menu

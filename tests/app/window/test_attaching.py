@@ -89,10 +89,10 @@ def test_files_are_attached_counted_removed_sent_and_edited(
 
 
 @pytest.mark.usefixtures("fonts")
-def test_chips_leave_the_field_its_room_in_the_smallest_window(qtbot: QtBot, open_window: Open, files: dict[str, Path]) -> None:
+def test_chips_leave_enough_height_for_the_message_field(qtbot: QtBot, open_window: Open, files: dict[str, Path]) -> None:
     window, _ = open_window()
     window.resize(window.minimumSize())
-    window.dropping.attaching.take([files["a.py"], files["b.txt"]])
+    window.drop_handler.attacher.attach_paths([files["a.py"], files["b.txt"]])
     qtbot.waitUntil(lambda: "tokens" in chips(window)[1])
     settle()
     composer = window.composer
@@ -126,7 +126,7 @@ LINES = "\n".join(f"line {number} of a log" for number in range(61))
         (LINES.replace("\n", "\r\n"), True),
     ],
 )
-def test_a_long_text_that_is_pasted_becomes_an_attachment(text: str, folds: bool, open_window: Open) -> None:
+def test_a_long_pasted_text_becomes_an_attachment(text: str, folds: bool, open_window: Open) -> None:
     window, engine = open_window()
     composer = window.composer
     composer.set_text("What is wrong here? ")
@@ -142,7 +142,7 @@ def test_a_long_text_that_is_pasted_becomes_an_attachment(text: str, folds: bool
         assert engine.requests[-1].messages[-1].content.startswith("What is wrong here?")
 
 
-def test_a_pasted_text_can_be_read_put_in_as_text_and_undone(qtbot: QtBot, open_window: Open) -> None:
+def test_a_pasted_attachment_can_be_read_inserted_and_undone(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     composer = window.composer
 
@@ -172,7 +172,7 @@ def test_a_pasted_text_can_be_read_put_in_as_text_and_undone(qtbot: QtBot, open_
     assert composer.chips == [], "one that was removed does not come back by undoing its paste"
 
 
-def test_a_text_that_the_model_goes_on_with_is_pasted_as_it_is(open_window: Open) -> None:
+def test_in_raw_completion_a_long_text_is_pasted_unchanged(open_window: Open) -> None:
     window, _ = open_window(raw=True)
     paste(window, LINES)
     assert window.composer.chips == [] and window.composer.edit.toPlainText() == LINES

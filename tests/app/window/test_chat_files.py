@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.conversation.blocks import footer_words, settings_words
-from app.window.chat_files import JSON, MARKDOWN, file_name
+from app.window.chat_files import JSON_KIND, MARKDOWN_KIND, file_name
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore
 from tests.app.fakes import FakeEngine
@@ -41,7 +41,7 @@ def drop(window: Window, *paths: Path) -> bool:
     data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
     event = QDropEvent(QPointF(5, 5), COPY, data, LEFT, NONE, QEvent.Type.Drop)
     known = bool(window.chats.files.dropped(data))
-    return known and window.dropping.eventFilter(window.composer.edit.viewport(), event)
+    return known and window.drop_handler.eventFilter(window.composer.edit.viewport(), event)
 
 
 def titles(window: Window) -> set[str]:
@@ -68,7 +68,7 @@ def test_exports_of_other_programs_are_dropped_on_the_window(qtbot: QtBot, windo
     assert drop(window, chatgpt)
     qtbot.waitUntil(lambda: "there already" in window.banner.label.text())
     studio.write_text("{")
-    window.chats.files.take_in([studio])
+    window.chats.files.import_files([studio])
     qtbot.waitUntil(lambda: "cannot be imported" in window.banner.label.text())
     QApplication.processEvents()
 
@@ -77,7 +77,7 @@ def test_one_chat_or_all_are_exported_and_come_back(
     qtbot: QtBot, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     asked: list[str] = []
-    answers = [(str(tmp_path / "one.md"), MARKDOWN), (str(tmp_path / "all"), JSON)]
+    answers = [(str(tmp_path / "one.md"), MARKDOWN_KIND), (str(tmp_path / "all"), JSON_KIND)]
 
     def chosen(parent: object, title: str, proposed: str, kinds: str) -> tuple[str, str]:
         asked.append(proposed)
@@ -104,12 +104,12 @@ def test_one_chat_or_all_are_exported_and_come_back(
 @pytest.mark.parametrize(
     ("typed", "kind", "written"),
     [
-        ("notes", MARKDOWN, "notes (2).md"),
-        ("notes.txt", MARKDOWN, "notes (2).md"),
-        ("plan v1.2", MARKDOWN, "plan v1.2.md"),
-        ("notes.md", JSON, "notes (2).json"),
-        ("notes.md", MARKDOWN, "notes.md"),
-        ("notes.json", MARKDOWN, "notes.json"),
+        ("notes", MARKDOWN_KIND, "notes (2).md"),
+        ("notes.txt", MARKDOWN_KIND, "notes (2).md"),
+        ("plan v1.2", MARKDOWN_KIND, "plan v1.2.md"),
+        ("notes.md", JSON_KIND, "notes (2).json"),
+        ("notes.md", MARKDOWN_KIND, "notes.md"),
+        ("notes.json", MARKDOWN_KIND, "notes.json"),
     ],
 )
 def test_an_export_replaces_only_the_file_that_was_asked_about(
@@ -125,7 +125,7 @@ def test_an_export_replaces_only_the_file_that_was_asked_about(
     assert {name for name, path in there.items() if path.read_text() != "mine"} <= {typed}
 
 
-def test_where_there_is_no_chat_none_is_exported(qtbot: QtBot, window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_chats_nothing_is_exported(qtbot: QtBot, window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: pytest.fail("asks for a file"))
     window.chats.delete(1)
     window.actions_by_id["exportAllAction"].trigger()

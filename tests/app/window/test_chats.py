@@ -19,7 +19,7 @@ from app.conversation.answer_editor import AnswerEditor
 from app.conversation.blocks import settings_words
 from app.look.widgets import DiscardQuestion
 from app.session.settings import load
-from app.window.saving_trouble import UnsavedQuestion
+from app.window.save_errors import UnsavedQuestion
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore, Conversation, Figures, Listed
 from engine.rounds.codec import options_to_json
@@ -96,7 +96,7 @@ def test_prompts_and_answers_are_stored_with_how_they_were_made(qtbot: QtBot, op
     assert chat.messages[1].trace is not None and Path(chat.messages[1].trace).is_file()
 
 
-def test_while_it_is_written_an_answer_is_in_the_store_with_its_journal(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+def test_a_running_answer_is_stored_with_its_journal(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
     window, engine = open_kept()
     engine.hold = True
     ask(qtbot, window, "One")
@@ -106,7 +106,7 @@ def test_while_it_is_written_an_answer_is_in_the_store_with_its_journal(qtbot: Q
     assert chat.messages[1].trace == engine.requests[0].trace_path
 
 
-def test_a_new_chat_drops_nothing_and_ends_what_runs(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+def test_a_new_chat_stops_the_answer_and_loses_nothing(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
     window, engine = open_kept()
     engine.pause_after = 3
     ask(qtbot, window, "One")
@@ -132,7 +132,7 @@ def reopened(qtbot: QtBot, window: Window, open_kept: Kept) -> tuple[Window, Tra
     return again, engine
 
 
-def test_a_restart_brings_the_chat_back_and_the_lens_works_on_it(qtbot: QtBot, open_kept: Kept) -> None:
+def test_a_restart_restores_the_chat_with_its_rounds(qtbot: QtBot, open_kept: Kept) -> None:
     window, _ = open_kept()
     answered(qtbot, window, "Tell me a story.")
     before = window.session.turns[0].answer
@@ -148,9 +148,7 @@ def test_a_restart_brings_the_chat_back_and_the_lens_works_on_it(qtbot: QtBot, o
     assert [message.content for message in engine.requests[-1].messages] == ["Tell me a story.", STORY, "And then?"]
 
 
-def test_nothing_is_discarded_by_answering_again_or_by_editing_and_all_comes_back(
-    qtbot: QtBot, open_kept: Kept, home: Path
-) -> None:
+def test_regenerating_and_editing_discard_nothing(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
     window, _ = open_kept()
     answered(qtbot, window, "One")
     answered(qtbot, window, "Two")
@@ -179,7 +177,7 @@ def test_nothing_is_discarded_by_answering_again_or_by_editing_and_all_comes_bac
     assert [turn.prompt for turn in third.session.turns] == ["One", "Two"], "what shows is remembered"
 
 
-def test_a_prompt_that_is_rewritten_waits_in_its_chat(qtbot: QtBot, open_kept: Kept) -> None:
+def test_a_rewritten_prompt_stays_as_a_draft_in_its_chat(qtbot: QtBot, open_kept: Kept) -> None:
     window, _ = open_kept()
 
     def shown(number: int | None) -> tuple[int | None, str]:
@@ -215,7 +213,7 @@ def test_a_prompt_that_is_rewritten_waits_in_its_chat(qtbot: QtBot, open_kept: K
         assert shown(number) == (None, waits), "what was sent or cancelled no longer waits"
 
 
-def test_a_prompt_that_is_rewritten_waits_while_other_messages_are_changed(qtbot: QtBot, open_kept: Kept) -> None:
+def test_a_rewritten_prompt_stays_a_draft_while_other_messages_change(qtbot: QtBot, open_kept: Kept) -> None:
     window, _ = open_kept()
     answered(qtbot, window, "One")
     window.chat.regenerate(at=0)
@@ -238,11 +236,11 @@ def test_a_prompt_that_is_rewritten_waits_while_other_messages_are_changed(qtbot
     assert changed(None, "") and len(window.session.turns) == 1
     window.messages.show_sibling(0, 1)
     assert changed(1, written)
-    window.messages.do("delete", 1, True)
+    window.messages.perform("delete", 1, True)
     assert changed(None, "")
     window.banner.action.click()
     assert changed(1, written)
-    window.messages.do("regenerate", 0, False)
+    window.messages.perform("regenerate", 0, False)
     wait_for_answer(qtbot, window)
     assert changed(None, "") and not window.composer.edit_note.isVisible()
     window.messages.show_sibling(0, -1)
@@ -259,7 +257,7 @@ def test_a_prompt_that_is_rewritten_waits_while_other_messages_are_changed(qtbot
     assert window.banner.isHidden(), "nothing was discarded"
 
 
-def test_a_stopped_answer_goes_on_where_it_ended_also_after_a_restart(qtbot: QtBot, open_kept: Kept) -> None:
+def test_a_stopped_answer_can_be_continued_after_a_restart(qtbot: QtBot, open_kept: Kept) -> None:
     window, engine = open_kept()
     engine.pause_after = 2
     ask(qtbot, window, "One")
@@ -341,7 +339,7 @@ def test_any_answer_with_a_trace_can_be_replayed_and_compared(qtbot: QtBot, open
     assert [(column.drafter, column.temperature) for column in setup.columns] == [("auto", 0.7), ("none", 0.7)]
 
 
-def test_what_is_deleted_comes_back_with_undo(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+def test_a_deletion_can_be_undone(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
     window, _ = open_kept()
     answered(qtbot, window, "One")
     answered(qtbot, window, "Two")
@@ -367,7 +365,7 @@ def test_what_is_deleted_comes_back_with_undo(qtbot: QtBot, open_kept: Kept, hom
     assert len(stored(home)[0].messages) == 4
 
 
-def test_what_is_deleted_comes_back_when_its_message_has_gone(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+def test_a_deletion_can_be_undone_after_its_message_has_hidden(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
     window, _ = open_kept()
     undo = window.actions_by_id["undoDeleteAction"]
     answered(qtbot, window, "One")
@@ -392,7 +390,7 @@ def test_what_is_deleted_comes_back_when_its_message_has_gone(qtbot: QtBot, open
     assert not undo.isVisible(), "that was another chat"
 
 
-def test_what_cannot_be_written_is_said_and_written_later(
+def test_a_failed_write_is_reported_and_retried(
     qtbot: QtBot, open_kept: Kept, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window, _ = open_kept()
@@ -432,10 +430,10 @@ def test_closing_asks_while_something_is_not_saved(
     asked(window).button(QMessageBox.StandardButton.Cancel).click()
     assert question(window) is None
     window.close()
-    asked(window).tries.click()
+    asked(window).retry_button.click()
     again = asked(window)
     disk.full = False
-    again.tries.click()
+    again.retry_button.click()
     qtbot.waitUntil(lambda: not window.isVisible())
     assert [message.text for message in stored(home)[0].messages] == ["One", STORY]
     other, _ = open_kept()
@@ -443,11 +441,11 @@ def test_closing_asks_while_something_is_not_saved(
     ask(qtbot, other, "Two")
     wait_for_answer(qtbot, other)
     other.close()
-    asked(other).closes.click()
+    asked(other).close_button.click()
     qtbot.waitUntil(lambda: not other.isVisible())
 
 
-def test_a_chat_has_its_own_settings_and_new_chats_have_theirs(
+def test_a_chat_keeps_its_settings_and_new_chats_use_the_usual_ones(
     qtbot: QtBot, show_window: Callable[..., Any], home: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "Other-Model"
@@ -503,7 +501,7 @@ def test_a_chat_has_its_own_settings_and_new_chats_have_theirs(
     assert (kept["Where is it?"].target, kept["Where is it?"].options.gamma) == ("/gone/Lost-Model", 5)
 
 
-def test_a_chat_that_was_deleted_elsewhere_is_written_anew(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+def test_a_chat_deleted_elsewhere_is_stored_again(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
     window, _ = open_kept()
     answered(qtbot, window, "One")
     with ChatStore(home) as other:
@@ -515,7 +513,7 @@ def test_a_chat_that_was_deleted_elsewhere_is_written_anew(qtbot: QtBot, open_ke
     assert [message.text for message in chat.messages] == ["One", STORY, "Two", STORY]
 
 
-def test_a_store_locked_by_another_program_holds_up_nothing(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+def test_a_locked_store_does_not_block_the_window(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
     window, _ = open_kept()
     settled(qtbot, window)
     with contextlib.closing(sqlite3.connect(home / "chats" / "chats.db", isolation_level=None)) as other:
@@ -530,7 +528,7 @@ def test_a_store_locked_by_another_program_holds_up_nothing(qtbot: QtBot, open_k
     assert [message.text for message in stored(home)[0].messages] == ["One", STORY]
 
 
-def test_a_store_that_is_damaged_meanwhile_is_repaired_and_loses_nothing_of_what_is_shown(
+def test_a_store_damaged_meanwhile_is_repaired_without_losing_shown_messages(
     qtbot: QtBot, open_kept: Kept, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     window, _ = open_kept()
@@ -551,7 +549,7 @@ def test_a_store_that_is_damaged_meanwhile_is_repaired_and_loses_nothing_of_what
     assert "damaged" in caplog.text
 
 
-def test_a_message_that_is_refused_comes_back_and_gives_the_chat_no_title(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
+def test_a_refused_message_is_restored_and_gives_the_chat_no_title(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
     window, engine = open_kept()
     engine.hold = True
     ask(qtbot, window, "far too long")

@@ -18,7 +18,7 @@ from app.look.command import EDIT_MENU, ESCAPE, WIDGET_KEYS
 from app.session.cursor import Place
 from app.window.commands import window_commands
 from app.window.palette import command_entries
-from app.window.tour import stops_of
+from app.window.tour import tour_stops
 from app.window.window import Window
 from engine.values.requests.compare import CompareRequest
 from tests.app.driving import Open, ask, wait_for_answer
@@ -54,7 +54,7 @@ class KeysOfAMac(QKeySequence):
         return words if is_portable else words.replace("Ctrl+", "⌘").replace("Shift+", "⇧").replace("Return", "↩")
 
 
-def test_no_words_name_keys_that_a_mac_has_not(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_text_names_a_key_that_a_mac_lacks(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app.look.command, "QKeySequence", KeysOfAMac)
     window, _ = open_window()
     ask(qtbot, window)
@@ -66,7 +66,7 @@ def test_no_words_name_keys_that_a_mac_has_not(qtbot: QtBot, open_window: Open, 
     window.pages.open_compare()
     window.tour.begin()
     told = [
-        *(stop.words for stop in stops_of(window.header, window.column, window.panel, window.sidebar)),
+        *(stop.text for stop in tour_stops(window.header, window.column, window.panel, window.sidebar)),
         *(entry.note for entry in command_entries(window.commands, window.actions_by_id)),
     ]
     for widget in [each for top in QApplication.topLevelWidgets() for each in (top, *top.findChildren(QWidget))]:
@@ -146,7 +146,7 @@ def test_every_key_of_the_menus_runs_its_command_wherever_the_keyboard_is(qtbot:
     assert pressed > 200
 
 
-def test_a_shortcut_set_elsewhere_would_be_noticed(qtbot: QtBot, open_window: Open) -> None:
+def test_a_shortcut_outside_the_commands_is_detected(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     window.composer.send.setShortcut("F12")
     assert "F12" in set(keys_of_the_window(window)) - keys_of_the_table(window)
@@ -193,14 +193,14 @@ def keys_of_the_documents() -> list[str]:
     return [name.replace("Enter", "Return") for name in named]
 
 
-def test_the_documents_promise_no_other_keys(qtbot: QtBot, open_window: Open) -> None:
+def test_the_documentation_names_only_existing_keys(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     promised = keys_of_the_documents()
     assert {"F1", "F7", "Ctrl+Return", "Ctrl+Shift+S", "Ctrl+[", "Ctrl+3", "Shift+Return", "Esc"} <= set(promised)
     assert {portable(keys) for keys in promised} <= keys_of_the_table(window)
 
 
-def test_the_keys_of_a_comparison_are_free_elsewhere(qtbot: QtBot, open_window: Open) -> None:
+def test_comparison_keys_do_nothing_on_other_pages(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     for name in ("startCompareAction", "divergenceAction"):
         assert not window.actions_by_id[name].isEnabled()
@@ -243,7 +243,7 @@ def test_escape_lets_go_of_a_pin_before_it_stops_the_answer(where: str, qtbot: Q
     assert engine.stopped == [engine.runs[0]]
 
 
-def test_escape_does_one_thing_after_the_other_in_the_order_of_the_sheet(qtbot: QtBot, open_window: Open) -> None:
+def test_escape_acts_in_the_order_of_the_shortcut_sheet(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     window.activateWindow()
     ask(qtbot, window)
@@ -379,7 +379,7 @@ def test_enter_opens_the_menu(qtbot: QtBot, open_window: Open) -> None:
     qtbot.waitUntil(lambda: opened == ["QMenu"])
 
 
-def test_the_button_of_a_menu_does_not_look_pointed_at_after_the_mouse_has_left_by_the_menu(
+def test_a_menu_button_is_not_highlighted_after_the_pointer_left_by_the_menu(
     qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window, _ = open_window()
@@ -428,7 +428,7 @@ def test_commands_that_need_an_answer_say_so_until_there_is_one(qtbot: QtBot, op
     assert not any(action.isEnabled() for action in actions)
 
 
-def test_the_commands_of_the_chat_wait_for_its_return(qtbot: QtBot, open_window: Open) -> None:
+def test_chat_commands_are_disabled_while_the_comparison_shows(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     ask(qtbot, window)
     wait_for_answer(qtbot, window)

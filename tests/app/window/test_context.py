@@ -83,9 +83,7 @@ def test_the_tokens_of_conversation_and_draft_are_shown_while_typing(qtbot: QtBo
     qtbot.waitUntil(lambda: not window.composer.context.isVisible())
 
 
-def test_a_full_context_is_refused_with_a_way_on_and_then_shown_in_the_text(
-    qtbot: QtBot, show_window: Callable[..., Any]
-) -> None:
+def test_a_full_context_offers_to_leave_out_the_oldest_turns(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
     engine = SmallEngine()
     window = show_window(engine)
     for text in ("first", "second"):

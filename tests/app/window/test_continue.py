@@ -21,9 +21,7 @@ def continues(window: Window) -> list[QToolButton]:
 
 
 @pytest.mark.parametrize("finish", ["length", "cancelled", "eos", "stop"])
-def test_a_cut_or_stopped_answer_offers_to_go_on_and_a_whole_one_does_not(
-    qtbot: QtBot, open_window: Open, finish: Finish
-) -> None:
+def test_only_a_cut_or_stopped_answer_can_be_continued(qtbot: QtBot, open_window: Open, finish: Finish) -> None:
     window, engine = open_window(story_rounds(finish=finish))
     ask(qtbot, window)
     assert not continues(window), "not while it is under way"
@@ -54,7 +52,7 @@ def test_an_answer_that_an_error_broke_off_offers_to_go_on(qtbot: QtBot, open_wi
     wait_for_answer(qtbot, window)
 
 
-def test_where_the_context_is_full_it_goes_on_without_the_oldest_turns_if_there_are_any(qtbot: QtBot, open_window: Open) -> None:
+def test_a_full_context_continues_without_the_oldest_turns(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(story_rounds(finish="context"), overflow="stop")
     ask(qtbot, window, "One")
     wait_for_answer(qtbot, window)

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation.link_question import LinkQuestion
 from app.window import documentation
-from app.window.documentation import SOURCES, ManualWindow, readable, slug
+from app.window.documentation import SOURCES, ManualWindow, slug, without_sphinx_syntax
 from tests.app.driving import Open, settle
 
 REPOSITORY = Path(__file__).parents[3]
@@ -25,7 +25,7 @@ def test_the_menu_opens_the_documentation_of_this_computer(
 ) -> None:
     opened: list[QUrl] = []
     monkeypatch.setattr(documentation.QDesktopServices, "openUrl", opened.append)
-    monkeypatch.setattr(documentation, "PLACES", (tmp_path / "built", tmp_path / "packaged"))
+    monkeypatch.setattr(documentation, "BUILT_FOLDERS", (tmp_path / "built", tmp_path / "packaged"))
     monkeypatch.setattr(documentation, "SOURCES", tmp_path / "docs")
     documentation.documentation.cache_clear()
     try:
@@ -46,21 +46,19 @@ def test_the_menu_opens_the_documentation_of_this_computer(
         documentation.documentation.cache_clear()
 
 
-def test_a_package_has_what_was_built() -> None:
+def test_a_package_contains_the_built_pages() -> None:
     """`make wheel` copies it to the second place, which git does not know and the wheel takes all the same."""
     wheel = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"][
         "wheel"
     ]
-    built, packaged = (place.relative_to(REPOSITORY).as_posix() for place in documentation.PLACES)
+    built, packaged = (place.relative_to(REPOSITORY).as_posix() for place in documentation.BUILT_FOLDERS)
     assert packaged in wheel["artifacts"]
     assert f"cp -r {built} {packaged}" in (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     assert f"{packaged}/" in (REPOSITORY / ".gitignore").read_text(encoding="utf-8").splitlines()
 
 
-def test_a_checkout_shows_the_pages_that_were_not_built(
-    qtbot: QtBot, open_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(documentation, "PLACES", (tmp_path / "built",))
+def test_a_checkout_shows_unbuilt_pages(qtbot: QtBot, open_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documentation, "BUILT_FOLDERS", (tmp_path / "built",))
     documentation.documentation.cache_clear()
     try:
         window, _ = open_window()
@@ -86,7 +84,7 @@ def test_every_page_is_readable_and_every_link_in_it_leads_somewhere(qapp: Any) 
     pages = {path.name: QTextDocument() for path in SOURCES.glob("*.md")}
     headings: dict[str, set[str]] = {}
     for name, document in pages.items():
-        document.setMarkdown(readable((SOURCES / name).read_text(encoding="utf-8")))
+        document.setMarkdown(without_sphinx_syntax((SOURCES / name).read_text(encoding="utf-8")))
         words = document.toPlainText()
         assert len(words) > 400 and not any(mark in words for mark in ("<<", ":::", "{toctree}", "This is the source")), name
         blocks, block = [], document.begin()
@@ -97,11 +95,11 @@ def test_every_page_is_readable_and_every_link_in_it_leads_somewhere(qapp: Any) 
     followed = 0
     for name in pages:
         for target, anchor in re.findall(
-            r"\]\(([\w-]+\.md)?(?:#([^)]+))?\)", readable((SOURCES / name).read_text(encoding="utf-8"))
+            r"\]\(([\w-]+\.md)?(?:#([^)]+))?\)", without_sphinx_syntax((SOURCES / name).read_text(encoding="utf-8"))
         ):
             assert (target or name) in pages, (name, target)
             assert not anchor or anchor in headings[target or name], (name, target, anchor)
             followed += 1
     assert followed > 30
-    listed = set(re.findall(r"\]\(([\w-]+\.md)", readable((SOURCES / "index.md").read_text(encoding="utf-8"))))
+    listed = set(re.findall(r"\]\(([\w-]+\.md)", without_sphinx_syntax((SOURCES / "index.md").read_text(encoding="utf-8"))))
     assert listed >= set(pages) - {"index.md"}, "the first page leads to all others"

@@ -14,7 +14,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.window.dropping import MOST_TEXTS, WHAT_CAN_BE_DROPPED
+from app.window.dropping import ACCEPTED_FILES_TEXT, MAX_ATTACHED_TEXTS
 from app.window.window import Window
 from tests.app.driving import Open
 from tests.app.fakes import story_rounds
@@ -115,15 +115,15 @@ def test_the_text_files_of_a_folder_are_attached(qtbot: QtBot, window: Window, t
     assert said(qtbot, window) == "3 text files of project will go with your message. 1 other file was left out."
 
 
-def test_more_text_files_than_anybody_attaches_are_counted(qtbot: QtBot, window: Window, tmp_path: Path) -> None:
-    for number in range(MOST_TEXTS + 1):
+def test_too_many_text_files_are_counted_and_not_attached(qtbot: QtBot, window: Window, tmp_path: Path) -> None:
+    for number in range(MAX_ATTACHED_TEXTS + 1):
         (tmp_path / f"{number}.txt").write_text("some text")
     assert drop(window, tmp_path)
-    assert f"has {MOST_TEXTS + 1} text files" in said(qtbot, window) and window.composer.chips == []
+    assert f"has {MAX_ATTACHED_TEXTS + 1} text files" in said(qtbot, window) and window.composer.chips == []
 
 
 @pytest.mark.parametrize(("content", "words"), [(None, "is empty"), (b"\0\1", "Nothing in things can be used here")])
-def test_a_folder_of_no_use_says_what_can_be_dropped(
+def test_an_unusable_folder_shows_what_can_be_dropped(
     content: bytes | None, words: str, qtbot: QtBot, window: Window, tmp_path: Path
 ) -> None:
     (tmp_path / "things").mkdir()
@@ -131,7 +131,7 @@ def test_a_folder_of_no_use_says_what_can_be_dropped(
         (tmp_path / "things" / "some.bin").write_bytes(content)
     assert drop(window, tmp_path / "things")
     told = said(qtbot, window)
-    assert words in told and told.endswith(WHAT_CAN_BE_DROPPED)
+    assert words in told and told.endswith(ACCEPTED_FILES_TEXT)
     assert window.composer.text == "", "its path is not typed into the message"
 
 
@@ -149,14 +149,14 @@ def test_chats_exported_by_another_program_as_a_folder(
     qtbot: QtBot, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[Any] = []
-    monkeypatch.setattr(window.chats.files, "take_in", taken.extend)
+    monkeypatch.setattr(window.chats.files, "import_files", taken.extend)
     (tmp_path / "conversations.json").write_text(json.dumps([{"title": "x", "mapping": {}}]))
     (tmp_path / "chat.html").write_text("<p>x</p>")
     assert drop(window, tmp_path)
     qtbot.waitUntil(lambda: taken == [tmp_path / "conversations.json"])
 
 
-def test_what_is_dropped_together_is_told_apart(qtbot: QtBot, window: Window, tmp_path: Path) -> None:
+def test_files_dropped_together_are_classified(qtbot: QtBot, window: Window, tmp_path: Path) -> None:
     made = tiny_models.write_folder(tmp_path / "tiny")
     other = shutil.copytree(made, tmp_path / "other")
     assert drop(window, made, other)
@@ -167,7 +167,7 @@ def test_what_is_dropped_together_is_told_apart(qtbot: QtBot, window: Window, tm
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read_is_named(qtbot: QtBot, window: Window, tmp_path: Path) -> None:
+def test_an_unreadable_folder_is_named(qtbot: QtBot, window: Window, tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0)
     assert drop(window, tmp_path / "locked")
     assert said(qtbot, window) == "locked cannot be read: Permission denied."

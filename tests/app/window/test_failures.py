@@ -11,7 +11,7 @@ from tests.app.driving import Open, ask, status, wait_for_answer
 from tests.app.fakes import STORY, make_round
 
 
-def test_a_failure_before_the_first_token_gives_the_prompt_back(qtbot: QtBot, open_window: Open) -> None:
+def test_a_failure_before_the_first_token_restores_the_prompt(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.hold = True
     ask(qtbot, window, "A long question")
@@ -24,7 +24,7 @@ def test_a_failure_before_the_first_token_gives_the_prompt_back(qtbot: QtBot, op
     assert not window.banner.isVisible()
 
 
-def test_a_failure_never_overwrites_what_is_being_written(qtbot: QtBot, open_window: Open) -> None:
+def test_a_failure_never_overwrites_a_draft(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.hold = True
     ask(qtbot, window, "First")
@@ -35,7 +35,7 @@ def test_a_failure_never_overwrites_what_is_being_written(qtbot: QtBot, open_win
     assert window.session.turns[0].prompt == "First"
 
 
-def test_editing_and_examples_leave_what_was_being_written(qtbot: QtBot, open_window: Open) -> None:
+def test_editing_and_examples_keep_the_draft(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     window.composer.set_text("my own words")
     window.column.welcome.cards[1].click()
@@ -71,7 +71,7 @@ def test_an_answer_stays_when_nothing_can_take_its_place(qtbot: QtBot, open_wind
     assert window.composer.edit_note.isVisible() == edited
 
 
-def test_a_failure_in_the_middle_keeps_the_text_and_allows_another_try(qtbot: QtBot, open_window: Open) -> None:
+def test_a_failure_during_an_answer_keeps_the_text_and_can_be_retried(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.hold = True
     ask(qtbot, window)
@@ -111,7 +111,7 @@ def test_an_engine_failure_is_shown(qtbot: QtBot, open_window: Open) -> None:
     wait_for_answer(qtbot, window)
 
 
-def test_a_process_that_dies_in_an_answer_leaves_no_model_called_ready(qtbot: QtBot, open_window: Open) -> None:
+def test_a_process_that_dies_during_an_answer_leaves_no_ready_model(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.pause_after = 2
     ask(qtbot, window)

@@ -29,15 +29,15 @@ def collector(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, real_freezing: None
     gc.disable()  # as for every test that has an application
 
 
-def test_nothing_old_is_collected_while_something_is_under_way(qtbot: QtBot, collector: GcScheduler) -> None:
-    collector.show_state(busy=True, empty=False)
+def test_no_full_collection_runs_during_an_answer(qtbot: QtBot, collector: GcScheduler) -> None:
+    collector.update_state(busy=True, empty=False)
     assert gc.get_freeze_count() > 0 and not collector._timer.isActive()
     gc.unfreeze()
-    collector.show_state(busy=False, empty=False)
+    collector.update_state(busy=False, empty=False)
     qtbot.waitUntil(lambda: gc.get_freeze_count() > 0)
 
 
-def test_garbage_waits_for_the_event_loop_and_dies_in_its_thread(qtbot: QtBot, collector: GcScheduler) -> None:
+def test_garbage_is_collected_by_the_event_loop_in_its_thread(qtbot: QtBot, collector: GcScheduler) -> None:
     died: list[threading.Thread] = []
 
     class Loop:
@@ -66,24 +66,24 @@ def test_garbage_waits_for_the_event_loop_and_dies_in_its_thread(qtbot: QtBot, c
 
 
 def test_another_answer_puts_the_collection_off_again(collector: GcScheduler) -> None:
-    collector.show_state(busy=True, empty=False)
-    collector.show_state(busy=False, empty=False)
-    collector.show_state(busy=True, empty=False)
+    collector.update_state(busy=True, empty=False)
+    collector.update_state(busy=False, empty=False)
+    collector.update_state(busy=True, empty=False)
     assert not collector._timer.isActive()
 
 
-def test_garbage_of_earlier_conversations_is_found_in_an_empty_one(collector: GcScheduler) -> None:
+def test_an_empty_conversation_collects_garbage_of_earlier_ones(collector: GcScheduler) -> None:
     class Loop:
         def __init__(self) -> None:
             self.itself = self
 
-    collector.show_state(busy=False, empty=False)
+    collector.update_state(busy=False, empty=False)
     left = [Loop()]
     collector.collect()
     left.clear()
     collector.collect()
     assert any(isinstance(thing, Loop) for thing in _everything()), "it was set aside"
-    collector.show_state(busy=False, empty=True)
+    collector.update_state(busy=False, empty=True)
     collector.collect()
     gc.unfreeze()
     assert not any(isinstance(thing, Loop) for thing in gc.get_objects())
@@ -96,11 +96,11 @@ def _everything() -> list[object]:
     return found
 
 
-def test_closing_leaves_everything_as_it_was(qapp: object, real_freezing: None) -> None:
+def test_closing_restores_garbage_collection(qapp: object, real_freezing: None) -> None:
     gc.enable()
     parent = QObject()
     collector = GcScheduler(parent)
-    collector.show_state(busy=True, empty=False)
+    collector.update_state(busy=True, empty=False)
     collector.collect()
     assert not gc.isenabled()
     collector.stop()
@@ -108,7 +108,7 @@ def test_closing_leaves_everything_as_it_was(qapp: object, real_freezing: None) 
     parent.deleteLater()
 
 
-def test_a_chat_that_was_left_is_collected_with_its_cycles(qtbot: QtBot, open_window: Open, real_freezing: None) -> None:
+def test_a_closed_chat_is_garbage_collected_with_its_cycles(qtbot: QtBot, open_window: Open, real_freezing: None) -> None:
     window, _ = open_window()
     ask(qtbot, window)
     wait_for_answer(qtbot, window)

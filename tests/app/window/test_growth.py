@@ -28,8 +28,8 @@ def told(window: Window) -> tuple[int, int, str, str]:
 def test_at_its_end_an_answer_is_shown_in_full_at_once(
     qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    monkeypatch.setattr("app.window.view_updates.TEXT_PACE", NEVER)
-    monkeypatch.setattr("app.window.view_updates.REST_PACE", NEVER)
+    monkeypatch.setattr("app.window.view_updates.TEXT_THROTTLE", NEVER)
+    monkeypatch.setattr("app.window.view_updates.VIEWS_THROTTLE", NEVER)
     engine = FakeEngine(story_rounds(STORY * 2))
     window = show_window(engine, panel_page="rounds")
     at_end = []
@@ -49,10 +49,10 @@ def test_at_its_end_an_answer_is_shown_in_full_at_once(
     assert many == 9 if end == "stopped" else many > 9
 
 
-def test_each_round_is_shown_where_frames_cost_little(
+def test_each_round_is_shown_if_frames_are_cheap(
     qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.window.view_updates.REST_PACE", (1.0, 0.0, 0.0))
+    monkeypatch.setattr("app.window.view_updates.VIEWS_THROTTLE", (1.0, 0.0, 0.0))
     engine = FakeEngine(story_rounds(STORY * 2))
     window = show_window(engine, panel_page="rounds")
     engine.pause_after = 9
@@ -63,11 +63,11 @@ def test_each_round_is_shown_where_frames_cost_little(
     qtbot.waitUntil(lambda: window.session.running is None)
 
 
-def test_frames_wait_while_the_engine_computes_and_the_end_does_not(
+def test_frames_are_deferred_while_the_engine_computes_except_the_last(
     qtbot: QtBot, show_window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.look.throttle.MAX_DEFERRAL", 3600.0)
-    for pace in ("TEXT_PACE", "REST_PACE"):
+    for pace in ("TEXT_THROTTLE", "VIEWS_THROTTLE"):
         monkeypatch.setattr(f"app.window.view_updates.{pace}", (1.0, 0.0, 0.0))
     engine = FakeEngine(story_rounds(STORY * 2))
     lazy = LazyEngine(lambda settings, after: engine, Settings())

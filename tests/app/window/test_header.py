@@ -38,7 +38,7 @@ def test_tab_reaches_the_rule_in_force(qtbot: QtBot, open_window: Open) -> None:
     assert window.header.rule.buttons["gumbel"].hasFocus()
 
 
-def test_rules_that_must_coincide_are_said_to(qtbot: QtBot, open_window: Open) -> None:
+def test_a_note_explains_rules_that_coincide(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     note = window.header.note
     assert note.text().startswith("Gumbel: ")
@@ -55,7 +55,7 @@ def test_rules_that_must_coincide_are_said_to(qtbot: QtBot, open_window: Open) -
     assert note.isVisible()
 
 
-def test_what_is_said_of_the_rules_holds_for_the_answer_under_way(qtbot: QtBot, open_window: Open) -> None:
+def test_the_note_on_the_rules_describes_the_running_answer(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.pause_after = 2
     ask(qtbot, window)

@@ -78,7 +78,7 @@ def test_names_are_no_markup_anywhere_in_the_window(qtbot: QtBot, open_window: O
     assert names[0] == "None" and names[1:] == [HARM, "“none”"], "a preset that is called as no preset is"
 
 
-def test_a_question_shows_the_whole_address_as_it_stands_and_ends(qtbot: QtBot, qapp: object) -> None:
+def test_a_link_question_shows_start_and_end_of_the_address(qtbot: QtBot, qapp: object) -> None:
     parent = QWidget()
     qtbot.addWidget(parent)
     question = LinkQuestion(f"http://x.org/{HARM}{'a' * 10**6}", parent)
@@ -111,7 +111,7 @@ def test_an_answer_fetches_nothing_in_either_view(
     assert asked == [] and opened == []
 
 
-def test_chats_of_strangers_are_listed_and_shown(qtbot: QtBot, open_window: Open, tmp_path: Path, home: Path) -> None:
+def test_imported_chats_with_markup_are_listed_and_shown(qtbot: QtBot, open_window: Open, tmp_path: Path, home: Path) -> None:
     messages = (
         StoredMessage(1, None, "user", "q\x1b[2J" + "w" * 20_000, 0.0),
         StoredMessage(2, 1, "assistant", HARM, 0.0, "complete", Making(f"gpt{HARM}")),

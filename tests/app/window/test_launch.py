@@ -65,7 +65,7 @@ sys.exit(make_application().windowIcon().isNull() is {has})"""
 
 
 @pytest.mark.parametrize(("typed", "value"), [("0.7", 0.7), ("0,7", 0.7), ("1,25", 1.25), (",5", 0.5)])
-def test_numbers_are_typed_as_they_are_written_where_a_comma_parts_decimals(typed: str, value: float, qtbot: QtBot) -> None:
+def test_numbers_accept_a_decimal_comma(typed: str, value: float, qtbot: QtBot) -> None:
     before = QLocale()
     try:
         QLocale.setDefault(QLocale(QLocale.Language.German, QLocale.Country.Germany))

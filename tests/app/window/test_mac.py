@@ -24,7 +24,7 @@ from app.window.dropping import OpenedFiles
 from app.window.launch import make_application
 from app.window.palette import command_entries
 from app.window.settings_window import SettingsWindow
-from app.window.tour import stops_of
+from app.window.tour import tour_stops
 from app.window.window import Window
 from engine.chats import ChatStore
 from tests.app.driving import Open, ask, wait_for_answer
@@ -156,7 +156,7 @@ def keys_by_command(window: Window) -> dict[str, list[str]]:
 
 
 @pytest.mark.usefixtures("mac")
-def test_no_key_of_a_mac_belongs_to_something_else(open_window: Open) -> None:
+def test_no_key_conflicts_with_macos(open_window: Open) -> None:
     window, _ = open_window()
     by_command = keys_by_command(window)
     every = [keys for its in by_command.values() for keys in its]
@@ -178,21 +178,21 @@ def test_no_key_of_a_mac_belongs_to_something_else(open_window: Open) -> None:
             assert others <= {"copyAction", "selectAllAction", "undoAction"}, "these press the key for the view itself"
 
 
-def test_elsewhere_the_keys_are_as_they_were(open_window: Open) -> None:
+def test_other_platforms_keep_their_keys(open_window: Open) -> None:
     window, _ = open_window()
     keys = keys_by_command(window)
     assert keys["panelAction"] == ["F3"] and keys["editAction"] == ["Ctrl+Up"] and keys["shortcutsAction"] == ["F1", "Ctrl+/"]
 
 
 @pytest.mark.usefixtures("mac")
-def test_no_words_name_a_bare_f_key_on_a_mac(qtbot: QtBot, open_window: Open) -> None:
+def test_no_text_names_a_bare_f_key_on_a_mac(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     window.pages.open_compare()
     reason = window.actions_by_id["copyAnswerAction"].toolTip()
     window.tour.begin()
     window.open_settings()
     window.models.open()
-    said = [reason, *(stop.words for stop in stops_of(window.header, window.column, window.panel, window.sidebar))]
+    said = [reason, *(stop.text for stop in tour_stops(window.header, window.column, window.panel, window.sidebar))]
     said += [entry.note for entry in command_entries(window.commands, window.actions_by_id)]
     for widget in [each for top in QApplication.topLevelWidgets() for each in (top, *top.findChildren(QWidget))]:
         said += [widget.toolTip(), widget.accessibleName(), widget.accessibleDescription()]
@@ -289,13 +289,13 @@ def trace_file(folder: Path, packed: bool) -> Path:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_double_click_on_a_trace_opens_its_replay_once_there_is_a_window(
+def test_a_trace_opened_at_startup_is_replayed_once_the_window_shows(
     packed: bool, qtbot: QtBot, qapp: QApplication, opened: OpenedFiles, show_window: Any, home: Path, tmp_path: Path
 ) -> None:
     trace = trace_file(tmp_path, packed)
     from_finder(qapp, trace)  # before the window
     window = show_window(FakeEngine(), store=ChatStore)
-    opened.serve(window.dropping.open)
+    opened.deliver_to(window.dropping.open)
     qtbot.waitUntil(lambda: window.session.replaying)
     window.replay_controller.leave()
     from_finder(qapp, trace)  # and while it is open
@@ -305,7 +305,7 @@ def test_a_double_click_on_a_trace_opens_its_replay_once_there_is_a_window(
 @pytest.fixture
 def served(opened: OpenedFiles, show_window: Any, home: Path) -> Window:
     window: Window = show_window(FakeEngine(), store=ChatStore)
-    opened.serve(window.dropping.open)
+    opened.deliver_to(window.drop_handler.open)
     return window
 
 
@@ -326,7 +326,7 @@ def test_chats_from_finder_are_imported_after_a_question(
     agrees: bool, qtbot: QtBot, qapp: QApplication, served: Window, tmp_path: Path
 ) -> None:
     taken: list[list[Path]] = []
-    served.chats.files.take_in = taken.append  # type: ignore[method-assign, assignment]
+    served.chats.files.import_files = taken.append  # type: ignore[method-assign, assignment]
     files = [tmp_path / "a.json", tmp_path / "b.json"]
     for file in files:
         file.write_text('{"format": "draftlight.chats/1", "chats": []}')
@@ -341,7 +341,7 @@ def test_chats_from_finder_are_imported_after_a_question(
     assert taken == ([files] if agrees else [])
 
 
-def test_a_file_that_is_gone_is_named(qtbot: QtBot, qapp: QApplication, served: Window, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(qtbot: QtBot, qapp: QApplication, served: Window, tmp_path: Path) -> None:
     from_finder(qapp, tmp_path / "gone.json")
     qtbot.waitUntil(lambda: served.banner.label.text() == "gone.json cannot be found.")
 
@@ -350,7 +350,7 @@ def test_a_file_that_is_gone_is_named(qtbot: QtBot, qapp: QApplication, served: 
 
 
 @pytest.mark.usefixtures("mac")
-def test_menus_say_at_their_end_why_entries_are_grey(qtbot: QtBot, open_window: Open) -> None:
+def test_menus_list_why_entries_are_disabled(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     menu = next(top.menu() for top in window.menuBar().actions() if top.text() == "Chat")
     assert isinstance(menu, QMenu)

@@ -55,9 +55,7 @@ def test_a_drafter_can_be_loaded_anyway(qtbot: QtBot, show_window: Callable[...,
     assert window.settings.drafter == "large"
 
 
-def test_a_message_that_could_not_be_answered_for_that_reason_has_the_button_too(
-    qtbot: QtBot, show_window: Callable[..., Any]
-) -> None:
+def test_a_message_refused_for_a_full_context_has_the_button_too(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
     engine = SmallMachine()
     window = show_window(engine)
     engine.hold = True
@@ -69,7 +67,7 @@ def test_a_message_that_could_not_be_answered_for_that_reason_has_the_button_too
     assert engine.forced == ["builtin"]
 
 
-def test_other_messages_have_no_such_button(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
+def test_other_failures_do_not_offer_to_load_anyway(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
     engine = SmallMachine()
     window = show_window(engine)
     engine.say(LoadFailed("builtin", WORDS, may_force=True))

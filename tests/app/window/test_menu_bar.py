@@ -18,9 +18,7 @@ def menus(window: Window) -> dict[str, list[QAction]]:
     return {top.text(): [each for each in top.menu().actions() if not each.isSeparator()] for top in bar}  # type: ignore[attr-defined]
 
 
-def test_a_mac_has_its_menus_in_the_bar_with_edit_and_window_and_others_have_none(
-    qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_mac_has_a_menu_bar_with_edit_and_window(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app.window.window, "has_menu_bar", lambda: False)
     plain, _ = open_window()
     assert not menus(plain) and "copyAction" not in plain.actions_by_id

@@ -24,7 +24,7 @@ from tests.app.driving import Open, ask, status, wait_for_answer
 from tests.app.fakes import MODEL, STORY, FakeEngine
 
 
-def test_loading_is_said_before_the_engine_says_so(qtbot: QtBot) -> None:
+def test_loading_is_shown_before_the_engine_reports_it(qtbot: QtBot) -> None:
     window = Window(FakeEngine(), Settings())
     qtbot.addWidget(window)
     assert status(window) == "Loading the built-in model"
@@ -78,7 +78,7 @@ def test_another_model_is_offered_where_one_was_not_loaded_and_not_where_the_pro
     window.close()
 
 
-def test_a_prompt_sent_while_the_model_loads_is_answered_when_it_is_there(qtbot: QtBot, open_window: Open) -> None:
+def test_a_prompt_sent_during_loading_is_answered_afterwards(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.hold = True
     engine.say(ModelsUnloaded(), LoadStarted("builtin"), LoadProgress("builtin", "reading weights", 0.4))
@@ -93,7 +93,7 @@ def test_a_prompt_sent_while_the_model_loads_is_answered_when_it_is_there(qtbot:
     assert window.session.turns[0].answer.text.text == STORY
 
 
-def test_a_target_that_cannot_be_loaded_leaves_the_one_before(qtbot: QtBot, open_window: Open) -> None:
+def test_a_target_that_cannot_be_loaded_keeps_the_previous_one(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.answer_load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
         LoadStarted(target), LoadFailed(target, "This folder holds no model. Choose another.")
@@ -126,7 +126,7 @@ def test_an_answer_keeps_the_name_of_the_model_that_gave_it(qtbot: QtBot, open_w
     assert f"Other-1B: {STORY}" in spoken
 
 
-def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Open) -> None:
+def test_a_refused_drafter_is_explained_and_replaced(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.answer_load = lambda target, drafter="none": engine.say(  # type: ignore[method-assign]
         DrafterRefused(drafter, "Its vocabulary differs from token 139 on.")
@@ -137,7 +137,7 @@ def test_a_refused_drafter_says_why_and_falls_back(qtbot: QtBot, open_window: Op
     assert window.settings.drafter == "auto"
 
 
-def test_a_target_that_cannot_be_loaded_leaves_the_drafter_too_however_often_it_is_tried(qtbot: QtBot, open_window: Open) -> None:
+def test_a_target_that_cannot_be_loaded_keeps_the_previous_drafter(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     works = engine.answer_load
 
@@ -173,7 +173,7 @@ def test_the_small_draft_model_comes_back_with_the_target_it_was_made_for(qtbot:
     assert "Continuing without a drafter" in window.banner.label.text(), "the one before fits the built-in target only"
 
 
-def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path: Path) -> None:
+def test_a_substitute_drafter_is_not_saved(qtbot: QtBot, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     engine = FakeEngine()
     window = Window(engine, Settings(), path)
@@ -188,7 +188,7 @@ def test_a_drafter_that_only_stands_in_is_not_remembered(qtbot: QtBot, tmp_path:
     window.close()
 
 
-def test_a_drafter_that_fitted_an_earlier_target_only_is_given_up(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+def test_a_drafter_that_fits_only_an_earlier_target_is_dropped(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     window, engine = open_window(path=path, target="/models/big", drafter="/models/small")
     qtbot.waitUntil(lambda: window.session.was_ready("/models/small"))

@@ -109,7 +109,7 @@ def test_a_system_prompt_ends_with_its_chat(qtbot: QtBot, start: Start, resets: 
     assert bool(chips(window)) is not resets
 
 
-def test_what_a_reset_clears_is_cleared_for_new_chats_too(qtbot: QtBot, start: Start, home: Path) -> None:
+def test_a_reset_also_applies_to_new_chats(qtbot: QtBot, start: Start, home: Path) -> None:
     """As in files of earlier versions, where the prompt of one chat was that of all later ones."""
     with ChatStore(home) as store:
         plain = store.create(ChatSettings(target="builtin", drafter="none", options=DecodingOptions(temperature=0.3)))
@@ -123,7 +123,7 @@ def test_what_a_reset_clears_is_cleared_for_new_chats_too(qtbot: QtBot, start: S
     assert (window.settings.system_prompt, window.settings.top_k) == ("", 0) and not chips(window)
 
 
-def test_undo_of_a_reset_puts_back_what_was_the_chats_and_what_was_everybodys(qtbot: QtBot, start: Start) -> None:
+def test_undoing_a_reset_restores_settings_of_the_chat_and_of_all_chats(qtbot: QtBot, start: Start) -> None:
     window, _ = start(system_prompt="Be brief.", top_k=40)
     write_prompt(qtbot, window, "Be a pirate.")
     reset(qtbot, window)
@@ -151,7 +151,7 @@ def test_a_preset_ends_with_its_chat_and_its_chip_ends_it(qtbot: QtBot, start: S
     assert set(chips(window)) == {"system_prompt", "preset"} and window.settings.temperature == 1.3
 
 
-def test_a_preset_that_all_chats_had_before_is_ended_for_all(qtbot: QtBot, start: Start) -> None:
+def test_a_preset_of_all_chats_is_ended_for_all(qtbot: QtBot, start: Start) -> None:
     window, _ = start(presets=(WARM,), preset="Warm", **WARM.values())
     qtbot.mouseClick(chips(window)["preset"].remove, Qt.MouseButton.LeftButton)
     assert not chips(window) and window.settings.top_k == 0
@@ -206,7 +206,7 @@ def test_the_settings_window_is_about_all_chats(qtbot: QtBot, start: Start) -> N
     assert chips(window)
 
 
-def test_a_chip_opens_where_it_is_changed_by_mouse_and_keyboard(qtbot: QtBot, start: Start) -> None:
+def test_a_chip_opens_its_control_by_mouse_and_keyboard(qtbot: QtBot, start: Start) -> None:
     window, _ = start(presets=(WARM,))
     window.chat.use_preset("Warm")
     window.activateWindow()

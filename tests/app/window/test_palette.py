@@ -11,7 +11,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.look.command import native_keys
-from app.window.palette import Entry, Palette, found, rank
+from app.window.palette import Entry, Palette, matching, rank
 from app.window.window import Window
 from engine.chats import ChatSettings, ChatStore
 from tests.app.driving import settle
@@ -31,17 +31,17 @@ from tests.app.look.test_large_text import cut_off
         ("é", "Café", 2),
     ],
 )
-def test_how_well_a_title_fits(query: str, title: str, expected: int | None) -> None:
+def test_rank_of_a_title(query: str, title: str, expected: int | None) -> None:
     assert rank(query, title) == expected
 
 
-def test_the_best_fit_is_first_and_what_can_be_used_before_what_cannot() -> None:
+def test_the_best_match_is_first_and_available_entries_come_before_others() -> None:
     def entry(title: str, reason: str = "", command: bool = True) -> Entry:
         return Entry(title, lambda: None, reason=reason, command=command)
 
     entries = [entry("Larger text"), entry("Text size", "No."), entry("Text"), entry("My text", command=False)]
-    assert [each.title for each in found(entries, "text")] == ["Text", "Text size", "Larger text", "My text"]
-    assert [each.title for each in found(entries, " ")] == ["Larger text", "Text size", "Text"]
+    assert [each.title for each in matching(entries, "text")] == ["Text", "Text size", "Larger text", "My text"]
+    assert [each.title for each in matching(entries, " ")] == ["Larger text", "Text size", "Text"]
 
 
 def titles(palette: Palette) -> list[str]:
@@ -82,7 +82,7 @@ def test_commands_chats_and_models_are_found_and_chosen_by_keys(
     qtbot.keyClick(field, Qt.Key.Key_Return)
     assert palette.isVisible() and not engine.requests, "it says why, and stays"
     field.setText("no such thing at all")
-    assert palette.none.isVisible() and not titles(palette)
+    assert palette.no_matches.isVisible() and not titles(palette)
     palette.close()
 
     open_palette("go to the ")
@@ -108,7 +108,7 @@ def test_commands_chats_and_models_are_found_and_chosen_by_keys(
 
 @pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize("size", [(560, 460), (1280, 800)])
-def test_it_stays_inside_the_window(qtbot: QtBot, show_window: Callable[..., Any], size: tuple[int, int]) -> None:
+def test_the_verdict_card_stays_inside_the_window(qtbot: QtBot, show_window: Callable[..., Any], size: tuple[int, int]) -> None:
     window = show_window(FakeEngine(), size=size, text_scale=1.5 if size[0] > 1000 else 1.0)
     window.open_palette()
     settle()

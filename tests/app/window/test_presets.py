@@ -21,7 +21,7 @@ from tests.app.fakes import MODEL
 WARM = Preset("Warm", "Be kind.", temperature=1.3, top_p=0.95, top_k=40)
 
 
-def test_a_preset_holds_what_is_set_and_names_are_unique() -> None:
+def test_a_preset_stores_the_settings_and_names_are_unique() -> None:
     settings = Settings(system_prompt="Be kind.", temperature=1.3, top_p=0.95, top_k=40, max_tokens=9)
     assert preset_of(settings, "  Warm ") == WARM
     assert len(preset_of(settings, "n" * 100).name) == LONGEST_NAME
@@ -131,7 +131,7 @@ def test_a_system_prompt_that_a_preset_replaces_comes_back_with_undo(qtbot: QtBo
     assert window.banner.isHidden()
 
 
-def test_of_presets_of_equal_values_the_one_that_was_chosen_is_shown(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+def test_the_chosen_one_of_equal_presets_is_shown(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     twins = (replace(WARM, name="A"), replace(WARM, name="B"), replace(WARM, name="C"))
     window, _ = open_window(path=path, presets=twins)
@@ -153,7 +153,7 @@ def test_of_presets_of_equal_values_the_one_that_was_chosen_is_shown(qtbot: QtBo
     assert replace(tied, temperature=0.1).preset_in_force is None
 
 
-def test_what_the_publisher_recommends_is_one_button(qtbot: QtBot, open_window: Open) -> None:
+def test_one_button_applies_the_recommended_sampling(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(temperature=1.0)
     button = window.options.recommended
     assert not button.isEnabled() and "recommends no sampling" in button.toolTip()

@@ -25,7 +25,7 @@ def ask(qtbot: QtBot, window: Window, text: str) -> None:
     qtbot.waitUntil(lambda: bool(window.session.turns) and window.session.running is None)
 
 
-def test_a_model_without_a_template_is_said_to_continue_texts(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
+def test_a_note_explains_a_model_without_a_template(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
     engine = FakeEngine()
     window = show_window(engine)
     chatting = words(window)

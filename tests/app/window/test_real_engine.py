@@ -101,7 +101,7 @@ def test_closing_while_the_real_engine_loads_or_answers_ends_its_thread(qtbot: Q
     assert engine.close(PATIENCE), "a busy machine may take longer than the window waits"
 
 
-def test_a_chat_goes_on_when_the_process_of_its_models_has_died(
+def test_a_chat_continues_after_its_model_process_died(
     qtbot: QtBot, home: Path, tiny: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = LazyEngine(engine_for, Settings(separate_process=True))

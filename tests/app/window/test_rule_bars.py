@@ -48,7 +48,7 @@ def alike(rounds: list[Round]) -> list[Round]:
     return [replace(round_, expected=tuple(same for _ in round_.expected)) for round_ in rounds]
 
 
-def test_the_bars_say_what_the_rules_accept_of_the_same_proposals(qtbot: QtBot, open_window: Open) -> None:
+def test_the_bars_show_what_each_rule_accepts(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(story_rounds(STORY * 2), rule="gumbel")
     answer(qtbot, window)
     strip, comparison = window.header.strip, RuleComparisons.of(window.session.turns[0].answer.rounds).newest
@@ -57,10 +57,10 @@ def test_the_bars_say_what_the_rules_accept_of_the_same_proposals(qtbot: QtBot, 
     assert [bar.in_force for bar in strip.bars.bars] == [False, True, False, False]
     assert [bar.observed for bar in strip.bars.bars] == [None, comparison.observed, None, None]
     assert strip.about.text() == observed_words(comparison)
-    assert strip.told.text() == f"{difference_sentence(comparison, intervals=False)} Whiskers: 95% intervals."
+    assert strip.finding.text() == f"{difference_sentence(comparison, intervals=False)} Whiskers: 95% intervals."
     spoken = strip.bars.accessibleDescription()
     assert spoken == f"{comparison_sentence(comparison)} {difference_sentence(comparison)}"
-    assert f"{comparison.positions} judged tokens" in spoken and spoken in strip.told.toolTip()
+    assert f"{comparison.positions} judged tokens" in spoken and spoken in strip.finding.toolTip()
 
 
 def test_the_bars_follow_a_change_of_rule_in_mid_answer(qtbot: QtBot, open_window: Open) -> None:
@@ -100,18 +100,18 @@ def test_under_block_its_own_share_is_shown_without_an_expectation(qtbot: QtBot,
         ({"rule": "block", "temperature": 0.3}, "Rule Block and temperature 0.3 apply to the next answer."),
     ],
 )
-def test_behind_an_answer_the_strip_describes_that_answer_and_offers_another(
+def test_after_an_answer_the_bars_describe_it_and_offer_to_regenerate(
     qtbot: QtBot, open_window: Open, change: dict[str, Any], said: str
 ) -> None:
     window, engine = open_window(drafter="head", rule="gumbel", gamma=4, temperature=0.8)
     answer(qtbot, window)
     strip, note = window.header.strip, window.header.note
-    given = note.text(), strip.bars.bars, strip.about.text(), strip.told.text()
+    given = note.text(), strip.bars.bars, strip.about.text(), strip.finding.text()
     assert given[0].startswith("Gumbel: ") and not strip.remedy.isVisible()
     for name, value in change.items():
         window.chat.change(name, value)
     assert (note.text(), strip.bars.bars, strip.about.text()) == given[:3]
-    assert strip.told.text() == f"{said} {given[3]}" and said in strip.bars.accessibleDescription()
+    assert strip.finding.text() == f"{said} {given[3]}" and said in strip.bars.accessibleDescription()
     assert strip.remedy.isVisible() and strip.remedy.text() == "Regenerate"
     seed = window.session.turns[0].answer.options.seed
     qtbot.mouseClick(strip.remedy, Qt.MouseButton.LeftButton)
@@ -119,37 +119,37 @@ def test_behind_an_answer_the_strip_describes_that_answer_and_offers_another(
     asked = engine.requests[-1]
     assert asked.options.seed == seed and len(window.session.turns[0].answers) == 2
     assert all((asked.drafter if name == "drafter" else getattr(asked.options, name)) == each for name, each in change.items())
-    assert "next answer" not in strip.told.text() and not strip.remedy.isVisible()
+    assert "next answer" not in strip.finding.text() and not strip.remedy.isVisible()
     assert note.text() != given[0] or "gamma" in change
 
 
-def test_a_setting_that_is_set_back_waits_for_nothing(qtbot: QtBot, open_window: Open) -> None:
+def test_a_setting_that_is_reset_is_not_pending(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(rule="gumbel")
     answer(qtbot, window)
     window.chat.change("rule", "match")
-    assert "next answer" in window.header.strip.told.text()
+    assert "next answer" in window.header.strip.finding.text()
     window.chat.change("rule", "gumbel")
-    assert "next answer" not in window.header.strip.told.text() and not window.header.strip.remedy.isVisible()
+    assert "next answer" not in window.header.strip.finding.text() and not window.header.strip.remedy.isVisible()
     window.chat.change("rule", "match")
     window.chat.new()
-    assert window.header.note.text().startswith("Match: ") and "next answer" not in window.header.strip.told.text()
+    assert window.header.note.text().startswith("Match: ") and "next answer" not in window.header.strip.finding.text()
 
 
-def test_with_few_rounds_it_says_that_it_is_too_early(qtbot: QtBot, open_window: Open) -> None:
+def test_few_rounds_show_that_data_is_being_collected(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.pause_after = MIN_ROUNDS - 2
     window.send("Tell me a story.")
     strip = window.header.strip
-    qtbot.waitUntil(lambda: f"Collecting data: {MIN_ROUNDS - 2} of" in strip.told.text())
+    qtbot.waitUntil(lambda: f"Collecting data: {FEWEST_ROUNDS - 2} of" in strip.finding.text())
     assert all(bar.gap is None for bar in strip.bars.bars), "no interval is drawn from so few"
     engine.pause_after = None
     qtbot.waitUntil(lambda: window.session.running is None)
 
 
-def test_before_anything_was_judged_the_words_say_what_will_be_seen_and_nothing_moves(qtbot: QtBot, open_window: Open) -> None:
+def test_before_the_first_verdict_the_bars_are_explained_and_nothing_moves(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(temperature=0.8)
     strip = window.header.strip
-    assert "how much each rule would accept" in strip.told.text()
+    assert "how much each rule would accept" in strip.finding.text()
     assert all(bar.expected is None for bar in strip.bars.bars)
     height = window.header.height()
     answer(qtbot, window)
@@ -164,10 +164,10 @@ def test_before_anything_was_judged_the_words_say_what_will_be_seen_and_nothing_
 def test_an_answer_without_drafter_says_so(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window([make_round(index, [], " w", drafter="none") for index in range(4)], drafter="none")
     answer(qtbot, window)
-    assert "Nothing was judged in this answer" in window.header.strip.told.text()
+    assert "Nothing was judged in this answer" in window.header.strip.finding.text()
 
 
-def test_a_chat_that_another_window_has_offers_no_answer_in_the_strip(qtbot: QtBot, open_window: Open) -> None:
+def test_a_chat_open_elsewhere_offers_no_regeneration_beside_the_rules(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(alike(story_rounds()), temperature=0.1)
     strip = window.header.strip
     answer(qtbot, window)
@@ -175,19 +175,17 @@ def test_a_chat_that_another_window_has_offers_no_answer_in_the_strip(qtbot: QtB
     window.chat.set_read_only()
     assert not strip.remedy.isVisible()
     window.chat.change("rule", "match")
-    assert "next answer" not in strip.told.text() and not strip.remedy.isVisible()
+    assert "next answer" not in strip.finding.text() and not strip.remedy.isVisible()
     assert len(engine.requests) == 1
 
 
-def test_where_the_rules_hardly_differ_one_click_answers_again_at_a_temperature_that_shows_it(
-    qtbot: QtBot, open_window: Open
-) -> None:
+def test_one_click_regenerates_at_a_temperature_where_the_rules_differ(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(alike(story_rounds()), temperature=0.1)
     strip = window.header.strip
     assert strip.remedy.text() == "Set temperature to 0.8"
-    assert strip.told.text() == "At temperature 0.1 the rules accept nearly the same; at 0.8 they differ."
+    assert strip.finding.text() == "At temperature 0.1 the rules accept nearly the same; at 0.8 they differ."
     answer(qtbot, window)
-    assert "at temperature 0.1 each model gives one token nearly all" in strip.told.text()
+    assert "at temperature 0.1 each model gives one token nearly all" in strip.finding.text()
     assert strip.remedy.isVisible() and strip.remedy.text() == "Show at temperature 0.8"
     engine.rounds = story_rounds()
     qtbot.mouseClick(strip.remedy, Qt.MouseButton.LeftButton)
@@ -197,7 +195,7 @@ def test_where_the_rules_hardly_differ_one_click_answers_again_at_a_temperature_
     assert not strip.remedy.isVisible()
 
 
-def test_the_click_stops_a_running_answer_first_and_keeps_it(qtbot: QtBot, open_window: Open) -> None:
+def test_showing_the_rules_apart_stops_and_keeps_a_running_answer(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(alike(story_rounds(STORY * 20)), temperature=0.0)
     window.send("Tell me a story.")
     strip = window.header.strip
@@ -211,7 +209,7 @@ def test_the_click_stops_a_running_answer_first_and_keeps_it(qtbot: QtBot, open_
     assert engine.requests[-1].options.temperature == 0.8 and len(engine.requests) == 2
 
 
-def test_without_an_answer_the_click_only_sets_the_temperature(qtbot: QtBot, open_window: Open) -> None:
+def test_without_an_answer_the_button_only_sets_the_temperature(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window(temperature=0.0)
     qtbot.mouseClick(window.header.strip.remedy, Qt.MouseButton.LeftButton)
     assert window.settings.temperature == 0.8 and not engine.requests
@@ -224,11 +222,11 @@ def test_a_replay_shows_its_own_bars_and_offers_nothing(qtbot: QtBot, open_windo
     rounds = [replace(round_, rule="gumbel" if round_.index < 9 else "rejection") for round_ in alike(story_rounds(STORY * 2))]
     path = write_trace(tmp_path / "switched.jsonl", rounds, options={"rule": "gumbel", "temperature": 0.1})
     window.replay_controller.show(read(path))
-    window.replay_controller.go(len(rounds))
+    window.replay_controller.go_to(len(rounds))
     strip = window.header.strip
-    assert strip.bars.bars[2].in_force and "hardly any difference" in strip.told.text().lower()
+    assert strip.bars.bars[2].in_force and "hardly any difference" in strip.finding.text().lower()
     assert not strip.remedy.isVisible()
-    window.replay_controller.go(9)
+    window.replay_controller.go_to(9)
     assert strip.bars.bars[1].in_force, "at this place of the replay Gumbel was in force"
     window.replay_controller.leave()
     assert strip.bars.bars[1].expected is None
@@ -237,7 +235,7 @@ def test_a_replay_shows_its_own_bars_and_offers_nothing(qtbot: QtBot, open_windo
 @pytest.mark.parametrize(
     "size, scale", [((1280, 800), 1.0), ((700, 800), 1.0), ((560, 500), 1.0), ((1280, 800), 1.8), ((792, 740), 1.8)]
 )
-def test_the_bars_are_whole_in_every_window(
+def test_the_bars_are_not_cut_off_in_any_window(
     qtbot: QtBot, open_window: Open, fonts: None, size: tuple[int, int], scale: float
 ) -> None:
     window, _ = open_window(size=size, text_scale=scale, side_panel=False)
@@ -257,18 +255,18 @@ def test_in_the_lowest_windows_the_bars_take_one_row(
     strip, header = window.header.strip, window.header
     height = header.height()
     answer(qtbot, window)
-    assert header.height() == height and strip.height() < 2 * strip.told.fontMetrics().height() + 8 * scale
+    assert header.height() == height and strip.height() < 2 * strip.finding.fontMetrics().height() + 8 * scale
     tracks = [strip.bars.track(index) for index in range(4)]
     assert all(one.right() < other.left() and one.y() == other.y() for one, other in pairwise(tracks))
     assert strip.bars.rect().toRectF().contains(tracks[-1]) and window.width() == size[0]
-    assert strip.told.isVisible() == strip.remedy.isVisible() == (size[0] == 1100), "words only where there is room"
+    assert strip.finding.isVisible() == strip.remedy.isVisible() == (size[0] == 1100), "words only where there is room"
     assert window.transcript.height() > 50 * scale
     window.resize(size[0], 900)
     settled = [strip.bars.track(index) for index in range(3)]
     assert len({track.left() for track in settled}) == 1 and strip.remedy.isVisible()
 
 
-def test_what_bars_and_whiskers_are_stands_in_view(qtbot: QtBot, open_window: Open) -> None:
+def test_bars_and_whiskers_are_explained_in_view(qtbot: QtBot, open_window: Open) -> None:
     rounds = [
         replace(round_, proposals=tuple(replace(one, copied=True) for one in round_.proposals)) for round_ in story_rounds()
     ]
@@ -276,7 +274,7 @@ def test_what_bars_and_whiskers_are_stands_in_view(qtbot: QtBot, open_window: Op
     answer(qtbot, window)
     strip = window.header.strip
     assert "not counted." in strip.about.text()
-    assert strip.told.text().endswith("Whiskers: 95% intervals.")
+    assert strip.finding.text().endswith("Whiskers: 95% intervals.")
 
 
 @pytest.mark.parametrize("appearance", ["dark", "light"])
@@ -298,7 +296,7 @@ def test_a_bar_is_as_long_as_its_share_and_has_its_rules_colour(qtbot: QtBot, op
         assert bar.expected - behind <= reached <= bar.expected + 0.01
 
 
-def test_the_view_of_a_session_costs_no_more_for_a_longer_answer(qtbot: QtBot, open_window: Open) -> None:
+def test_rule_bars_cost_no_more_for_a_longer_answer(qtbot: QtBot, open_window: Open) -> None:
     """What is shown comes from sums: the rounds themselves are not read again."""
     window, _ = open_window(story_rounds(STORY * 4))
     answer(qtbot, window)

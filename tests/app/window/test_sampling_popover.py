@@ -43,7 +43,7 @@ def test_options_reach_the_next_request(qtbot: QtBot, open_window: Open) -> None
     ]
 
 
-def test_what_is_set_back_to_the_defaults_comes_back_with_undo(qtbot: QtBot, open_window: Open) -> None:
+def test_resetting_to_defaults_can_be_undone(qtbot: QtBot, open_window: Open) -> None:
     written = "You are a patient teacher.\n\nExplain every step. "
     window, _ = open_window(system_prompt=written, stop=("END",), top_k=40)
     before = window.settings
@@ -61,7 +61,7 @@ def test_what_is_set_back_to_the_defaults_comes_back_with_undo(qtbot: QtBot, ope
     assert window.banner.isHidden(), "there was nothing to reset"
 
 
-def test_a_model_whose_template_has_no_switch_for_thinking_is_given_none(qtbot: QtBot, open_window: Open) -> None:
+def test_thinking_is_disabled_if_the_template_has_no_switch(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     box = window.options.fields["thinking"].widget
     assert not box.isEnabled()
@@ -86,7 +86,7 @@ def test_every_number_can_be_read_where_it_is_set(qtbot: QtBot, open_window: Ope
     window.options.close()
 
 
-def test_the_options_have_their_height_from_the_first_time_on(qtbot: QtBot, open_window: Open) -> None:
+def test_the_options_have_their_final_height_when_first_opened(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     heights = []
     for _ in range(2):
@@ -97,9 +97,7 @@ def test_the_options_have_their_height_from_the_first_time_on(qtbot: QtBot, open
 
 
 @pytest.mark.parametrize(("room", "scrolls"), [(2000, False), (300, True)])
-def test_the_options_scroll_where_the_screen_is_too_low_for_them(
-    qtbot: QtBot, open_window: Open, room: int, scrolls: bool
-) -> None:
+def test_the_options_scroll_on_a_low_screen(qtbot: QtBot, open_window: Open, room: int, scrolls: bool) -> None:
     window, _ = open_window()
     options = window.options
     window.open_options()

@@ -36,7 +36,7 @@ def test_every_setting_is_described_once_or_only_remembered() -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_what_a_control_offers_is_what_the_setting_takes(setting: Any) -> None:
+def test_controls_offer_exactly_the_allowed_values(setting: Any) -> None:
     match setting.form:
         case Number():
             allowed = RANGES[setting.name]
@@ -54,7 +54,7 @@ def test_what_a_control_offers_is_what_the_setting_takes(setting: Any) -> None:
     assert said == titles or not {"", "None", "True", "False", "()"}.intersection(said), "as its control shows it"
 
 
-def test_settings_apply_at_once_are_found_by_words_and_set_back(
+def test_settings_apply_at_once_can_be_searched_and_reset(
     qtbot: QtBot, open_window: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "settings.json"
@@ -67,7 +67,9 @@ def test_settings_apply_at_once_are_found_by_words_and_set_back(
     dialog.search.setText("LIKELY tokens")
     assert shown(dialog) == ["top_p", "top_k", "min_p", "repetition_penalty"]
     dialog.search.setText("no such thing")
-    assert shown(dialog) == [] and "No settings match “no such thing”" in dialog.none.text() and dialog.none.isVisible()
+    assert (
+        shown(dialog) == [] and "No settings match “no such thing”" in dialog.no_matches.text() and dialog.no_matches.isVisible()
+    )
     dialog.search.clear()
 
     def field(name: str) -> Any:
@@ -103,12 +105,12 @@ def test_settings_apply_at_once_are_found_by_words_and_set_back(
     assert window.settings.top_k == 20, "the default is what the model recommends"
 
     changed = window.settings
-    dialog.all.setFocus()
-    dialog.all.click()
-    assert dialog.focusWidget() is dialog.all, "the key that reset them undoes it"
+    dialog.reset_all.setFocus()
+    dialog.reset_all.click()
+    assert dialog.focusWidget() is dialog.reset_all, "the key that reset them undoes it"
     assert all(getattr(window.settings, name) == window.settings.default(name) for name in BY_NAME)
     assert window.settings.target == changed.target, "what is only remembered stays"
-    dialog.all.click()
+    dialog.reset_all.click()
     assert window.settings == changed, "and all of it can be undone"
 
     opened: list[QUrl] = []
@@ -136,8 +138,8 @@ def test_the_reset_of_a_text_is_undone_with_the_same_button(qtbot: QtBot, open_w
     assert getattr(window.settings, name) == written and row.reset.text() == "Reset"
     row.reset.click()
     window.chat.change("top_k", 40)
-    dialog.all.click()
-    dialog.all.click()
+    dialog.reset_all.click()
+    dialog.reset_all.click()
     assert window.settings.top_k == 40 and row.reset.text() == "Undo", "another reset does not take it away"
     assert isinstance(row.field.widget, QPlainTextEdit)
     row.field.widget.setPlainText("Something else")
@@ -161,7 +163,7 @@ def test_with_large_text_in_a_narrow_window_nothing_is_cut_off(qtbot: QtBot, ope
     dialog.close()
 
 
-def test_a_settings_file_that_others_could_read_is_the_users_alone_once_it_is_written(tmp_path: Path) -> None:
+def test_writing_makes_the_settings_file_private(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("{}")
     path.chmod(0o644)

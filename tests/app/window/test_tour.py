@@ -28,18 +28,18 @@ def test_the_tour_points_at_one_part_after_the_other_and_can_be_left(
     window.actions_by_id["tourAction"].trigger()
     seen = []
     while tour.isVisible():
-        place = tour._shown[tour._at].place()
+        place = tour._active_stops[tour._index].target()
         assert place is not None
         area = QRect(place.mapTo(window, QPoint(0, 0)), place.size())
         assert tour.outline.geometry().contains(area.center())
         assert window.rect().contains(tour.geometry()), "the card stays in the window"
         seen.append(tour.title.text())
         assert tour.legend.isVisible() == (tour.title.text() == "The lens")
-        tour.forth.click()
+        tour.forward.click()
     assert seen == ["Ask something", "The lens", "Rules", "Rounds and charts", "Your chats", "Everything else"]
     assert not tour.outline.isVisible()
     window.show_tour()
-    tour.forth.click()
+    tour.forward.click()
     tour.back.click()
     assert tour.title.text() == "Ask something"
     frame = window.composer.frame
@@ -47,13 +47,13 @@ def test_the_tour_points_at_one_part_after_the_other_and_can_be_left(
     qtbot.waitUntil(lambda: window.rect().contains(tour.geometry()))
     qtbot.waitUntil(lambda: tour.outline.geometry().contains(QRect(frame.mapTo(window, QPoint(0, 0)), frame.size())))
     for _ in range(3):
-        tour.forth.click()
+        tour.forward.click()
     assert tour.title.text() == "Rounds and charts" and tour.isVisible()
     assert not tour.outline.isVisible(), "nothing is framed in place of what has gone"
     window.escape()
     assert not tour.isVisible()
     window.show_tour()
-    assert "Your chats" not in [stop.title for stop in tour._shown], "what is not shown is left out"
+    assert "Your chats" not in [stop.title for stop in tour._active_stops], "what is not shown is left out"
     qtbot.keyClick(tour.skip, Qt.Key.Key_Space)
     assert not tour.isVisible()
 
@@ -67,7 +67,7 @@ def test_the_tour_points_at_one_part_after_the_other_and_can_be_left(
 
     window.actions_by_id["aboutAction"].trigger()
     (about,) = window.findChildren(About)
-    about.copies.click()
+    about.copy_button.click()
     copied = QApplication.clipboard().text()
     assert f"draftlight {provenance.version()}" in copied and "PySide6 " in copied
     assert str(home) in about.versions.text()

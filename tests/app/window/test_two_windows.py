@@ -80,7 +80,7 @@ def open_kept(show_window: Callable[..., Any], home: Path) -> Callable[..., Wind
     return opened
 
 
-def test_a_chat_of_another_window_can_be_read_and_is_free_once_that_is_killed(
+def test_a_chat_of_another_window_is_read_only_until_that_is_killed(
     qtbot: QtBot, open_kept: Callable[..., Window], other: Callable[..., Other], home: Path
 ) -> None:
     window, process = open_kept(), other("--hold")
@@ -119,7 +119,7 @@ def asked(home: Path, number: int) -> list[str]:
         return [message.text for message in store.open(number).path if message.role == "user"]
 
 
-def test_it_goes_on_in_a_copy_or_once_the_other_window_closes_and_settings_of_both_are_kept(
+def test_a_locked_chat_continues_in_a_copy_or_once_the_other_window_closes(
     qtbot: QtBot, open_kept: Callable[..., Window], other: Callable[..., Other], home: Path
 ) -> None:
     window, process = open_kept(), other()
@@ -170,7 +170,7 @@ def test_only_one_store_holds_a_conversation_until_it_lets_go(home: Path) -> Non
     assert not [*(home / "chats" / "open").iterdir()]
 
 
-def test_where_nothing_can_be_locked_chats_open_all_the_same(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chats_open_even_if_locking_fails(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ChatStore(home) as store:
         number = store.create(ChatSettings())
         with monkeypatch.context() as patch:

@@ -73,7 +73,7 @@ REFUSED = {
 
 
 @pytest.mark.usefixtures("german")
-def test_what_is_typed_is_what_is_set_and_nothing_else_is(qtbot: QtBot, open_window: Open) -> None:
+def test_a_typed_number_sets_only_its_setting(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     for place, name, field in fields_of(window):
         for text, value in TYPED[name]:
@@ -98,7 +98,7 @@ def paste(field: NumberField, text: str) -> None:
     field.lineEdit().insert(text)  # what a paste does
 
 
-def test_a_text_that_is_refused_gives_way_to_the_value_and_that_is_said(qtbot: QtBot, open_window: Open) -> None:
+def test_a_refused_number_is_replaced_by_the_value_with_a_reason(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window(gamma=4, temperature=0.8)
     gamma = window.header.gamma
     type_in(qtbot, gamma, "999", Qt.Key.Key_Tab)
@@ -139,7 +139,7 @@ def test_numbers_are_typed_while_an_answer_runs_and_escape_does_not_stop_it(qtbo
     assert answer.finish == "cancelled"
 
 
-def test_what_is_typed_holds_for_what_is_asked_by_a_key_or_a_click(qtbot: QtBot, open_window: Open) -> None:
+def test_a_typed_number_applies_before_a_command_runs(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     ask(qtbot, window)
     wait_for_answer(qtbot, window)

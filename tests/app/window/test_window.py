@@ -112,7 +112,7 @@ def test_escape_stops_from_anywhere_but_closes_what_is_open_first(qtbot: QtBot, 
     assert engine.stopped == [engine.runs[0]]
 
 
-def test_reading_the_prompt_shows_how_far_it_is(qtbot: QtBot, open_window: Open) -> None:
+def test_reading_the_prompt_shows_its_progress(qtbot: QtBot, open_window: Open) -> None:
     window, engine = open_window()
     engine.hold = True
     ask(qtbot, window)
@@ -193,7 +193,7 @@ def test_a_window_that_is_closed_in_full_screen_opens_in_its_own_size(qtbot: QtB
     assert json.loads(path.read_text())["geometry"][2:] == [700, 500]
 
 
-def test_settings_that_cannot_be_written_cost_no_work(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
+def test_unwritable_settings_lose_no_work(qtbot: QtBot, open_window: Open, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     window, _ = open_window(path=tmp_path / "file" / "settings.json")
     window.header.gamma.setValue(6)
@@ -233,6 +233,6 @@ def test_the_menu_of_a_chart_opens_without_reading_the_trace(
     assert window.panel.picture_menu._answer() is None
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
-    window.panel.charts.menu_wanted.emit("alpha", QPoint(10, 10))
+    window.panel.charts.menu_requested.emit("alpha", QPoint(10, 10))
     assert window.panel.picture_menu.save_png.isEnabled()
     window.panel.picture_menu.menu.close()

@@ -60,7 +60,7 @@ def test_text_can_be_made_larger_and_back(qtbot: QtBot, open_window: Open) -> No
     assert window.transcript._blocks[1].flow.height == height
 
 
-def test_a_narrow_window_leaves_the_room_to_the_conversation(qtbot: QtBot, open_window: Open) -> None:
+def test_a_narrow_window_hides_the_panel(qtbot: QtBot, open_window: Open) -> None:
     window, _ = open_window()
     assert window.panel.isVisible()
     window.resize(640, 700)
@@ -73,9 +73,7 @@ def test_a_narrow_window_leaves_the_room_to_the_conversation(qtbot: QtBot, open_
 
 @pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize(("width", "height", "scale"), [(560, 460, 1.0), (800, 600, 1.0), (800, 600, 1.8), (1440, 900, 1.5)])
-def test_every_control_and_every_name_has_its_place(
-    qtbot: QtBot, open_window: Open, width: int, height: int, scale: float
-) -> None:
+def test_every_named_control_exists(qtbot: QtBot, open_window: Open, width: int, height: int, scale: float) -> None:
     window, _ = open_window(text_scale=scale)
     window.resize(width, height)
     ask(qtbot, window)
@@ -108,7 +106,7 @@ def test_everything_can_be_found_by_name_and_is_named_for_screen_readers(qtbot: 
     assert [control for control in controls if not control.accessibleName()] == []
 
 
-def test_painting_keeps_pythons_none_alive(qtbot: QtBot) -> None:
+def test_painting_does_not_free_none(qtbot: QtBot) -> None:
     """PySide6 6.12.0 gives back a reference to None with every call that returns nothing: before Python 3.12 it crashes."""
     picture = QImage(8, 8, QImage.Format.Format_ARGB32)
     painter = QPainter(picture)

@@ -14,18 +14,18 @@ SETTLE_SECONDS = 2.0
 """Time that closing waits for pending writes before it asks, in seconds."""
 
 
-class SavingTrouble(QObject):
+class SaveErrors(QObject):
     """Watches for failed writes to the chat store. Nothing is lost while the window is open: writes are retried, and the window
     stays open until they succeed or the user gives up."""
 
     def __init__(self, chat: Chat, keeper: ChatKeeper, banner: Banner, window: QWidget) -> None:
         super().__init__(window)
         self._keeper, self._banner, self._window = keeper, banner, window
-        self._given_up = False
-        keeper.failed.connect(self._not_kept)
-        keeper.recovered.connect(self._kept_again)
+        self._may_close = False
+        keeper.failed.connect(self._report_failure)
+        keeper.recovered.connect(self._report_recovery)
         keeper.noted.connect(self.show_note)
-        chat.unsent.refused.connect(self._unsent_not_kept)
+        chat.unsent.refused.connect(self._report_unsaved_draft)
         window.installEventFilter(self)
 
     @Slot(str)
@@ -34,7 +34,7 @@ class SavingTrouble(QObject):
         self._banner.show_message(message, "note")
 
     @Slot(str)
-    def _not_kept(self, message: str) -> None:
+    def _report_failure(self, message: str) -> None:
         """Reports a failed write. The data stays in this window, and the write is retried."""
         keeper = self._keeper
         self._banner.show_message(
@@ -43,11 +43,11 @@ class SavingTrouble(QObject):
         self._banner.show_action("Try again", keeper.try_again)
 
     @Slot()
-    def _kept_again(self) -> None:
+    def _report_recovery(self) -> None:
         self.show_note("The chats are saved again.")
 
     @Slot(str)
-    def _unsent_not_kept(self, message: str) -> None:
+    def _report_unsaved_draft(self, message: str) -> None:
         """Reports with a note, not an error, that drafts cannot be stored; they stay in the window."""
         if not self._keeper.in_trouble:
             self.show_note(f"Your unsent text is not saved. {message}")
@@ -56,7 +56,7 @@ class SavingTrouble(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         """Keeps the window open and asks the user, if unsaved data would be lost."""
-        if event.type() != QEvent.Type.Close or self._given_up:
+        if event.type() != QEvent.Type.Close or self._may_close:
             return False
         keeper = self._keeper
         keeper.settle(SETTLE_SECONDS)
@@ -64,8 +64,8 @@ class SavingTrouble(QObject):
             return False
         if not any(question.isVisible() for question in self._window.findChildren(UnsavedQuestion)):
             question = UnsavedQuestion(keeper.trouble, self._window)
-            question.again.connect(self._try_again)
-            question.given_up.connect(self._give_up)
+            question.retry_requested.connect(self._try_again)
+            question.close_requested.connect(self._close_anyway)
             question.open()
         event.ignore()
         return True
@@ -73,7 +73,7 @@ class SavingTrouble(QObject):
     @Slot()
     def stop(self) -> None:
         """Stops asking: the window is closing."""
-        self._given_up = True
+        self._may_close = True
 
     @Slot()
     def _try_again(self) -> None:
@@ -81,8 +81,8 @@ class SavingTrouble(QObject):
         self._close()
 
     @Slot()
-    def _give_up(self) -> None:
-        self._given_up = True
+    def _close_anyway(self) -> None:
+        self._may_close = True
         self._close()
 
     def _close(self) -> None:
@@ -91,26 +91,26 @@ class SavingTrouble(QObject):
 
 class UnsavedQuestion(Question):
     """Signals:
-    again: the user wants a retry. given_up: the user wants to close in any case.
+    retry_requested: the user wants a retry. close_requested: the user wants to close in any case.
     """
 
-    again = Signal()
-    given_up = Signal()
+    retry_requested = Signal()
+    close_requested = Signal()
 
     def __init__(self, reason: str, parent: QWidget) -> None:
-        lost = "If you close the window now, the answers are lost. Draftlight will try to restore your unsent text."
-        more = f"{reason}\n\n{lost}"
-        super().__init__(parent, "unsavedQuestion", "Your last messages are not saved.", more)
+        warning = "If you close the window now, the answers are lost. Draftlight will try to restore your unsent text."
+        details = f"{reason}\n\n{warning}"
+        super().__init__(parent, "unsavedQuestion", "Your last messages are not saved.", details)
         self.setIcon(QMessageBox.Icon.Warning)
-        self.tries = self.addButton("Try again", QMessageBox.ButtonRole.AcceptRole)
-        self.closes = self.addButton("Close anyway", QMessageBox.ButtonRole.DestructiveRole)
-        self.setDefaultButton(self.tries)
+        self.retry_button = self.addButton("Try again", QMessageBox.ButtonRole.AcceptRole)
+        self.close_button = self.addButton("Close anyway", QMessageBox.ButtonRole.DestructiveRole)
+        self.setDefaultButton(self.retry_button)
         self.setEscapeButton(self.addButton(QMessageBox.StandardButton.Cancel))
         self.buttonClicked.connect(self._chosen)
 
     @Slot(QAbstractButton)
     def _chosen(self, button: QAbstractButton) -> None:
-        if button is self.tries:
-            self.again.emit()
-        elif button is self.closes:
-            self.given_up.emit()
+        if button is self.retry_button:
+            self.retry_requested.emit()
+        elif button is self.close_button:
+            self.close_requested.emit()
