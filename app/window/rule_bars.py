@@ -286,12 +286,12 @@ class RuleBarsView(QWidget):
         left = QRectF(0, track.top(), track.left() - (5 if self.is_flat and self.is_tight else 9) * scale, track.height())
         painter.drawText(left, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, RULE_TITLES[bar.rule])
         right = QRectF(track.right() + self._before_value, track.top(), self._value, track.height())
-        figure = bar.happened if bar.expected is None else bar.expected
+        figure = bar.observed if bar.expected is None else bar.expected
         painter.drawText(right, Qt.AlignmentFlag.AlignVCenter, "–" if figure is None else share(figure))
         if bar.expected is not None:
             self._paint_expected(painter, bar, bar.expected, track)
-        if bar.happened is not None:
-            self._paint_happened(painter, track, bar.happened)
+        if bar.observed is not None:
+            self._paint_happened(painter, track, bar.observed)
 
     def _paint_expected(self, painter: QPainter, bar: RuleBar, expected: float, track: QRectF) -> None:
         theme, scale = self._theme, self._scale

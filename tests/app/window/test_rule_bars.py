@@ -140,7 +140,7 @@ def test_few_rounds_show_that_data_is_being_collected(qtbot: QtBot, open_window:
     engine.pause_after = MIN_ROUNDS - 2
     window.send("Tell me a story.")
     strip = window.header.strip
-    qtbot.waitUntil(lambda: f"Collecting data: {FEWEST_ROUNDS - 2} of" in strip.finding.text())
+    qtbot.waitUntil(lambda: f"Collecting data: {MIN_ROUNDS - 2} of" in strip.finding.text())
     assert all(bar.gap is None for bar in strip.bars.bars), "no interval is drawn from so few"
     engine.pause_after = None
     qtbot.waitUntil(lambda: window.session.running is None)

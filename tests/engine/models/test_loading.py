@@ -388,7 +388,9 @@ def test_a_hub_model_in_the_cache_of_the_hub_client_is_loaded_from_there(tmp_pat
 
 def test_a_hub_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(loading, "need_before_download", lambda *_: pytest.fail("it is asked again and again for what the model needs"))
+    monkeypatch.setattr(
+        loading, "need_before_download", lambda *_: pytest.fail("it is asked again and again for what the model needs")
+    )
     with pytest.raises(DraftlightError, match=r"from the Hugging Face Hub: .* is switched off by HF_HUB_OFFLINE\."):
         load("no-such-organisation/no-such-model")
 
