@@ -24,7 +24,7 @@ from app.compare.presets import PRESETS, Preset
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, write_samples
 from app.conversation.legend import Legend
-from app.export.dialog import ask, asking, documents, show_folder, theme_of, waiting
+from app.export.dialog import ask_for_file, busy_pointer, documents_folder, replace_prompt, show_folder, theme_of
 from app.export.kinds import ExportKind, export_session, free_name, kind_named
 from app.look.banner import Banner
 from app.look.theme import Theme
@@ -382,13 +382,13 @@ class CompareView(QWidget):
         """Exports the answers with their rounds, or the samples, to a file that the user chooses."""
         settings = self.settings()
         if self.tallies and self._asked is not None:
-            start = Path(settings.export_folder) if settings.export_folder else documents()
+            start = Path(settings.export_folder) if settings.export_folder else documents_folder()
             name, _ = QFileDialog.getSaveFileName(self, "Export", str(start / "draftlight-samples.json"), "JSON (*.json)")
             if name:
                 path = Path(name)
                 self.write_samples(path if path.suffix.lower() == ".json" else free_name(named_as(path, ".json")))
         elif self.comparison is not None and self.comparison.traces:
-            chosen = ask(self, settings.export_folder, kind_named(settings.export_kind), "comparison")
+            chosen = ask_for_file(self, settings.export_folder, kind_named(settings.export_kind), "comparison")
             if chosen is not None:
                 self.write_answers(*chosen)
 
@@ -403,7 +403,7 @@ class CompareView(QWidget):
             return
         settings = self.settings()
         theme, plain, ghosts = theme_of(settings), comparison.plain_runs, settings.compare_ghosts
-        may_replace = asking(self)
+        may_replace = replace_prompt(self)
         if self._written(
             lambda: export_session(
                 comparison.traces,
@@ -421,7 +421,7 @@ class CompareView(QWidget):
 
     def _written(self, write: Callable[[], tuple[Path, ...]]) -> bool:
         try:
-            with waiting():
+            with busy_pointer():
                 written = write()
         except DraftlightError as error:
             self._say(str(error), "error")

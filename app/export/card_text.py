@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 Measure = Callable[[str, float], float]
 """A function that returns the width of a text in pixels at a font size."""
 
-CODE = 0.9
+CODE_SCALE = 0.9
 """Font size of code relative to the text around it."""
 _NARROW = "ijl'|!.,:;`"
 _WIDTHS = {
@@ -18,17 +18,18 @@ _WIDTHS = {
 }  # fmt: skip
 
 
-def estimated(text: str, size: float) -> float:
+def estimated_width(text: str, size: float) -> float:
     """Estimates the width of a text in a common sans-serif font when no font can be measured; wide enough for most fonts."""
     return 1.1 * size * sum(map(_width, text))
 
 
 def code_width(text: str, size: float) -> float:
-    """Returns the width of a text in a fixed-width font of `CODE` times the size, with two cells for each wide character."""
+    """Returns the width of a text in a fixed-width font of `CODE_SCALE` times the size, with two cells for each wide
+    character."""
     cells = sum(
         2 if unicodedata.east_asian_width(letter) in "WF" else 0 if unicodedata.combining(letter) else 1 for letter in text
     )
-    return 0.6 * CODE * size * cells
+    return 0.6 * CODE_SCALE * size * cells
 
 
 def _width(letter: str) -> float:
@@ -73,70 +74,70 @@ class _Part:
 
 
 def lay_out(
-    tokens: Iterable[tuple[str, str] | tuple[str, str, bool]], width: float, most: int, size: float, measure: Measure
+    tokens: Iterable[tuple[str, str] | tuple[str, str, bool]], width: float, max_lines: int, size: float, measure: Measure
 ) -> tuple[list[TextRun], bool]:
     """Returns the text in lines of at most `width` pixels, and whether all of it fitted.
 
     Args:
         tokens: (text, state) in reading order, or (text, state, whether it is code).
-        most: maximum number of lines; the text after them is replaced by "…".
+        max_lines: maximum number of lines; the text after them is replaced by "…".
     """
     runs: list[TextRun] = []
 
-    def wide(text: str, code: bool) -> float:
+    def width_of(text: str, code: bool) -> float:
         """Returns the width of a text in its font."""
         return code_width(text, size) if code else measure(text, size)
 
     x, line = 0.0, 0
-    breaks, begins, before = False, True, ""  # before: blanks of tokens that consist of blanks only
+    break_pending, starts_line, blanks = False, True, ""  # blanks: those of tokens that consist of blanks only
     for word in _words(tokens):
-        breaks = breaks or (word[0].new_line and bool(runs))
-        begins = begins or word[0].new_line
-        before = "" if word[0].new_line else before
+        break_pending = break_pending or (word[0].new_line and bool(runs))
+        starts_line = starts_line or word[0].new_line
+        blanks = "" if word[0].new_line else blanks
         if not any(part.text for part in word):
-            before += "".join(part.blank for part in word)
+            blanks += "".join(part.blank for part in word)
             continue  # empty lines are left out
-        word[0], before = replace(word[0], blank=before + word[0].blank), ""
-        if breaks:
-            x, line, breaks = 0.0, line + 1, False
-        needed = sum(wide(part.blank + part.text, part.code) for part in word)
-        if x > 0 and x + needed > width:
+        word[0], blanks = replace(word[0], blank=blanks + word[0].blank), ""
+        if break_pending:
+            x, line, break_pending = 0.0, line + 1, False
+        word_width = sum(width_of(part.blank + part.text, part.code) for part in word)
+        if x > 0 and x + word_width > width:
             x, line = 0.0, line + 1
-        if line >= most:
-            return _ended(runs, most, width, size, measure), False
+        if line >= max_lines:
+            return _with_ellipsis(runs, max_lines, width, size, measure), False
         for part in word:
-            for piece in _fitting(part, width, wide):
-                if runs and runs[-1].line == line and x > 0 and x + wide(piece.blank + piece.text, piece.code) > width:
+            for piece in _split_to_width(part, width, width_of):
+                if runs and runs[-1].line == line and x > 0 and x + width_of(piece.blank + piece.text, piece.code) > width:
                     x, line = 0.0, line + 1
-                    if line >= most:
-                        return _ended(runs, most, width, size, measure), False
-                blank = "" if x == 0 and not begins else piece.blank
-                begins = False
-                indent = wide(blank, piece.code) if blank else 0.0
-                taken = indent + wide(piece.text, piece.code)
-                runs.append(TextRun(piece.text, piece.state, x, taken, indent, line, piece.code))
-                x += taken
+                    if line >= max_lines:
+                        return _with_ellipsis(runs, max_lines, width, size, measure), False
+                blank = "" if x == 0 and not starts_line else piece.blank
+                starts_line = False
+                indent = width_of(blank, piece.code) if blank else 0.0
+                piece_width = indent + width_of(piece.text, piece.code)
+                runs.append(TextRun(piece.text, piece.state, x, piece_width, indent, line, piece.code))
+                x += piece_width
     return runs, True
 
 
 def _words(tokens: Iterable[tuple[str, str] | tuple[str, str, bool]]) -> Iterator[list[_Part]]:
     """Yields the parts of each word; a word begins at a blank or a line break."""
     word: list[_Part] = []
-    for text, state, *more in tokens:
-        code = bool(more and more[0])
+    for text, state, *flags in tokens:
+        code = bool(flags and flags[0])
         for index, segment in enumerate(text.replace("\r\n", "\n").replace("\t", "    ").split("\n")):
-            shown = _clean(segment)
-            blank = shown[: len(shown) - len(shown.lstrip(" "))]
-            starts = index > 0
-            if (starts or blank or not word) and word:
+            cleaned = _clean(segment)
+            blank = cleaned[: len(cleaned) - len(cleaned.lstrip(" "))]
+            is_new_line = index > 0
+            if (is_new_line or blank or not word) and word:
                 yield word
                 word = []
-            if shown.strip(" ") or starts or blank:
-                before = word[-1] if word else None
-                if before is not None and not before.text and not starts:
-                    word[-1] = _Part(shown[len(blank) :], state, before.blank + blank, before.new_line, code)
+            if cleaned.strip(" ") or is_new_line or blank:
+                previous = word[-1] if word else None
+                if previous is not None and not previous.text and not is_new_line:
+                    word[-1] = _Part(cleaned[len(blank) :], state, previous.blank + blank, previous.new_line, code)
                 else:
-                    word.append(_Part(shown[len(blank) :], state, blank, starts, code))
+                    word.append(_Part(cleaned[len(blank) :], state, blank, is_new_line, code))
     if word:
         yield word
 
@@ -146,27 +147,27 @@ def _clean(text: str) -> str:
     return "".join(letter for letter in text if letter in " \u200d" or not unicodedata.category(letter).startswith(("C", "Z")))
 
 
-def _fitting(part: _Part, width: float, wide: Callable[[str, bool], float]) -> Iterator[_Part]:
+def _split_to_width(part: _Part, width: float, width_of: Callable[[str, bool], float]) -> Iterator[_Part]:
     """Yields a part in pieces no wider than a line."""
     rest = part
-    while rest.text and wide(rest.text, rest.code) > width:
-        end = max(1, int(len(rest.text) * width / wide(rest.text, rest.code)) - 1)
+    while rest.text and width_of(rest.text, rest.code) > width:
+        end = max(1, int(len(rest.text) * width / width_of(rest.text, rest.code)) - 1)
         yield replace(rest, text=rest.text[:end])
         rest = replace(rest, text=rest.text[end:], blank="", new_line=False)
     yield rest
 
 
-def _ended(runs: list[TextRun], most: int, width: float, size: float, measure: Measure) -> list[TextRun]:
+def _with_ellipsis(runs: list[TextRun], max_lines: int, width: float, size: float, measure: Measure) -> list[TextRun]:
     """Returns the runs with "…" at the end of the last line, leaving out words that leave no space for it."""
     dots = measure(" …", size)
-    kept = list(runs)
-    while kept and kept[-1].line == most - 1 and kept[-1].left + kept[-1].width + dots > width:
-        last = kept.pop()
+    shortened = list(runs)
+    while shortened and shortened[-1].line == max_lines - 1 and shortened[-1].left + shortened[-1].width + dots > width:
+        last = shortened.pop()
         if last.left == 0:  # a word as long as the line is cut
             text = last.text
             while text and measure(text, size) + last.indent + dots > width:
                 text = text[:-1]
-            kept.append(replace(last, text=text, width=last.indent + measure(text, size)))
+            shortened.append(replace(last, text=text, width=last.indent + measure(text, size)))
             break
-    end = kept[-1].left + kept[-1].width if kept and kept[-1].line == most - 1 else 0.0
-    return [*kept, TextRun("…", "more", end, dots, measure(" ", size) if end else 0.0, most - 1)]
+    end = shortened[-1].left + shortened[-1].width if shortened and shortened[-1].line == max_lines - 1 else 0.0
+    return [*shortened, TextRun("…", "more", end, dots, measure(" ", size) if end else 0.0, max_lines - 1)]

@@ -11,7 +11,7 @@ from PySide6.QtCore import QStandardPaths, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
-from app.export.kinds import ExportKind, Theme, export_session, filters, kind_chosen, kind_named
+from app.export.kinds import ExportKind, Theme, chosen_kind, export_session, filters, kind_named
 from app.look import theme as themes
 from app.look.message_action import MessageAction
 from app.look.widgets import Question
@@ -26,14 +26,20 @@ def export_answers(parent: QWidget, chat: Chat) -> None:
     settings, paths = chat.settings, chat.session.trace_paths
     if not paths:
         return
-    chosen = ask(parent, settings.export_folder, kind_named(settings.export_kind), Path(paths[-1]).stem)
+    chosen = ask_for_file(parent, settings.export_folder, kind_named(settings.export_kind), Path(paths[-1]).stem)
     if chosen is None:
         return
     kind, path = chosen
     try:
-        with waiting():
+        with busy_pointer():
             written = export_session(
-                paths, path, kind, theme_of(settings), chat.session.plain_runs, settings.ghosts, may_replace=asking(parent)
+                paths,
+                path,
+                kind,
+                theme_of(settings),
+                chat.session.plain_runs,
+                settings.ghosts,
+                may_replace=replace_prompt(parent),
             )
     except DraftlightError as error:
         chat.say(str(error), "error")
@@ -42,37 +48,37 @@ def export_answers(parent: QWidget, chat: Chat) -> None:
         return
     others = f" and {' and '.join(name.name for name in written[1:])} in the same folder" if written[1:] else ""
     chat.keep(export_folder=str(path.parent), export_kind=kind.id)
-    chat.say(f"Exported to {written[0]}{others}.", offer=folder_offer(path.parent))
+    chat.say(f"Exported to {written[0]}{others}.", offer=show_folder_action(path.parent))
 
 
-def ask(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[ExportKind, Path] | None:
+def ask_for_file(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[ExportKind, Path] | None:
     """Returns kind and path from a save dialog; None if it was cancelled."""
-    start = Path(folder) if folder and Path(folder).is_dir() else documents()
-    offered = start / f"draftlight-{name}{kind.ending}"
-    chosen, chosen_filter = QFileDialog.getSaveFileName(parent, "Export", str(offered), filters(), kind.filter)
-    return kind_chosen(Path(chosen), chosen_filter, kind) if chosen else None
+    start = Path(folder) if folder and Path(folder).is_dir() else documents_folder()
+    proposed = start / f"draftlight-{name}{kind.ending}"
+    chosen, chosen_filter = QFileDialog.getSaveFileName(parent, "Export", str(proposed), filters(), kind.filter)
+    return chosen_kind(Path(chosen), chosen_filter, kind) if chosen else None
 
 
 class ReplaceQuestion(Question):
     """Asks whether to replace files other than the one named in the save dialog.
 
     Attributes:
-        replaces: the button that allows it.
+        replace_button: the button that allows it.
     """
 
     def __init__(self, parent: QWidget, existing: Sequence[Path]) -> None:
         names = "\n".join(file.name for file in existing[:8]) + ("\n…" if existing[8:] else "")
-        what = "This file exists" if len(existing) == 1 else f"These {amount(len(existing), 'file')} exist"
+        subject = "This file exists" if len(existing) == 1 else f"These {amount(len(existing), 'file')} exist"
         super().__init__(
-            parent, "replaceQuestion", f"{what} already and would be replaced:", f"{names}\n\nin {existing[0].parent}"
+            parent, "replaceQuestion", f"{subject} already and would be replaced:", f"{names}\n\nin {existing[0].parent}"
         )
-        self.replaces = self.addButton("Replace", QMessageBox.ButtonRole.DestructiveRole)
+        self.replace_button = self.addButton("Replace", QMessageBox.ButtonRole.DestructiveRole)
         cancel = self.addButton(QMessageBox.StandardButton.Cancel)
         self.setDefaultButton(cancel)
         self.setEscapeButton(cancel)
 
 
-def asking(parent: QWidget) -> Callable[[list[Path]], bool]:
+def replace_prompt(parent: QWidget) -> Callable[[list[Path]], bool]:
     """Returns a function that asks whether files may be replaced."""
 
     def may_replace(existing: list[Path]) -> bool:
@@ -81,7 +87,7 @@ def asking(parent: QWidget) -> Callable[[list[Path]], bool]:
         QGuiApplication.setOverrideCursor(Qt.CursorShape.ArrowCursor)
         try:
             question.exec()
-            return question.clickedButton() is question.replaces
+            return question.clickedButton() is question.replace_button
         finally:
             QGuiApplication.restoreOverrideCursor()
 
@@ -94,7 +100,7 @@ def theme_of(settings: Settings) -> Theme:
 
 
 @contextmanager
-def waiting() -> Iterator[None]:
+def busy_pointer() -> Iterator[None]:
     """Shows the busy pointer."""
     QGuiApplication.setOverrideCursor(Qt.CursorShape.WaitCursor)
     try:
@@ -103,10 +109,10 @@ def waiting() -> Iterator[None]:
         QGuiApplication.restoreOverrideCursor()
 
 
-def documents() -> Path:
+def documents_folder() -> Path:
     """Returns the default folder for exports: the user's documents, else the home folder."""
-    place = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
-    return Path(place) if place and Path(place).is_dir() else Path.home()
+    folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+    return Path(folder) if folder and Path(folder).is_dir() else Path.home()
 
 
 def show_folder(folder: Path) -> None:
@@ -114,6 +120,6 @@ def show_folder(folder: Path) -> None:
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
 
 
-def folder_offer(folder: Path) -> MessageAction:
+def show_folder_action(folder: Path) -> MessageAction:
     """Returns an offer to open this folder."""
     return MessageAction("Show in folder", partial(show_folder, folder), keeps_message=True)

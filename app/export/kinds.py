@@ -61,10 +61,10 @@ def formats() -> dict[str, ExportFormat]:
 def kinds() -> tuple[ExportKind, ...]:
     """Returns the kinds that the dialog offers; a format with two endings is two kinds."""
     return tuple(
-        ExportKind(form.name if place == 0 else f"{form.name}-{ending[1:]}", f"{words}: {form.content}", ending, form)
+        ExportKind(form.name if index == 0 else f"{form.name}-{ending[1:]}", f"{name}: {form.content}", ending, form)
         for form in formats().values()
         if form.in_dialog
-        for place, (ending, words) in enumerate(form.endings.items())
+        for index, (ending, name) in enumerate(form.endings.items())
     )
 
 
@@ -78,7 +78,7 @@ def kind_named(name: str) -> ExportKind:
     return next((kind for kind in kinds() if kind.id == name), kinds()[0])
 
 
-def kind_chosen(path: Path, chosen_filter: str, offered: ExportKind) -> tuple[ExportKind, Path]:
+def chosen_kind(path: Path, chosen_filter: str, offered: ExportKind) -> tuple[ExportKind, Path]:
     """Returns kind and path for a name and a filter from the dialog.
 
     A changed filter takes precedence over the name's ending. Some dialogs keep the old ending when the filter changes; it is then
@@ -89,18 +89,18 @@ def kind_chosen(path: Path, chosen_filter: str, offered: ExportKind) -> tuple[Ex
     by_name = next((kind for kind in kinds() if kind.ending == path.suffix.lower()), None)
     if by_name is not None and (by_name == by_filter or by_filter == offered):
         return by_name, path
-    bare = path if by_name is None else path.with_name(path.stem)
-    return by_filter, free_name(named_as(bare, by_filter.ending))
+    stem = path if by_name is None else path.with_name(path.stem)
+    return by_filter, free_name(named_as(stem, by_filter.ending))
 
 
 def free_name(path: Path) -> Path:
     """Returns the path, or the first of "NAME (2)", "NAME (3)", ... that does not exist."""
     number = 1
-    found = path
-    while os.path.lexists(found):
+    candidate = path
+    while os.path.lexists(candidate):
         number += 1
-        found = path.with_name(f"{path.stem} ({number}){path.suffix}")
-    return found
+        candidate = path.with_name(f"{path.stem} ({number}){path.suffix}")
+    return candidate
 
 
 def export_session(
@@ -130,7 +130,7 @@ def export_session(
     from engine.exports import export  # imports numpy, which would delay the start of the command line
 
     paths = tuple(traces)
-    read = [replace(trace, plain=plain.get(name)) for name, trace in zip(paths, export.read_traces(paths), strict=True)]
+    answers = [replace(trace, plain=plain.get(name)) for name, trace in zip(paths, export.read_traces(paths), strict=True)]
 
     def may_replace_others(existing: list[Path]) -> bool:
         """Leaves out `path`, about which the dialog has already asked."""
@@ -138,5 +138,5 @@ def export_session(
         return not others or may_replace(others)
 
     return export.write(
-        read, kind.form, path, theme=theme, ghosts=ghosts, compared=compared, may_replace=may_replace_others, verdict=verdict
+        answers, kind.form, path, theme=theme, ghosts=ghosts, compared=compared, may_replace=may_replace_others, verdict=verdict
     )

@@ -83,17 +83,17 @@ def trace_of(turn: Turn, plain: PlainRun | None = None) -> Trace:
     `plain` is the measured plain run that the answer is compared with.
     """
     answer = turn.answer
-    written = _written(answer)
-    header = written.header if written is not None else _header(turn)
+    stored = _read_trace(answer)
+    header = stored.header if stored is not None else _header(turn)
     path = Path(answer.trace_path) if answer.trace_path else Path("answer.jsonl")
     changes = tuple(
         {"index": change.index, "rule": change.rule, "gamma": change.gamma, "drafter": change.drafter}
         for change in answer.changes
     )
-    return Trace(path, header, tuple(answer.rounds), changes, None if written is None else written.summary, None, plain)
+    return Trace(path, header, tuple(answer.rounds), changes, None if stored is None else stored.summary, None, plain)
 
 
-def _written(answer: Answer) -> Trace | None:
+def _read_trace(answer: Answer) -> Trace | None:
     try:
         return None if answer.trace_path is None else read(answer.trace_path)
     except DraftlightError:

@@ -20,7 +20,7 @@ def to_image(svg: str, factor: float = 2.0) -> QImage:
         ValueError: it is not an SVG document.
     """
     _application()
-    general, fixed = (family(is_mono) for is_mono in (False, True))
+    general, fixed = (font_family(is_mono) for is_mono in (False, True))
     renderer = QSvgRenderer(QByteArray(svg.replace(FONT, general).replace(MONO, fixed).encode()))
     if not renderer.isValid():
         raise ValueError("not an SVG document")
@@ -46,13 +46,13 @@ def png_of(image: QImage) -> bytes:
     return bytes(buffer.data().data())
 
 
-def family(mono: bool) -> str:
+def font_family(mono: bool) -> str:
     """Returns the name of the system's default font."""
     kind = QFontDatabase.SystemFont.FixedFont if mono else QFontDatabase.SystemFont.GeneralFont
     return QFontDatabase.systemFont(kind).family()
 
 
-def measured(text: str, size: float, bold: bool = False, mono: bool = False) -> float:
+def text_width(text: str, size: float, bold: bool = False, mono: bool = False) -> float:
     """Returns the width of a text in the font in which pictures are drawn on this machine."""
     _application()
     return _metrics(size, bold, mono).horizontalAdvance(text)
@@ -70,9 +70,9 @@ def _metrics(size: float, bold: bool, mono: bool) -> QFontMetricsF:
 @functools.cache
 def _application() -> QGuiApplication:
     """Returns the program's application object, or creates one without a window."""
-    there = QGuiApplication.instance()
-    if isinstance(there, QGuiApplication):
-        return there
+    existing = QGuiApplication.instance()
+    if isinstance(existing, QGuiApplication):
+        return existing
     if sys.platform != "darwin":  # on a Mac this works without a display; elsewhere there may be none
         os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     return QGuiApplication(["draftlight"])

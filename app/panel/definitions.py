@@ -34,14 +34,14 @@ class Definition:
 
     Attributes:
         formula: how it is computed; empty if there is no formula.
-        here: the same with the numbers of this answer, one line each.
-        words: its meaning, and its limits.
+        numbers: the same with the numbers of this answer, one line each.
+        explanation: its meaning, and its limits.
     """
 
     title: str
     formula: str
-    here: tuple[str, ...]
-    words: str
+    numbers: tuple[str, ...]
+    explanation: str
 
 
 def define(key: str, answer: Answer | None, baseline: Baseline | None = None) -> Definition:
@@ -54,17 +54,17 @@ def define(key: str, answer: Answer | None, baseline: Baseline | None = None) ->
     """
     chart = next((kind for kind in CHARTS.values() if kind.key == key), None)
     if chart is not None:
-        title, formula, words, here = chart.title, chart.formula, chart.definition, CHART_LINES.get(chart.name)
+        title, formula, meaning, lines_of = chart.title, chart.formula, chart.definition, CHART_LINES.get(chart.name)
     else:
-        title, formula, here = FORMULAS[key]
-        joint = key == "tau" and answer is not None and answer.tally.rounds > 0 and answer.tally.jointly_judged
-        words = DEFINITIONS["tau_block" if joint else key]
+        title, formula, lines_of = FORMULAS[key]
+        is_joint = key == "tau" and answer is not None and answer.tally.rounds > 0 and answer.tally.jointly_judged
+        meaning = DEFINITIONS["tau_block" if is_joint else key]
     if answer is None or not answer.tally.rounds:
-        return Definition(title, formula, ("Nothing has been decoded yet.",), words)
-    if key == "tau" and (why := explanation(answer.rounds[-1])):
-        words += f" Gamma auto in the latest round: {why[0].lower()}{why[1:]}"
-    lines = () if here is None else tuple(filter(None, here(answer, baseline))) or ("Nothing was proposed.",)
-    return Definition(title, formula, lines, words)
+        return Definition(title, formula, ("Nothing has been decoded yet.",), meaning)
+    if key == "tau" and (reason := explanation(answer.rounds[-1])):
+        meaning += f" Gamma auto in the latest round: {reason[0].lower()}{reason[1:]}"
+    lines = () if lines_of is None else tuple(filter(None, lines_of(answer, baseline))) or ("Nothing was proposed.",)
+    return Definition(title, formula, lines, meaning)
 
 
 Figure = tuple[str, str]
@@ -81,16 +81,16 @@ def figures_of(answer: Answer | None, baseline: Baseline | None) -> dict[str, tu
     first, _, unit = seconds(answer.seconds_to_first_token).rpartition(" ")
     latest = latest_titles(answer.tally.stretches)
     parts = [_stretch_figures(stretch.summary, title) for title, stretch in latest] or [_stretch_figures(answer.tally.summary)]
-    found: dict[str, tuple[Figure, ...]] = {key: tuple(part[key] for part in parts) for key in parts[0]}
+    figures: dict[str, tuple[Figure, ...]] = {key: tuple(part[key] for part in parts) for key in parts[0]}
     if not latest:
-        found["throughput"] = ((number(speed, 1), "tokens/s"),)
-    found["speed_up"] = (
+        figures["throughput"] = ((number(speed, 1), "tokens/s"),)
+    figures["speed_up"] = (
         (number(speed / baseline.throughput), "× plain")
         if baseline is not None and speed is not None and measured
         else ("–", "" if is_plain(answer) else NOT_MEASURED),
     )
-    found["first_token"] = ((first or unit, unit if first else ""),)
-    return {key: found[key] for key in NAMES}
+    figures["first_token"] = ((first or unit, unit if first else ""),)
+    return {key: figures[key] for key in NAMES}
 
 
 def _stretch_figures(summary: Summary, title: str = "") -> dict[str, Figure]:
@@ -109,12 +109,14 @@ def _stretch_figures(summary: Summary, title: str = "") -> dict[str, Figure]:
     return {key: (value, title or unit) for key, (value, unit) in figures.items()}
 
 
-Here = Callable[[Answer, Baseline | None], tuple[str, ...]]
+AnswerLines = Callable[[Answer, Baseline | None], tuple[str, ...]]
 
 
 def _figures(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    known = figures_of(answer, baseline).items()
-    lines = [f"{NAMES[key]} {' | '.join(', '.join(filter(None, figure)) for figure in figures)}" for key, figures in known]
+    figures_by_key = figures_of(answer, baseline).items()
+    lines = [
+        f"{NAMES[key]} {' | '.join(', '.join(filter(None, figure)) for figure in figures)}" for key, figures in figures_by_key
+    ]
     return latest_words(answer.tally.stretches), *lines
 
 
@@ -128,23 +130,23 @@ def _speed_up(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     if baseline is None or speed is None:
         return ("No plain run of this prompt with these settings has been measured yet.",)
     if not baseline.fits:
-        return (baseline_words(baseline),)
-    return (f"{speed:.1f} / {baseline.throughput:.1f} tokens/s = {speed / baseline.throughput:.2f}", baseline_words(baseline))
+        return (baseline_text(baseline),)
+    return (f"{speed:.1f} / {baseline.throughput:.1f} tokens/s = {speed / baseline.throughput:.2f}", baseline_text(baseline))
 
 
-def baseline_words(baseline: Baseline) -> str:
+def baseline_text(baseline: Baseline) -> str:
     """Describes the plain run that provides the plain throughput."""
-    which = "this prompt" if baseline.fits else "another prompt or with other settings, so no speed-up is shown"
-    return f"Plain: {baseline.throughput:.1f} tokens/s, measured over {amount(baseline.tokens, 'token')} on {which}."
+    prompt = "this prompt" if baseline.fits else "another prompt or with other settings, so no speed-up is shown"
+    return f"Plain: {baseline.throughput:.1f} tokens/s, measured over {amount(baseline.tokens, 'token')} on {prompt}."
 
 
-def _each(lines: Callable[[Summary], tuple[str, ...]], answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+def _for_each_stretch(lines: Callable[[Summary], tuple[str, ...]], answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     """Returns the lines for the whole answer or, if rule or drafter changed, for each of the two latest stretches."""
     latest = latest_titles(answer.tally.stretches)
     if not latest:
         return lines(answer.tally.summary)
-    told = (f"{title}: {line}" for title, stretch in latest for line in lines(stretch.summary) if line)
-    return latest_words(answer.tally.stretches), *told
+    stretch_lines = (f"{title}: {line}" for title, stretch in latest for line in lines(stretch.summary) if line)
+    return latest_words(answer.tally.stretches), *stretch_lines
 
 
 def _alpha(summary: Summary) -> tuple[str, ...]:
@@ -157,7 +159,7 @@ def _alpha(summary: Summary) -> tuple[str, ...]:
     )
 
 
-def _alpha_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+def _latest_alpha(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     value, low, high = (float(part) for part in answer.tally.alphas[-1])
     if value != value:
         return (f"Nothing was judged in the last {ALPHA_WINDOW} rounds.",)
@@ -179,17 +181,17 @@ def _proposals(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     return f"{parts} = {amount(summary.proposals, 'proposal')}", f"in {amount(summary.rounds, 'round')}"
 
 
-def _speed_lately(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
+def _latest_speed(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     newest = float(answer.tally.speeds[-1])
-    lately = "" if newest != newest else f"Latest: {newest:.1f} tokens/s"
-    return lately, *_throughput(answer, baseline), "" if baseline is None else baseline_words(baseline)
+    latest = "" if newest != newest else f"Latest: {newest:.1f} tokens/s"
+    return latest, *_throughput(answer, baseline), "" if baseline is None else baseline_text(baseline)
 
 
 def _positions(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
-    places = answer.tally.summary.by_position[:6]
+    positions = answer.tally.summary.by_position[:6]
     return tuple(
-        f"{place.position}: {place.accepted:,} accepted of {place.accepted + place.rejected:,} judged, {place.proposed:,} drafted"
-        for place in places
+        f"{each.position}: {each.accepted:,} accepted of {each.accepted + each.rejected:,} judged, {each.proposed:,} drafted"
+        for each in positions
     )
 
 
@@ -204,10 +206,10 @@ def _times(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     if shares is None:
         return ("No round has been timed by phase yet.",)
     parts = ", ".join(f"{name} {getattr(shares, name):.0%}" for name in PHASES)
-    waiting = shares.communication
+    communication = shares.communication
     return (
         f"{parts}, over {shares.rounds:,} of {amount(answer.tally.rounds, 'round')}",
-        "" if waiting is None else f"{waiting:.0%} of the time, in verify, was communication between machines",
+        "" if communication is None else f"{communication:.0%} of the time, in verify, was communication between machines",
     )
 
 
@@ -226,24 +228,24 @@ def _context(answer: Answer, baseline: Baseline | None) -> tuple[str, ...]:
     return (f"Here: {amount(answer.cache_length, 'token')}",)
 
 
-FORMULAS: dict[str, tuple[str, str, Here]] = {
+FORMULAS: dict[str, tuple[str, str, AnswerLines]] = {
     "answer": ("Figures of this answer", "", _figures),
     "throughput": ("Throughput", "emitted tokens / seconds of decoding", _throughput),
     "speed_up": ("Speed-up", "throughput / throughput of a plain run", _speed_up),
-    "alpha": ("Alpha", "accepted / (accepted + rejected)", partial(_each, _alpha)),
-    "tau": ("Tau", "emitted tokens / rounds", partial(_each, _tau)),
-    "draft_yield": ("Draft yield", "accepted / proposals", partial(_each, _draft_yield)),
+    "alpha": ("Alpha", "accepted / (accepted + rejected)", partial(_for_each_stretch, _alpha)),
+    "tau": ("Tau", "emitted tokens / rounds", partial(_for_each_stretch, _tau)),
+    "draft_yield": ("Draft yield", "accepted / proposals", partial(_for_each_stretch, _draft_yield)),
     "first_token": ("First token", "", _first_token),
     "invariant": ("Same with any drafter", "", _invariant),
     "context": ("Context", "", _context),
 }
 """Title, formula, and the function that returns the lines for an answer."""
-CHART_LINES: dict[str, Here] = {
+CHART_LINES: dict[str, AnswerLines] = {
     "proposals": _proposals,
-    "alpha": _alpha_lately,
-    "throughput": _speed_lately,
+    "alpha": _latest_alpha,
+    "throughput": _latest_speed,
     "positions": _positions,
-    "tau": partial(_each, _tau),
+    "tau": partial(_for_each_stretch, _tau),
     "lengths": _lengths,
     "times": _times,
 }

@@ -28,22 +28,22 @@ class Explainer(QObject):
         self.popover = DefinitionPopover(parent)
 
     @Slot(str, QPoint)
-    def explain(self, key: str, place: QPoint) -> None:
+    def explain(self, key: str, position: QPoint) -> None:
         """Shows the definition of `key` at a screen position, with the numbers of the shown answer."""
-        self._explain(key, place, self._shown.answer)
+        self._explain(key, position, self._shown.answer)
 
     @Slot(int, str, QPoint)
-    def explain_turn(self, turn: int, key: str, place: QPoint) -> None:
+    def explain_turn(self, turn: int, key: str, position: QPoint) -> None:
         """Explains a term with the numbers of another turn's answer."""
         if turn < len(self._chat.session.turns):
-            self._explain(key, place, self._chat.session.turns[turn].answer)
+            self._explain(key, position, self._chat.session.turns[turn].answer)
 
-    def _explain(self, key: str, place: QPoint, answer: Answer | None) -> None:
+    def _explain(self, key: str, position: QPoint, answer: Answer | None) -> None:
         baseline = None if answer is None else self._chat.session.baseline(answer)
         action: tuple[str, Callable[[], object]] | None = None
         if key in WITH_BASELINE and answer is self._shown.answer and self.can_measure and (baseline is None or not baseline.fits):
             action = ("Measure the plain speed for this prompt", self.measure_plain)
-        self.popover.show_definition(define(key, answer, baseline), place, action)
+        self.popover.show_definition(define(key, answer, baseline), position, action)
 
     @property
     def can_measure(self) -> bool:
@@ -66,23 +66,32 @@ class DefinitionPopover(QFrame):
         named(self, "popover", "Definition")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._scale = 1.0
-        self._run: Callable[[], object] | None = None
-        self.title, self.formula, self.here, self.words = (
+        self._callback: Callable[[], object] | None = None
+        self.title, self.formula, self.numbers, self.explanation = (
             text_label(f"definition{name}") for name in ("Title", "Formula", "Here", "Words")
         )
         self.action = push_button("", "quietButton")
         self.action.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.action.clicked.connect(self._act)
-        in_column(self.title, self.formula, self.here, self.words, self.action, spacing=8, margins=(18, 14, 18, 16), parent=self)
+        self.action.clicked.connect(self._run_and_close)
+        in_column(
+            self.title,
+            self.formula,
+            self.numbers,
+            self.explanation,
+            self.action,
+            spacing=8,
+            margins=(18, 14, 18, 16),
+            parent=self,
+        )
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Applies the fixed-width font to formula and figures at the text scale; colours come from the style sheet."""
         self._scale = scale
-        for label in (self.formula, self.here):
+        for label in (self.formula, self.numbers):
             label.setFont(mono_font(scale, 12))
 
     def show_definition(
-        self, definition: Definition, beside: QPoint, action: tuple[str, Callable[[], object]] | None = None
+        self, definition: Definition, position: QPoint, action: tuple[str, Callable[[], object]] | None = None
     ) -> None:
         """Opens with the upper left corner at a screen position, moved if needed to fit the screen.
 
@@ -92,19 +101,19 @@ class DefinitionPopover(QFrame):
         self.title.setText(definition.title)
         self.formula.setText(definition.formula)
         self.formula.setHidden(not definition.formula)
-        self.here.setText("\n".join(definition.here))
-        self.here.setHidden(not definition.here)
-        self.words.setText(definition.words)
-        self.setAccessibleDescription(" ".join(filter(None, (definition.formula, *definition.here, definition.words))))
-        self._run = None if action is None else action[1]
+        self.numbers.setText("\n".join(definition.numbers))
+        self.numbers.setHidden(not definition.numbers)
+        self.explanation.setText(definition.explanation)
+        self.setAccessibleDescription(" ".join(filter(None, (definition.formula, *definition.numbers, definition.explanation))))
+        self._callback = None if action is None else action[1]
         self.action.setHidden(action is None)
         if action is not None:
             self.action.setText(action[0])
-        self._place(beside)
+        self._move_beside(position)
         self.show()
         (self.action if action is not None else self).setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def _place(self, beside: QPoint) -> None:
+    def _move_beside(self, position: QPoint) -> None:
         self.ensurePolished()
         width = round(WIDTH * self._scale)
         layout = self.layout()
@@ -113,11 +122,11 @@ class DefinitionPopover(QFrame):
         self.resize(width, layout.totalHeightForWidth(width))
         parent = self.parentWidget()
         screen = (parent.screen() if parent is not None else self.screen()).availableGeometry()
-        left = max(screen.left() + 8, min(beside.x(), screen.right() - width - 8))
-        self.move(left, max(screen.top() + 8, min(beside.y(), screen.bottom() - self.height() - 8)))
+        left = max(screen.left() + 8, min(position.x(), screen.right() - width - 8))
+        self.move(left, max(screen.top() + 8, min(position.y(), screen.bottom() - self.height() - 8)))
 
-    def _act(self) -> None:
-        run = self._run
+    def _run_and_close(self) -> None:
+        callback = self._callback
         self.close()
-        if run is not None:
-            run()
+        if callback is not None:
+            callback()

@@ -15,7 +15,7 @@ from app.session.session import Answer
 
 SIDE, SPACING = 16, 8
 MEASURING = "measuring…"
-USUAL = {"speed_up": ("–", NOT_MEASURED), "tau": ("0.00", "expected 0.00")}
+EXAMPLES = {"speed_up": ("–", NOT_MEASURED), "tau": ("0.00", "expected 0.00")}
 """The widest values of a typical answer; their width is reserved, so that the first answer does not move the tiles."""
 
 
@@ -32,31 +32,31 @@ class FigureTiles(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tiles = {key: Tile(name, DEFINITIONS[key], USUAL.get(key, ("", ""))) for key, name in NAMES.items()}
+        self.tiles = {key: Tile(name, DEFINITIONS[key], EXAMPLES.get(key, ("", ""))) for key, name in NAMES.items()}
         self.measure = self.tiles["speed_up"].add_action("Measure", "Measure the plain speed for this prompt")
         self.measure.clicked.connect(self.baseline_requested)
-        self._widest = {False: 0, True: 0}  # with units beside or below; only grows, so that figures do not move
+        self._max_widths = {False: 0, True: 0}  # with units beside or below; only grows, so that figures do not move
         self._arrangement = (0, False)
         self._grid = spaced(QGridLayout(self), SPACING, (SIDE, 5, SIDE, 0))
         self._grid.setSizeConstraint(QGridLayout.SizeConstraint.SetNoConstraint)
         for key, tile in self.tiles.items():
             tile.setProperty("figure", key)
             tile.clicked.connect(self._explain)
-        self._make_room()
+        self._arrange()
 
     def show_answer(self, answer: Answer | None, baseline: Baseline | None) -> None:
         """Shows the figures of an answer; dashes if there is none yet."""
-        known = figures_of(answer, baseline)
+        figures = figures_of(answer, baseline)
         for key, tile in self.tiles.items():
-            *earlier, newest = known.get(key, (("–", ""),))
+            *earlier, newest = figures.get(key, (("–", ""),))
             tile.show_value(*newest, earlier=earlier[0] if earlier else None)
-        if answer is not None and known:
+        if answer is not None and figures:
             summary = answer.tally.summary
-            joint = answer.tally.stretches[-1].totals.jointly_judged
-            self.tiles["tau"].define(DEFINITIONS["tau_block" if joint else "tau"])
-            words = f"{DEFINITIONS['draft_yield']} Here {summary.accepted:,} of {summary.proposals:,}."
-            self.tiles["draft_yield"].define(words)
-        self._make_room()
+            is_joint = answer.tally.stretches[-1].totals.jointly_judged
+            self.tiles["tau"].define(DEFINITIONS["tau_block" if is_joint else "tau"])
+            definition = f"{DEFINITIONS['draft_yield']} Here {summary.accepted:,} of {summary.proposals:,}."
+            self.tiles["draft_yield"].define(definition)
+        self._arrange()
 
     def show_measuring(self, measuring: bool, may_measure: bool) -> None:
         """Shows in the tile of the speed-up that the plain speed is being measured, or the button that starts it."""
@@ -69,28 +69,32 @@ class FigureTiles(QWidget):
 
     def set_look(self, scale: float) -> None:
         """Sizes the tiles to the text scale and lays them out again."""
-        self._widest = {False: 0, True: 0}
+        self._max_widths = {False: 0, True: 0}
         for tile in self.tiles.values():
             tile.set_look(scale)
-        self._make_room()
+        self._arrange()
 
-    def _make_room(self) -> None:
+    def _arrange(self) -> None:
         """Uses more rows in a narrow panel, and places units below the figures."""
         tiles = list(self.tiles.values())
-        for stacked, widths in enumerate(zip(*(tile.widths_needed() for tile in tiles), strict=True)):
-            self._widest[bool(stacked)] = max(self._widest[bool(stacked)], *widths)
-        room = self.width() - 2 * SIDE + SPACING
+        for stacked, widths in enumerate(zip(*(tile.required_widths() for tile in tiles), strict=True)):
+            self._max_widths[bool(stacked)] = max(self._max_widths[bool(stacked)], *widths)
+        available = self.width() - 2 * SIDE + SPACING
         arrangements = ((6, False), (3, False), (3, True))
-        fitting = ((across, stacked) for across, stacked in arrangements if room >= across * (self._widest[stacked] + SPACING))
-        arrangement = across, stacked = next(fitting, (2, False))
+        fitting = (
+            (columns, stacked)
+            for columns, stacked in arrangements
+            if available >= columns * (self._max_widths[stacked] + SPACING)
+        )
+        arrangement = columns, stacked = next(fitting, (2, False))
         if arrangement == self._arrangement:
             return
         self._arrangement = arrangement
-        for place, tile in enumerate(tiles):
+        for index, tile in enumerate(tiles):
             tile.stack(stacked)
-            self._grid.addWidget(tile, place // across, place % across)
+            self._grid.addWidget(tile, index // columns, index % columns)
         for column in range(len(tiles)):
-            self._grid.setColumnStretch(column, 1 if column < across else 0)
+            self._grid.setColumnStretch(column, 1 if column < columns else 0)
 
     @Slot()
     def _explain(self) -> None:
@@ -104,4 +108,4 @@ class FigureTiles(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._make_room()
+        self._arrange()

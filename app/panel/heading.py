@@ -8,7 +8,7 @@ from app.look.theme import Theme
 from app.look.widgets import ElidedLabel, icon_button, in_row, named, tint
 from app.session.shown_answer import ShownAnswer
 
-NO_OTHER = "Figures of this answer"
+SINGLE_ANSWER = "Figures of this answer"
 
 
 class Heading(QWidget):
@@ -20,50 +20,50 @@ class Heading(QWidget):
     def __init__(self, shown: ShownAnswer) -> None:
         super().__init__()
         self.shown = shown
-        self._low = False
-        self.words = named(ElidedLabel(), "panelHeading")
+        self._is_low = False
+        self.title = named(ElidedLabel(), "panelHeading")
         self.stretches = named(ElidedLabel(), "figuresAbout", "What the figures are of")
-        for label in (self.words, self.stretches):
+        for label in (self.title, self.stretches):
             label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.stretches.hide()
         self.back = icon_button("left", "Show the previous answer", self._back)
-        self.forth = icon_button("right", "Show the next answer", self._forth)
-        in_row((self.words, 1), (self.stretches, 3), self.back, self.forth, spacing=2, margins=(16, 5, 10, 0), parent=self)
+        self.forward = icon_button("right", "Show the next answer", self._forward)
+        in_row((self.title, 1), (self.stretches, 3), self.back, self.forward, spacing=2, margins=(16, 5, 10, 0), parent=self)
 
     def refresh(self, about: str = "") -> None:
         """Shows the name of the shown answer, and `about`: which stretches of it the figures cover."""
         turns, turn = self.shown.session.turns, self.shown.turn
-        place = f"Answer {turn + 1} of {len(turns)}" if len(turns) > 1 else ""
-        whole = f"{place}: {' '.join(turns[turn].prompt.split())}" if place else NO_OTHER
-        words = place if place and about else whole
-        if words != self.words.text():
-            self.words.setText(words)
-        self.words.setToolTip(whole if place else "")
+        position = f"Answer {turn + 1} of {len(turns)}" if len(turns) > 1 else ""
+        full_title = f"{position}: {' '.join(turns[turn].prompt.split())}" if position else SINGLE_ANSWER
+        title = position if position and about else full_title
+        if title != self.title.text():
+            self.title.setText(title)
+        self.title.setToolTip(full_title if position else "")
         if about != self.stretches.text():
             self.stretches.setText(about)
             self.stretches.setToolTip(about)
         self.stretches.setVisible(bool(about))
-        self.words.setVisible(bool(place) or not about)
-        for button in (self.back, self.forth):
-            button.setVisible(bool(place))
-        self.setVisible(bool(place) or not self._low)
+        self.title.setVisible(bool(position) or not about)
+        for button in (self.back, self.forward):
+            button.setVisible(bool(position))
+        self.setVisible(bool(position) or not self._is_low)
         self.back.setEnabled(turn > 0)
-        self.forth.setEnabled(turn < len(turns) - 1)
+        self.forward.setEnabled(turn < len(turns) - 1)
 
     def set_low(self, low: bool) -> None:
         """Hides the line in a low panel, unless there are several answers."""
-        if low != self._low:
-            self._low = low
+        if low != self._is_low:
+            self._is_low = low
             self.setVisible(len(self.shown.session.turns) > 1 or not low)
 
     def _back(self) -> None:
         self.shown.choose(self.shown.turn - 1)
 
-    def _forth(self) -> None:
+    def _forward(self) -> None:
         self.shown.choose(self.shown.turn + 1)
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Tints the arrows and sizes them to the text scale; the height of the line does not depend on them."""
         tint(self.back, theme, scale)
-        tint(self.forth, theme, scale)
+        tint(self.forward, theme, scale)
         self.setFixedHeight(round(27 * scale) + 5)

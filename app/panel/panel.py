@@ -29,7 +29,7 @@ from app.table.page import TablePage
 from engine.lens.shared_wording import latest_words
 
 REFRESH_SECONDS = 0.08
-LOW = 400
+LOW_HEIGHT = 400
 """Height of the panel at text scale 1 below which its figures use the space of the heading."""
 PAGE_TITLES: dict[PanelPage, str] = {"rounds": "Rounds", "charts": "Charts", "table": "Table", "rules": "Rules"}
 
@@ -49,7 +49,7 @@ class SidePanel(QWidget):
         self.setObjectName("sidePanel")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.session = session = chat.session
-        self._stale = False
+        self._is_stale = False
         self._scale = 1.0
         self._repaints = trailing_throttle(self.refresh, REFRESH_SECONDS, self)
         self.figures = FigureTiles()
@@ -66,7 +66,7 @@ class SidePanel(QWidget):
             "table": self.table,
             "rules": self.rules,
         }
-        self._old: set[PanelPage] = set(self.pages)
+        self._stale_pages: set[PanelPage] = set(self.pages)
         self.charts.set_open(chat.settings.charts)
         self.explainer = Explainer(chat, self.shown, self)
         self.picture_menu = PictureMenu(chat, self.shown, banner, self)
@@ -78,16 +78,16 @@ class SidePanel(QWidget):
     def _connect(self) -> None:
         explainer, chat = self.explainer, self._chat
         self.charts.menu_requested.connect(self.picture_menu.open_menu)
-        for wanted in (
+        for signal in (
             self.figures.definition_requested,
             self.charts.definition_requested,
             self.picture_menu.definition_requested,
         ):
-            wanted.connect(explainer.explain)
-        for wanted in (self.figures.baseline_requested, self.charts.baseline_requested):
-            wanted.connect(explainer.measure_plain)
+            signal.connect(explainer.explain)
+        for signal in (self.figures.baseline_requested, self.charts.baseline_requested):
+            signal.connect(explainer.measure_plain)
         self.charts.folded.connect(lambda names: chat.keep(charts=names))
-        chat.changed.connect(self._show_chosen_page)
+        chat.changed.connect(self._show_page_of_settings)
 
     def _arrange(self) -> None:
         self.tabs = named(QTabBar(drawBase=False, expanding=False), "panelTabs", "Panel pages", "Left and Right switch pages.")
@@ -95,9 +95,9 @@ class SidePanel(QWidget):
         for name, page in self.pages.items():
             self.tabs.setTabData(self.tabs.addTab(PAGE_TITLES[name]), name)
             self.stack.addWidget(page)
-        self._show_chosen_page()
+        self._show_page_of_settings()
         self.stack.setCurrentIndex(self.tabs.currentIndex())
-        self.tabs.currentChanged.connect(self._turn)
+        self.tabs.currentChanged.connect(self._switch_page)
         in_column(self.heading, self.figures, 8, self.tabs, (self.stack, 1), margins=(1, 0, 0, 0), parent=self)
 
     # Pages.
@@ -118,11 +118,11 @@ class SidePanel(QWidget):
         self.pages[name].setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     @Slot()
-    def _show_chosen_page(self) -> None:
+    def _show_page_of_settings(self) -> None:
         self.show_page(self._chat.settings.panel_page)
 
     @Slot(int)
-    def _turn(self, index: int) -> None:
+    def _switch_page(self, index: int) -> None:
         self.stack.setCurrentIndex(index)
         self._refresh_page()
         if self.page != self._chat.settings.panel_page:
@@ -133,24 +133,24 @@ class SidePanel(QWidget):
     @Slot()
     def touch(self) -> None:
         """Schedules a repaint, and a measurement of the plain speed if the shown answer needs one."""
-        self._stale = True
+        self._is_stale = True
         self.measurer.touch()
         if self.isVisible():
             self._repaints.touch()
 
     @Slot()
-    def catch_up(self) -> None:
+    def refresh_if_stale(self) -> None:
         """Runs a scheduled repaint now."""
-        if self._stale and self.isVisible():
+        if self._is_stale and self.isVisible():
             self.refresh()
 
     @Slot()
     def refresh(self) -> None:
         """Updates the figures and the shown page."""
         self.shown.sync()  # it calls `touch` if the answer has changed
-        self._stale = False
+        self._is_stale = False
         self._repaints.stop()
-        self._old = set(self.pages)
+        self._stale_pages = set(self.pages)
         answer = self.shown.answer
         self.heading.refresh("" if answer is None else latest_words(answer.tally.stretches))
         self.figures.show_answer(answer, None if answer is None else self.session.baseline(answer))
@@ -159,11 +159,11 @@ class SidePanel(QWidget):
         self._refresh_page()
 
     def _refresh_page(self) -> None:
-        if self.page in self._old:
-            self._old.discard(self.page)
+        if self.page in self._stale_pages:
+            self._stale_pages.discard(self.page)
             self.pages[self.page].refresh()
-        if self.rules.marks and "rules" in self._old:
-            self._old.discard("rules")
+        if self.rules.marks and "rules" in self._stale_pages:
+            self._stale_pages.discard("rules")
             self.rules.refresh()
 
     def set_look(self, theme: Theme, scale: float) -> None:
@@ -181,11 +181,11 @@ class SidePanel(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Gives the space of the heading to the figures in a low panel, unless there are several answers."""
         super().resizeEvent(event)
-        self.heading.set_low(self.height() < LOW * self._scale)
+        self.heading.set_low(self.height() < LOW_HEIGHT * self._scale)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        if self._stale:
+        if self._is_stale:
             self.refresh()
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMenu, QWidget
 
 from app.export import pictures
-from app.export.dialog import asking, documents, folder_offer, waiting
+from app.export.dialog import busy_pointer, documents_folder, replace_prompt, show_folder_action
 from app.export.kinds import PICTURES, free_name
 from app.export.raster import to_image
 from app.look.banner import Banner
@@ -27,7 +27,7 @@ from engine.lens.chart_kinds import CHARTS, ChartName
 from engine.rounds.trace import Trace
 from engine.values.errors import DraftlightError
 
-NOTHING_YET = "There is no answer yet."
+NO_ANSWER = "There is no answer yet."
 KINDS = {".png": "PNG image (*.png)", ".svg": "SVG image (*.svg)"}
 
 
@@ -58,13 +58,13 @@ class PictureMenu(QObject):
     # One chart.
 
     @Slot(str, QPoint)
-    def open_menu(self, chart: ChartName, place: QPoint) -> None:
+    def open_menu(self, chart: ChartName, position: QPoint) -> None:
         """Opens the menu of a chart at a screen position."""
-        self._chart, self._place = chart, place
-        there = self._answer() is not None
+        self._chart, self._position = chart, position
+        has_answer = self._answer() is not None
         for action in (self.save_png, self.save_svg, self.copy):
-            set_availability(action, "" if there else NOTHING_YET)
-        self.menu.popup(place)
+            set_availability(action, "" if has_answer else NO_ANSWER)
+        self.menu.popup(position)
 
     def chart_svg(self, chart: ChartName) -> str:
         """Returns a chart of the shown answer as SVG; empty without an answer."""
@@ -73,7 +73,7 @@ class PictureMenu(QObject):
 
     def _save_chart(self, ending: str) -> None:
         svg = self.chart_svg(self._chart)
-        path = self._ask(CHARTS[self._chart].title, self._chart, ending) if svg else None
+        path = self._ask_for_path(CHARTS[self._chart].title, self._chart, ending) if svg else None
         if path is not None:
             self._write(partial(pictures.save, svg, path), path)
 
@@ -85,7 +85,7 @@ class PictureMenu(QObject):
 
     @Slot()
     def _explain(self) -> None:
-        self.definition_requested.emit(CHARTS[self._chart].key, self._place)
+        self.definition_requested.emit(CHARTS[self._chart].key, self._position)
 
     # All charts.
 
@@ -97,7 +97,7 @@ class PictureMenu(QObject):
         chosen = QFileDialog.getExistingDirectory(self._parent.window(), "Choose a folder for the images", str(self._folder()))
         if chosen:
             folder = Path(chosen)
-            write = partial(pictures.save_charts, trace, folder, self._theme, asking(self._parent.window()))
+            write = partial(pictures.save_charts, trace, folder, self._theme, replace_prompt(self._parent.window()))
             self._write(write, folder / "charts")
 
     @Slot()
@@ -105,7 +105,7 @@ class PictureMenu(QObject):
         """Saves the share card of the shown answer."""
         if (trace := self._trace_or_note()) is None:
             return
-        path = self._ask("Share card", "card", ".png")
+        path = self._ask_for_path("Share card", "card", ".png")
         if path is not None:
             card = PICTURES["card"]
             self._write(partial(export.write, [trace], card, path, theme=self._theme, ghosts=self._chat.settings.ghosts), path)
@@ -123,10 +123,10 @@ class PictureMenu(QObject):
         return None if answer is None else pictures.trace_of(session.turns[self._shown.turn], session.plain_run(answer))
 
     def _folder(self) -> Path:
-        kept = Path(self._chat.settings.export_folder)
-        return kept if self._chat.settings.export_folder and kept.is_dir() else documents()
+        saved = Path(self._chat.settings.export_folder)
+        return saved if self._chat.settings.export_folder and saved.is_dir() else documents_folder()
 
-    def _ask(self, title: str, name: str, ending: str) -> Path | None:
+    def _ask_for_path(self, title: str, name: str, ending: str) -> Path | None:
         """Asks for the path of an image; returns None if the dialog was cancelled."""
         answer = self._answer()
         stem = "answer" if answer is None or not answer.trace_path else Path(answer.trace_path).stem
@@ -138,23 +138,23 @@ class PictureMenu(QObject):
         path = Path(chosen)
         if path.suffix.lower() in KINDS:
             return path
-        return free_name(named_as(path, next((known for known, words in KINDS.items() if words == kind), ending)))
+        return free_name(named_as(path, next((suffix for suffix, title in KINDS.items() if title == kind), ending)))
 
     def _write(self, write: Callable[[], object], path: Path) -> None:
         try:
-            with waiting():
+            with busy_pointer():
                 if not write():
                     return
         except DraftlightError as error:
             self._chat.say(str(error), "error")
             return
-        what = f"{path}" if path.suffix else f"{len(CHARTS)} charts in {path.parent}"
+        written = f"{path}" if path.suffix else f"{len(CHARTS)} charts in {path.parent}"
         self._chat.keep(export_folder=str(path.parent))
-        self._chat.say(f"Saved: {what}.", offer=folder_offer(path.parent))
+        self._chat.say(f"Saved: {written}.", offer=show_folder_action(path.parent))
 
     def _trace_or_note(self) -> Trace | None:
         """Returns the trace; reports it if there is nothing to draw."""
         trace = self._trace()
         if trace is None:
-            self._chat.say(NOTHING_YET)
+            self._chat.say(NO_ANSWER)
         return trace

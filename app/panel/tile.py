@@ -13,12 +13,12 @@ class Tile(QPushButton):
     """One figure with its name and unit. Its tooltip is the definition; `clicked` is meant to show it in full.
 
     Args:
-        usual: a typical value and unit; their width is reserved from the start.
+        example: a typical value and unit; their width is reserved from the start.
     """
 
-    def __init__(self, name: str, definition: str, usual: tuple[str, str] = ("", "")) -> None:
+    def __init__(self, name: str, definition: str, example: tuple[str, str] = ("", "")) -> None:
         super().__init__()
-        self._usual = usual
+        self._example = example
         self._action: QPushButton | None = None
         self.setObjectName("tile")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
@@ -45,9 +45,9 @@ class Tile(QPushButton):
         row.addWidget(unit, 1, Qt.AlignmentFlag.AlignBaseline)
         return row
 
-    def add_action(self, title: str, words: str) -> QPushButton:
+    def add_action(self, title: str, description: str) -> QPushButton:
         """Adds a small button in the place of the unit, hidden at first; the caller that shows it hides the unit."""
-        button = named(QPushButton(title), "tileAction", words, tip=words)
+        button = named(QPushButton(title), "tileAction", description, tip=description)
         button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         button.hide()
         self._action = button
@@ -64,14 +64,14 @@ class Tile(QPushButton):
         figure before rule or drafter changed."""
         self.value.setText(value)
         self.unit.setText(unit)
-        told = [(value, unit)]
+        figures = [(value, unit)]
         if earlier is not None:
             self.earlier.setText(earlier[0])
             self.earlier_unit.setText(earlier[1])
-            told.insert(0, earlier)
+            figures.insert(0, earlier)
         for label in (self.earlier, self.earlier_unit):
             label.setVisible(earlier is not None)
-        self.setAccessibleName(f"{self.name.text()} {'; '.join(', '.join(filter(None, figure)) for figure in told)}")
+        self.setAccessibleName(f"{self.name.text()} {'; '.join(', '.join(filter(None, figure)) for figure in figures)}")
 
     def stack(self, stacked: bool) -> None:
         """Places the unit below the figure, or beside it."""
@@ -80,19 +80,21 @@ class Tile(QPushButton):
             figure.setDirection(directions.TopToBottom if stacked else directions.LeftToRight)
             figure.setSpacing(0 if stacked else 5)
 
-    def widths_needed(self) -> tuple[int, int]:
+    def required_widths(self) -> tuple[int, int]:
         """Returns the widths in pixels that show name, figure and unit in full: with the unit beside the figure, and below it."""
         shown = [(self.value, self.unit)]
         if not self.earlier.isHidden():
             shown.append((self.earlier, self.earlier_unit))
         widths = [(value.sizeHint().width(), unit.sizeHint().width()) for value, unit in shown]
-        if any(self._usual):
-            figures = zip((self.value, self.unit), self._usual, strict=True)
-            value, unit = (label.fontMetrics().horizontalAdvance(words) for label, words in figures)
+        if any(self._example):
+            figures = zip((self.value, self.unit), self._example, strict=True)
+            value, unit = (label.fontMetrics().horizontalAdvance(text) for label, text in figures)
             widths.append((value, unit))
         margins, name = self.column.contentsMargins(), self.name.sizeHint().width()
-        around = margins.left() + margins.right() + 2
-        return around + max(name, *(value + 5 + unit for value, unit in widths)), around + max(name, *map(max, widths))
+        margin_width = margins.left() + margins.right() + 2
+        return margin_width + max(name, *(value + 5 + unit for value, unit in widths)), margin_width + max(
+            name, *map(max, widths)
+        )
 
     def sizeHint(self) -> QSize:
         return self.column.sizeHint()
@@ -107,5 +109,5 @@ class Tile(QPushButton):
         self.value.setFont(font)
         self.earlier.setFont(font)
         if self._action is not None:  # as high as the unit in its place, so that nothing moves
-            for part in (self.unit, self._action):
-                part.setFixedHeight(round(17 * scale))
+            for widget in (self.unit, self._action):
+                widget.setFixedHeight(round(17 * scale))

@@ -15,7 +15,7 @@ from app.look.theme import Theme
 from app.look.widgets import named
 from app.sidebar.model import ChatsModel, Index, Row
 
-HANGS = QPoint(-12, -14)
+DRAG_HOT_SPOT = QPoint(-12, -14)
 """Position of the pointer relative to the upper left corner of a dragged chat's image."""
 
 
@@ -25,14 +25,14 @@ class ChatDelegate(QStyledItemDelegate):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.current: int | None = None
-        self.found = False
+        self.shows_hits = False
 
     def set_look(self, theme: Theme, scale: float) -> None:
         """Applies colours and sizes."""
         self._theme, self._scale = theme, scale
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        return QSize(80, round((50 if self.found else 32) * self._scale))
+        return QSize(80, round((50 if self.shows_hits else 32) * self._scale))
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
         editor = named(QLineEdit(parent), "chatTitle", "Title of the chat", "Enter keeps it, Escape leaves it as it was.")
@@ -40,7 +40,7 @@ class ChatDelegate(QStyledItemDelegate):
 
     def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:
         area: QRect = option.rect
-        editor.setGeometry(area.adjusted(6, 1, -6, -1) if not self.found else area.adjusted(6, 1, -6, -area.height() // 3))
+        editor.setGeometry(area.adjusted(6, 1, -6, -1) if not self.shows_hits else area.adjusted(6, 1, -6, -area.height() // 3))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paints a heading, or a chat: its title, a pin, and in a search an excerpt with the match."""
@@ -55,10 +55,10 @@ class ChatDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         inside = area.adjusted(round(14 * scale), 0, -round(12 * scale), 0)
-        over = bool(state & QStyle.StateFlag.State_MouseOver)  # not the selection: that stays where the focus was once
+        is_hovered = bool(state & QStyle.StateFlag.State_MouseOver)  # not the selection: that stays where the focus was once
         focused = bool(state & QStyle.StateFlag.State_HasFocus)
         if row.folder is not None:
-            self._frame(painter, area, over, focused)
+            self._frame(painter, area, is_hovered, focused)
             self._paint_folder(painter, font, inside, row)
             painter.restore()
             return
@@ -72,20 +72,22 @@ class ChatDelegate(QStyledItemDelegate):
             painter.restore()
             return
         shown = row.about.id == self.current
-        self._frame(painter, area, shown or over, focused)
+        self._frame(painter, area, shown or is_hovered, focused)
         font.setPixelSize(round(13 * scale))
         font.setWeight(QFont.Weight.Medium if shown else QFont.Weight.Normal)
         if row.about.pinned:
-            room = round(13 * scale)
-            _draw(painter, "pin", theme.faint, QRect(inside.right() - room, area.top() + (area.height() - room) // 2, room, room))
-            inside.setRight(inside.right() - room - 4)
-        line = inside if not self.found else QRect(inside.left(), inside.top() + 4, inside.width(), inside.height() // 2 - 4)
-        self._words(painter, font, line, row.title, row.title_marks, QColor(theme.text))
-        if self.found and row.excerpt:
+            side = round(13 * scale)
+            _paint_icon(
+                painter, "pin", theme.faint, QRect(inside.right() - side, area.top() + (area.height() - side) // 2, side, side)
+            )
+            inside.setRight(inside.right() - side - 4)
+        line = inside if not self.shows_hits else QRect(inside.left(), inside.top() + 4, inside.width(), inside.height() // 2 - 4)
+        self._paint_line(painter, font, line, row.title, row.title_marks, QColor(theme.text))
+        if self.shows_hits and row.excerpt:
             font.setPixelSize(round(12 * scale))
             font.setWeight(QFont.Weight.Normal)
             below = QRect(inside.left(), area.center().y(), inside.width(), inside.height() // 2 - 4)
-            self._words(painter, font, below, *_near_mark(row), QColor(theme.dim))
+            self._paint_line(painter, font, below, *_excerpt_at_match(row), QColor(theme.dim))
         painter.restore()
 
     def _frame(self, painter: QPainter, area: QRect, filled: bool, focused: bool) -> None:
@@ -102,17 +104,17 @@ class ChatDelegate(QStyledItemDelegate):
         """Paints a folder with the number of its chats, or the row that leads out of it."""
         scale = self._scale
         side = round(15 * scale)
-        place = QRect(inside.left(), inside.center().y() - side // 2, side, side)
-        _draw(painter, "folder" if row.folder else "left", self._theme.dim, place)
-        many = f"{row.many:,}" if row.folder else ""
+        icon_area = QRect(inside.left(), inside.center().y() - side // 2, side, side)
+        _paint_icon(painter, "folder" if row.folder else "left", self._theme.dim, icon_area)
+        count = f"{row.chat_count:,}" if row.folder else ""
         font.setPixelSize(round(13 * scale))
         painter.setFont(font)
-        wide = painter.fontMetrics().horizontalAdvance(many)
-        draw_text_in(painter, self._theme.faint, inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, many)
-        line = inside.adjusted(side + round(7 * scale), 0, -wide - round(8 * scale), 0)
-        self._words(painter, font, line, row.title, (), QColor(self._theme.text))
+        count_width = painter.fontMetrics().horizontalAdvance(count)
+        draw_text_in(painter, self._theme.faint, inside, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, count)
+        line = inside.adjusted(side + round(7 * scale), 0, -count_width - round(8 * scale), 0)
+        self._paint_line(painter, font, line, row.title, (), QColor(self._theme.text))
 
-    def _words(
+    def _paint_line(
         self, painter: QPainter, font: QFont, area: QRect, text: str, marks: tuple[tuple[int, int], ...], colour: QColor
     ) -> None:
         """Paints one line with the matches highlighted; it is elided if there is no room."""
@@ -122,19 +124,19 @@ class ChatDelegate(QStyledItemDelegate):
         for start, end in marks:
             if start < len(line):
                 left = area.left() + metrics.horizontalAdvance(line[:start])
-                wide = metrics.horizontalAdvance(line[start : min(end, len(line))])
+                width = metrics.horizontalAdvance(line[start : min(end, len(line))])
                 middle = area.center().y()
-                high = metrics.height()
-                painter.fillRect(QRect(left, middle - high // 2, wide, high), QColor(self._theme.selection))
+                height = metrics.height()
+                painter.fillRect(QRect(left, middle - height // 2, width, height), QColor(self._theme.selection))
         draw_text_in(painter, colour, area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, line)
 
 
-def _draw(painter: QPainter, name: str, colour: str, place: QRect) -> None:
+def _paint_icon(painter: QPainter, name: str, colour: str, area: QRect) -> None:
     """Paints an icon at the full resolution of the screen."""
-    painter.drawPixmap(place.topLeft(), themes.pixmap(name, colour, place.width(), painter.device().devicePixelRatioF()))
+    painter.drawPixmap(area.topLeft(), themes.pixmap(name, colour, area.width(), painter.device().devicePixelRatioF()))
 
 
-def _near_mark(row: Row) -> tuple[str, tuple[tuple[int, int], ...]]:
+def _excerpt_at_match(row: Row) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Returns the excerpt from shortly before its first match, so that the match is visible in a narrow list."""
     first = row.marks[0][0] if row.marks else 0
     cut = 0 if first < 14 else row.excerpt.rfind(" ", 0, first - 6) + 1
@@ -249,7 +251,7 @@ class ChatList(QListView):
         drag = QDrag(self)
         drag.setMimeData(self.model().mimeData([index]))
         drag.setPixmap(self.viewport().grab(self.visualRect(index)))
-        drag.setHotSpot(HANGS)
+        drag.setHotSpot(DRAG_HOT_SPOT)
         drag.exec(actions, self.defaultDropAction())
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:

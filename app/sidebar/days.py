@@ -33,7 +33,7 @@ def day_and_time(moment: float) -> str:
     return f"{local.day} {local:%B %Y, %H:%M}"
 
 
-def grouped(chats: Iterable[Listed], today: date) -> Iterator[tuple[str, list[Listed]]]:
+def group_by_day(chats: Iterable[Listed], today: date) -> Iterator[tuple[str, list[Listed]]]:
     """Groups the chats under headings, keeping their order."""
     for heading, group in groupby(chats, lambda about: heading_of(about, today)):
         yield heading, list(group)

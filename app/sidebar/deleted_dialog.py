@@ -12,7 +12,7 @@ from app.look.widgets import ReadOnlyTable, TransientDialog, in_column
 from app.sidebar.days import day_and_time
 from engine.chats import KEPT_DAYS, Listed
 
-WORDS = f"Deleted chats can be restored for {KEPT_DAYS} days."
+DESCRIPTION = f"Deleted chats can be restored for {KEPT_DAYS} days."
 
 
 class DeletedDialog(TransientDialog):
@@ -40,24 +40,24 @@ class DeletedDialog(TransientDialog):
         self.restore.setDefault(True)
         self.restore.clicked.connect(self._restore)
         self.table.doubleClicked.connect(self._restore)
-        self.table.itemSelectionChanged.connect(self._selected)
+        self.table.itemSelectionChanged.connect(self._update_button)
         self.table.selectRow(0)
-        in_column(QLabel(WORDS), (self.table, 1), self.buttons, spacing=10, margins=(20, 18, 20, 16), parent=self)
-        room = visible_part(parent)
+        in_column(QLabel(DESCRIPTION), (self.table, 1), self.buttons, spacing=10, margins=(20, 18, 20, 16), parent=self)
+        available = visible_part(parent)
         line = self.fontMetrics().lineSpacing()
-        self.resize(min(room.width() - 60, 36 * line), min(room.height() - 80, 22 * line))
+        self.resize(min(available.width() - 60, 36 * line), min(available.height() - 80, 22 * line))
         self.table.setFocus()
 
-    def _rows(self) -> list[int]:
+    def _selected_rows(self) -> list[int]:
         return sorted(index.row() for index in self.table.selectionModel().selectedRows())
 
     @Slot()
-    def _selected(self) -> None:
-        self.restore.setEnabled(bool(self._rows()))
+    def _update_button(self) -> None:
+        self.restore.setEnabled(bool(self._selected_rows()))
 
     @Slot()
     def _restore(self) -> None:
-        rows = self._rows()
+        rows = self._selected_rows()
         if not rows:  # a double click may clear the selection
             return
         items = [self.table.item(row, 0) for row in rows]

@@ -14,21 +14,21 @@ class Drawer(QObject):
 
     Args:
         row: the container with the list as first item, if there is room.
-        opener: the button that opens and closes it.
+        toggle_button: the button that opens and closes it.
 
     Signals:
-        turned: the drawer was opened or closed.
+        toggled: the drawer was opened or closed.
     """
 
-    turned = Signal()
+    toggled = Signal()
 
-    def __init__(self, sidebar: Sidebar, row: QWidget, opener: QWidget) -> None:
+    def __init__(self, sidebar: Sidebar, row: QWidget, toggle_button: QWidget) -> None:
         super().__init__(row)
-        self._sidebar, self._row, self._opener = sidebar, row, opener
+        self._sidebar, self._row, self._toggle_button = sidebar, row, toggle_button
         self.is_open = False
         row.installEventFilter(self)
 
-    def put_beside(self, shown: bool) -> None:
+    def set_beside(self, shown: bool) -> None:
         """Shows the list beside the conversation, or hides it."""
         self.close()
         layout = self._row.layout()
@@ -49,8 +49,8 @@ class Drawer(QObject):
         application = QApplication.instance()
         if not was_open and isinstance(application, QApplication):
             application.installEventFilter(self)
-            application.focusChanged.connect(self._moved)
-        self.turned.emit()
+            application.focusChanged.connect(self._close_if_focus_left)
+        self.toggled.emit()
 
     def close(self) -> None:
         """Closes the drawer if it is open."""
@@ -60,15 +60,15 @@ class Drawer(QObject):
         application = QApplication.instance()
         if isinstance(application, QApplication):
             application.removeEventFilter(self)
-            application.focusChanged.disconnect(self._moved)
+            application.focusChanged.disconnect(self._close_if_focus_left)
         self._sidebar.hide()
-        self.turned.emit()
+        self.toggled.emit()
 
     def _fit(self) -> None:
         self._sidebar.setGeometry(0, 0, self._sidebar.maximumWidth(), self._row.height())
 
     @Slot()
-    def _moved(self) -> None:
+    def _close_if_focus_left(self) -> None:
         focused = QApplication.focusWidget()
         if focused is not None and self._is_outside(focused):
             self.close()
@@ -76,7 +76,7 @@ class Drawer(QObject):
     def _is_outside(self, widget: QWidget) -> bool:
         """Returns whether a widget is outside the list in the same window; menus and dialogs of the list are windows of their
         own."""
-        inside = widget is self._sidebar or self._sidebar.isAncestorOf(widget) or widget is self._opener
+        inside = widget is self._sidebar or self._sidebar.isAncestorOf(widget) or widget is self._toggle_button
         return widget.window() is self._row.window() and not inside
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -11,12 +11,12 @@ from typing import Any
 from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, QPersistentModelIndex, Qt, Signal
 
 from app.look.widgets import plain_tip
-from app.sidebar.days import grouped
+from app.sidebar.days import group_by_day
 from engine.chats import Hit, Listed
 from engine.values.wording import amount
 
-FOLDERS, OUT = "Folders", "All chats"
-DRAGGED = "application/x-draftlight-chat"
+FOLDERS, ALL_CHATS = "Folders", "All chats"
+CHAT_MIME_TYPE = "application/x-draftlight-chat"
 """MIME type of a dragged chat: its id in decimal digits."""
 
 Index = QModelIndex | QPersistentModelIndex
@@ -28,7 +28,7 @@ class Row:
 
     Attributes:
         folder: name of a folder, empty for the row that leads out of the shown one; None for other rows.
-        many: number of chats in the folder.
+        chat_count: number of chats in the folder.
         excerpt, marks: as in `engine.chats.Hit`; empty if the title matched.
         title_marks: positions of the matches in the title.
         message: id of the message that matched.
@@ -41,7 +41,7 @@ class Row:
     title_marks: tuple[tuple[int, int], ...] = ()
     message: int | None = None
     folder: str | None = None
-    many: int = 0
+    chat_count: int = 0
 
 
 class ChatsModel(QAbstractListModel):
@@ -65,12 +65,12 @@ class ChatsModel(QAbstractListModel):
         rows: list[Row] = []
         if folder is None:
             names = Counter(about.folder for about in chats if about.folder)
-            folders = [Row(name, folder=name, many=names[name]) for name in sorted(names, key=str.casefold)]
+            folders = [Row(name, folder=name, chat_count=names[name]) for name in sorted(names, key=str.casefold)]
             rows += [Row(FOLDERS), *folders] if folders else []
         else:
-            rows.append(Row(OUT, folder=""))
+            rows.append(Row(ALL_CHATS, folder=""))
             chats = [about for about in chats if about.folder == folder]
-        for heading, group in grouped(chats, self._today()):
+        for heading, group in group_by_day(chats, self._today()):
             rows.append(Row(heading))
             rows += [Row(about.title, about) for about in group]
         self._replace(rows)
@@ -105,7 +105,7 @@ class ChatsModel(QAbstractListModel):
         return next((at for at, row in enumerate(self._rows) if row.folder == folder), None)
 
     @property
-    def chats(self) -> int:
+    def chat_count(self) -> int:
         """Number of listed chats."""
         return sum(row.about is not None for row in self._rows)
 
@@ -125,7 +125,7 @@ class ChatsModel(QAbstractListModel):
             return plain_tip(row.title)
         if role == Qt.ItemDataRole.AccessibleTextRole:
             if row.folder is not None:
-                return f"Folder {row.title}, {amount(row.many, 'chat')}" if row.folder else OUT
+                return f"Folder {row.title}, {amount(row.chat_count, 'chat')}" if row.folder else ALL_CHATS
             pinned = ", pinned" if row.about is not None and row.about.pinned else ""
             return f"{row.title}{pinned}" + (f". {row.excerpt}" if row.excerpt else "")
         return None
@@ -147,21 +147,21 @@ class ChatsModel(QAbstractListModel):
         row = self.at(index)
         if row is None or (row.about is None and row.folder is None):
             return Qt.ItemFlag.NoItemFlags
-        chosen = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+        selectable = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
         if row.about is not None:
-            return chosen | Qt.ItemFlag.ItemIsEditable | Qt.ItemFlag.ItemIsDragEnabled
-        return chosen | Qt.ItemFlag.ItemIsDropEnabled | (Qt.ItemFlag.ItemIsEditable if row.folder else Qt.ItemFlag(0))
+            return selectable | Qt.ItemFlag.ItemIsEditable | Qt.ItemFlag.ItemIsDragEnabled
+        return selectable | Qt.ItemFlag.ItemIsDropEnabled | (Qt.ItemFlag.ItemIsEditable if row.folder else Qt.ItemFlag(0))
 
     def mimeTypes(self) -> list[str]:
         """Returns the MIME type of dragged chats."""
-        return [DRAGGED]
+        return [CHAT_MIME_TYPE]
 
     def mimeData(self, indexes: Sequence[QModelIndex]) -> QMimeData:
         """Returns the id of the dragged chat."""
         data = QMimeData()
         rows = [row for index in indexes if (row := self.at(index)) is not None and row.about is not None]
         if rows and rows[0].about is not None:
-            data.setData(DRAGGED, str(rows[0].about.id).encode())
+            data.setData(CHAT_MIME_TYPE, str(rows[0].about.id).encode())
         return data
 
     def supportedDropActions(self) -> Qt.DropAction:
@@ -170,13 +170,13 @@ class ChatsModel(QAbstractListModel):
 
     def canDropMimeData(self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index) -> bool:
         """Returns whether the target is a folder: chats cannot be dropped between rows."""
-        onto = self.at(parent)
-        return data.hasFormat(DRAGGED) and onto is not None and onto.folder is not None
+        target = self.at(parent)
+        return data.hasFormat(CHAT_MIME_TYPE) and target is not None and target.folder is not None
 
     def dropMimeData(self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index) -> bool:
         """Emits which chat was dropped on which folder."""
-        onto = self.at(parent)
-        if onto is None or onto.folder is None or not data.hasFormat(DRAGGED):
+        target = self.at(parent)
+        if target is None or target.folder is None or not data.hasFormat(CHAT_MIME_TYPE):
             return False
-        self.moved.emit(int(bytes(data.data(DRAGGED).data()).decode()), onto.folder)
+        self.moved.emit(int(bytes(data.data(CHAT_MIME_TYPE).data()).decode()), target.folder)
         return True

@@ -21,10 +21,10 @@ from engine.values.wording import size
 
 WIDTH = 252
 """Pixels at text scale 1."""
-MOST_HITS = 200
-TYPED_MS, OTHERS_MS = 120, 2000
+MAX_HITS = 200
+SEARCH_DELAY_MS, EXTERNAL_CHECK_MS = 120, 2000
 """Milliseconds from typing to a search, and between checks for changes of other processes."""
-STORED_SECONDS = 0.06
+RELOAD_DELAY_SECONDS = 0.06
 """Seconds from a change to reading the list again."""
 
 
@@ -35,7 +35,7 @@ class Sidebar(QWidget):
         chosen: (number, message or None) show a chat, at a message if a search found that.
         new_chat_requested: start an empty chat.
         deleted, duplicated, exported: (number) delete, copy or export a chat.
-        folder_left: (name, numbers) a folder was removed, which had these chats.
+        folder_removed: (name, numbers) a folder was removed, which had these chats.
         traces_wanted, deleted_wanted: show the size of the traces; show the deleted chats.
 
     Attributes:
@@ -47,15 +47,15 @@ class Sidebar(QWidget):
     deleted = Signal(int)
     duplicated = Signal(int)
     exported = Signal(int)
-    folder_left = Signal(str, tuple)
+    folder_removed = Signal(str, tuple)
     traces_requested = Signal()
     deleted_chats_requested = Signal()
 
     def __init__(self, chat: Chat) -> None:
         super().__init__()
         self._chat = chat
-        self._asked = 0
-        self._seen: int | None = None
+        self._request = 0
+        self._seen_change: int | None = None
         self.folder: str | None = None
         self._folders: tuple[str, ...] = ()
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -72,8 +72,8 @@ class Sidebar(QWidget):
         self.new = icon_button("new-chat", f"New chat ({native_keys('Ctrl+N')})", self.new_chat_requested.emit)
         self.title = named(ElidedLabel("Chats"), "sectionTitle")
         self.empty = named(QLabel(wordWrap=True, alignment=Qt.AlignmentFlag.AlignTop), "chatsEmpty")
-        self._below = QWidget()
-        self._stack = QStackedLayout(self._below)
+        self._content = QWidget()
+        self._stack = QStackedLayout(self._content)
         self._stack.addWidget(self.empty)
         self._stack.addWidget(self.list)
         self.traces = named(
@@ -84,27 +84,27 @@ class Sidebar(QWidget):
         in_column(
             in_row((self.title, 1), self.new, spacing=2, margins=(14, 8, 8, 4)),
             in_row(self.search, margins=(10, 0, 10, 6)),
-            (self._below, 1),
+            (self._content, 1),
             self.traces,
             margins=(0, 0, 1, 0),
             parent=self,
         )
-        self._typed = QTimer(self, singleShot=True, interval=TYPED_MS)
-        self._typed.timeout.connect(self.read)
-        self._changed = trailing_throttle(self.read, STORED_SECONDS, self)
-        self._others = QTimer(self, interval=OTHERS_MS)
-        self._others.timeout.connect(self.look_for_others)
+        self._search_timer = QTimer(self, singleShot=True, interval=SEARCH_DELAY_MS)
+        self._search_timer.timeout.connect(self.reload)
+        self._reload = trailing_throttle(self.reload, RELOAD_DELAY_SECONDS, self)
+        self._external_timer = QTimer(self, interval=EXTERNAL_CHECK_MS)
+        self._external_timer.timeout.connect(self.check_external_changes)
         self.search.textChanged.connect(self._search_changed)
         self.list.chosen.connect(self.chosen)
         self.list.deleted.connect(self.deleted)
-        self.list.pinned.connect(self._turn_pin)
+        self.list.pinned.connect(self._toggle_pin)
         self.list.menu_requested.connect(self._open_menu)
         self.list.folder_chosen.connect(self.show_folder)
-        self.list.folder_deleted.connect(self._empty_folder)
+        self.list.folder_deleted.connect(self._remove_folder)
         self.model.renamed.connect(self._rename)
         self.model.folder_renamed.connect(self._rename_folder)
         self.model.moved.connect(self._move)
-        chat.stored.connect(self._changed.touch)
+        chat.stored.connect(self._reload.touch)
         chat.opened.connect(self._show_current)
         self._show_state()
 
@@ -118,19 +118,19 @@ class Sidebar(QWidget):
         self.setFixedWidth(round(WIDTH * scale))
 
     @Slot()
-    def read(self) -> None:
+    def reload(self) -> None:
         """Reads the list again, or repeats the search."""
         keeper, query = self._chat.keeper, self.search.text().strip()
         if keeper is None:
             return
-        self._asked += 1
+        self._request += 1
         if query:
-            keeper.read(lambda store: store.search(query, MOST_HITS), partial(self._show_hits, self._asked), self._failed)
+            keeper.read(lambda store: store.search(query, MAX_HITS), partial(self._show_hits, self._request), self._show_failure)
         else:
-            keeper.read(_chats_and_size, partial(self._show_chats, self._asked), self._failed)
+            keeper.read(_chats_and_size, partial(self._show_chats, self._request), self._show_failure)
 
-    def _show_chats(self, asked: int, found: tuple[Sequence[Listed], int]) -> None:
-        if asked != self._asked:
+    def _show_chats(self, request: int, found: tuple[Sequence[Listed], int]) -> None:
+        if request != self._request:
             return
         chats, traces = found
         self._folders = tuple(sorted({about.folder for about in chats if about.folder}, key=str.casefold))
@@ -140,18 +140,18 @@ class Sidebar(QWidget):
         self.traces.setText(f"Traces: {size(traces)}")
         self._show(False, partial(self.model.show_chats, chats, self.folder))
 
-    def _show_hits(self, asked: int, hits: Sequence[Hit]) -> None:
-        if asked == self._asked:
+    def _show_hits(self, request: int, hits: Sequence[Hit]) -> None:
+        if request == self._request:
             self._show(True, partial(self.model.show_hits, hits))
 
-    def _show(self, found: bool, fill: Callable[[], None]) -> None:
+    def _show(self, are_hits: bool, fill: Callable[[], None]) -> None:
         """Replaces the rows, keeping the focused chat or folder and the scroll position."""
         if self.list.state() == self.list.State.EditingState:
-            self._changed.touch()  # a title is being edited
+            self._reload.touch()  # a title is being edited
             return
         number, folder = self.list.number(), self.list.folder()
         scrolled = self.list.verticalScrollBar().value()
-        self.list.delegate.found = found
+        self.list.delegate.shows_hits = are_hits
         fill()
         self._show_current()
         row = self.model.row_of(number) if folder is None else self.model.row_of_folder(folder)
@@ -160,7 +160,7 @@ class Sidebar(QWidget):
         self.list.verticalScrollBar().setValue(scrolled)
         self._show_state()
 
-    def _failed(self, message: str) -> None:
+    def _show_failure(self, message: str) -> None:
         self.empty.setText(message)
         if not self.model.rowCount():
             self._stack.setCurrentWidget(self.empty)
@@ -169,8 +169,8 @@ class Sidebar(QWidget):
         if self.model.rowCount():
             self._stack.setCurrentWidget(self.list)
             return
-        words = f"No chat has “{self.search.text().strip()}” in its title or messages." if self.search.text().strip() else ""
-        self.empty.setText(words or "Your chats appear here as soon as you send a message. They stay on this computer.")
+        message = f"No chat has “{self.search.text().strip()}” in its title or messages." if self.search.text().strip() else ""
+        self.empty.setText(message or "Your chats appear here as soon as you send a message. They stay on this computer.")
         self._stack.setCurrentWidget(self.empty)
 
     @Slot()
@@ -179,28 +179,28 @@ class Sidebar(QWidget):
 
     @Slot(str)
     def _search_changed(self, text: str) -> None:
-        self._typed.start()
+        self._search_timer.start()
 
     @Slot()
-    def look_for_others(self) -> None:
+    def check_external_changes(self) -> None:
         """Reads the list again if another process has changed the chats."""
-        if self._chat.keeper is not None and self._others.isActive() and self.isVisible():
-            self._chat.keeper.read(lambda store: store.changes(), self._changes)
+        if self._chat.keeper is not None and self._external_timer.isActive() and self.isVisible():
+            self._chat.keeper.read(lambda store: store.changes(), self._apply_change_number)
 
-    def _changes(self, number: int) -> None:
-        if self._seen is not None and number != self._seen:
-            self.read()
-        self._seen = number
+    def _apply_change_number(self, number: int) -> None:
+        if self._seen_change is not None and number != self._seen_change:
+            self.reload()
+        self._seen_change = number
 
     def start(self) -> None:
         """Reads the list, and again whenever another process changes it."""
         if self._chat.keeper is not None:
-            self._others.start()
-            self.read()
+            self._external_timer.start()
+            self.reload()
 
     def stop(self) -> None:
         """Stops reading: the window is closing."""
-        for timer in (self._typed, self._changed, self._others):
+        for timer in (self._search_timer, self._reload, self._external_timer):
             timer.stop()
 
     # Requests.
@@ -226,7 +226,7 @@ class Sidebar(QWidget):
         self.folder = folder or None
         self.search.clear()
         self.list.setCurrentIndex(self.model.index(0))
-        self.read()
+        self.reload()
 
     @Slot(int, str)
     def _move(self, number: int, folder: str) -> None:
@@ -239,26 +239,26 @@ class Sidebar(QWidget):
         self._write(lambda store: store.rename_folder(folder, name))
 
     @Slot(str)
-    def _empty_folder(self, folder: str) -> None:
+    def _remove_folder(self, folder: str) -> None:
         """Removes a folder, but not its chats."""
         if self._chat.keeper is not None:
-            self._chat.keeper.write(lambda store: store.rename_folder(folder, ""), partial(self._emptied, folder))
+            self._chat.keeper.write(lambda store: store.rename_folder(folder, ""), partial(self._report_removed, folder))
 
-    def _emptied(self, folder: str, numbers: tuple[int, ...]) -> None:
+    def _report_removed(self, folder: str, numbers: tuple[int, ...]) -> None:
         self._chat.stored.emit()
-        self.folder_left.emit(folder, numbers)
+        self.folder_removed.emit(folder, numbers)
 
     def _ask_for_folder(self, number: int) -> None:
         """Asks for the name of a new folder for a chat."""
-        self._ask("New folder", "Name of the folder:", "", partial(self._move_to_named, number))
+        self._ask_for_text("New folder", "Name of the folder:", "", partial(self._move_to_new_folder, number))
 
-    def _ask(self, title: str, label: str, text: str, answered: Callable[[str], None]) -> None:
+    def _ask_for_text(self, title: str, label: str, text: str, on_answer: Callable[[str], None]) -> None:
         question = QInputDialog(self)
         question.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         question.setWindowTitle(title)
         question.setLabelText(label)
         question.setTextValue(text)
-        question.textValueSelected.connect(answered)
+        question.textValueSelected.connect(on_answer)
         question.open()
 
     def rename_shown(self) -> None:
@@ -273,9 +273,9 @@ class Sidebar(QWidget):
             return next((about.title for about in store.conversations() if about.id == number), "")
 
         label = "Title of the chat; empty for its first message:"
-        keeper.read(title, lambda now: self._ask("Rename chat", label, now, partial(self._rename, number)))
+        keeper.read(title, lambda title_now: self._ask_for_text("Rename chat", label, title_now, partial(self._rename, number)))
 
-    def _move_to_named(self, number: int, folder: str) -> None:
+    def _move_to_new_folder(self, number: int, folder: str) -> None:
         if folder.strip():
             self._move(number, folder.strip())
 
@@ -284,11 +284,11 @@ class Sidebar(QWidget):
         self._write(lambda store: store.rename(number, title))
 
     @Slot(int)
-    def _turn_pin(self, number: int) -> None:
+    def _toggle_pin(self, number: int) -> None:
         row = self.model.row_of(number)
-        found = None if row is None else self.model.at(self.model.index(row))
-        if found is not None and found.about is not None:
-            pinned = not found.about.pinned
+        chat = None if row is None else self.model.at(self.model.index(row))
+        if chat is not None and chat.about is not None:
+            pinned = not chat.about.pinned
             self._write(lambda store: store.pin(number, pinned))
 
     def _write(self, work: Callable[[ChatStore], object]) -> None:
@@ -296,7 +296,7 @@ class Sidebar(QWidget):
             self._chat.keeper.write(work, self._chat.tell_stored)
 
     @Slot(object)
-    def _open_menu(self, where: QPoint) -> None:
+    def _open_menu(self, position: QPoint) -> None:
         number = self.list.number()
         row = self.model.at(self.list.currentIndex())
         if row is None or (row.about is None and not row.folder):
@@ -304,20 +304,20 @@ class Sidebar(QWidget):
         menu = QMenu(self)
         self._fill(menu, number, row)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(where)
+        menu.popup(position)
 
     def _fill(self, menu: QMenu, number: int | None, row: Row) -> None:
         """Adds the actions for a chat or a folder."""
         if row.folder:
-            _add(menu, "Open", partial(self.show_folder, row.folder))
-            _add(menu, "Rename", self.list.rename)
+            _add_entry(menu, "Open", partial(self.show_folder, row.folder))
+            _add_entry(menu, "Rename", self.list.rename)
             menu.addSeparator()
-            _add(menu, "Remove folder, keep its chats", partial(self._empty_folder, row.folder), "Delete")
+            _add_entry(menu, "Remove folder, keep its chats", partial(self._remove_folder, row.folder), "Delete")
         if number is None or row.about is None:
             return
-        _add(menu, "Open", partial(self.chosen.emit, number, row.message))
-        _add(menu, "Rename", self.list.rename)
-        _add(menu, "Unpin" if row.about.pinned else "Pin", partial(self._turn_pin, number), "Pin or unpin")
+        _add_entry(menu, "Open", partial(self.chosen.emit, number, row.message))
+        _add_entry(menu, "Rename", self.list.rename)
+        _add_entry(menu, "Unpin" if row.about.pinned else "Pin", partial(self._toggle_pin, number), "Pin or unpin")
         menu.addAction("Duplicate", partial(self.duplicated.emit, number))
         menu.addAction("Export…", partial(self.exported.emit, number))
         folders = menu.addMenu("Move to folder")
@@ -329,7 +329,7 @@ class Sidebar(QWidget):
         folders.addAction("New folder…", partial(self._ask_for_folder, number))
         folders.addAction("No folder", partial(self._move, number, "")).setEnabled(bool(row.about.folder))
         menu.addSeparator()
-        _add(menu, "Delete", partial(self.deleted.emit, number))
+        _add_entry(menu, "Delete", partial(self.deleted.emit, number))
         menu.addAction("Deleted chats…", self.deleted_chats_requested.emit)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
@@ -360,7 +360,7 @@ class Sidebar(QWidget):
             self.list.setFocus(Qt.FocusReason.TabFocusReason)
 
 
-def _add(menu: QMenu, title: str, run: Callable[[], object], entry: str = "") -> QAction:
+def _add_entry(menu: QMenu, title: str, run: Callable[[], object], entry: str = "") -> QAction:
     """Adds an entry to the menu, with the key that the list assigns to it."""
     return menu.addAction(title_with_key(title, "In the list of chats", entry or title), run)
 

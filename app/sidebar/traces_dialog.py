@@ -27,13 +27,13 @@ from engine.chats import ChatStore, Listed, Retention
 from engine.values.ranges import Range
 from engine.values.wording import size
 
-WORDS = (
+DESCRIPTION = (
     "Each answer has a trace: every round of it, for the lens, replays and exports. Messages are kept in any case, and an answer "
     "without its trace still shows its text. What you choose also holds for comparisons and other runs."
 )
 MEGABYTE = 1_000_000
-USUAL_DAYS, USUAL_MEGABYTES = 90, 1000
-OTHERS = "Comparisons and other runs"
+DEFAULT_DAYS, DEFAULT_MEGABYTES = 90, 1000
+OTHER_RUNS = "Comparisons and other runs"
 Sizes = tuple[tuple[Listed, ...], dict[int, int], int, int, Retention, Path]
 
 
@@ -44,30 +44,30 @@ class TracesDialog(TransientDialog):
         super().__init__(parent, "tracesDialog", "Traces")
         self._chat = chat
         self._folder = Path()
-        self._kept: tuple[Retention, tuple[bool, bool, int, int]] | None = None
-        words = QLabel(WORDS, wordWrap=True)
+        self._loaded: tuple[Retention, tuple[bool, bool, int, int]] | None = None
+        description = QLabel(DESCRIPTION, wordWrap=True)
         self.total = named(QLabel("Reading sizes…"), "keysHeading")
         self.table = ReadOnlyTable("tracesTable", "Chats and other runs by the size of their traces", ["Chat", "Traces"])
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
-        self.forever = QRadioButton("Keep all of them")
-        self.by_days, self.days, row_of_days = _limit("Keep those of the last", Range(1, 3650, whole=True), "days")
-        self.by_size, self.most, row_of_size = _limit("Keep the newest, up to", Range(10, 1_000_000, whole=True), "MB")
-        self.days.show_value(USUAL_DAYS)
-        self.most.show_value(USUAL_MEGABYTES)
+        self.keep_all = QRadioButton("Keep all of them")
+        self.by_days, self.days, row_of_days = _limit_row("Keep those of the last", Range(1, 3650, whole=True), "days")
+        self.by_size, self.megabytes, row_of_size = _limit_row("Keep the newest, up to", Range(10, 1_000_000, whole=True), "MB")
+        self.days.show_value(DEFAULT_DAYS)
+        self.megabytes.show_value(DEFAULT_MEGABYTES)
         self.choices = QButtonGroup(self)
-        for choice in (self.forever, self.by_days, self.by_size):
+        for choice in (self.keep_all, self.by_days, self.by_size):
             self.choices.addButton(choice)
-        self.forever.setChecked(True)
+        self.keep_all.setChecked(True)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel)
-        opens = self.buttons.addButton("Show in folder", QDialogButtonBox.ButtonRole.ActionRole)
-        opens.clicked.connect(self._show_folder)
+        folder_button = self.buttons.addButton("Show in folder", QDialogButtonBox.ButtonRole.ActionRole)
+        folder_button.clicked.connect(self._show_folder)
         self.buttons.accepted.connect(self.accept)
         self.buttons.rejected.connect(self.reject)
         in_column(
-            words,
+            description,
             self.total,
             (self.table, 1),
-            self.forever,
+            self.keep_all,
             row_of_days,
             row_of_size,
             self.buttons,
@@ -75,57 +75,57 @@ class TracesDialog(TransientDialog):
             margins=(20, 18, 20, 16),
             parent=self,
         )
-        room = visible_part(parent)
+        available = visible_part(parent)
         line = self.fontMetrics().lineSpacing()
-        self.resize(min(room.width() - 60, 34 * line), min(room.height() - 80, 32 * line))
-        self.forever.setFocus()
+        self.resize(min(available.width() - 60, 34 * line), min(available.height() - 80, 32 * line))
+        self.keep_all.setFocus()
         if chat.keeper is not None:
-            chat.keeper.read(_sizes, self._show, self._failed)
+            chat.keeper.read(_read_sizes, self._show, self._show_failure)
 
-    def _failed(self, message: str) -> None:
+    def _show_failure(self, message: str) -> None:
         if isValid(self):
             self.total.setText(message)
 
     def _show(self, sizes: Sizes) -> None:
         if not isValid(self):  # the dialog was closed while they were read
             return
-        chats, by_chat, others, total, kept, self._folder = sizes
-        self.total.setText(f"{size(total)} in all, kept {kept.words}")
-        amounts = [*((about.title, by_chat.get(about.id, 0)) for about in chats), (OTHERS, others)]
+        chats, by_chat, other_bytes, total, retention, self._folder = sizes
+        self.total.setText(f"{size(total)} in all, kept {retention.words}")
+        amounts = [*((about.title, by_chat.get(about.id, 0)) for about in chats), (OTHER_RUNS, other_bytes)]
         largest = sorted((each for each in amounts if each[1]), key=lambda each: -each[1])
         self.table.setRowCount(len(largest))
-        for row, (title, taken) in enumerate(largest):
-            amount = QTableWidgetItem(size(taken))
+        for row, (title, bytes_used) in enumerate(largest):
+            amount = QTableWidgetItem(size(bytes_used))
             amount.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             self.table.setItem(row, 0, QTableWidgetItem(title))
             self.table.setItem(row, 1, amount)
-        if kept.days is not None:
+        if retention.days is not None:
             self.by_days.setChecked(True)
-            self.days.show_value(round(min(kept.days, self.days.maximum())))
-        elif kept.bytes is not None:
+            self.days.show_value(round(min(retention.days, self.days.maximum())))
+        elif retention.bytes is not None:
             self.by_size.setChecked(True)
-            self.most.show_value(round(min(kept.bytes / MEGABYTE, self.most.maximum())))
-        self._kept = kept, self._controls
+            self.megabytes.show_value(round(min(retention.bytes / MEGABYTE, self.megabytes.maximum())))
+        self._loaded = retention, self._controls
 
     @property
     def _controls(self) -> tuple[bool, bool, int, int]:
-        return self.by_days.isChecked(), self.by_size.isChecked(), int(self.days.value()), int(self.most.value())
+        return self.by_days.isChecked(), self.by_size.isChecked(), int(self.days.value()), int(self.megabytes.value())
 
     @property
-    def chosen(self) -> Retention:
+    def retention(self) -> Retention:
         """The retention set by the controls. Unchanged controls keep the previous one, since the command line accepts limits that
         they cannot show."""
-        if self._kept is not None and self._kept[1] == self._controls:
-            return self._kept[0]
+        if self._loaded is not None and self._loaded[1] == self._controls:
+            return self._loaded[0]
         if self.by_days.isChecked():
             return Retention(days=self.days.value())
-        return Retention(bytes=int(self.most.value()) * MEGABYTE) if self.by_size.isChecked() else Retention()
+        return Retention(bytes=int(self.megabytes.value()) * MEGABYTE) if self.by_size.isChecked() else Retention()
 
     @Slot()
     def accept(self) -> None:
         """Saves the choice; traces beyond it are deleted on a separate thread."""
         if self._chat.keeper is not None:
-            self._chat.keeper.write(partial(_keep, self.chosen), self._chat.tell_stored)
+            self._chat.keeper.write(partial(_set_retention, self.retention), self._chat.tell_stored)
             self._chat.keeper.tidy(self._chat.tell_stored, wished=True)
         super().accept()
 
@@ -134,20 +134,20 @@ class TracesDialog(TransientDialog):
         QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._folder)))
 
 
-def _limit(words: str, allowed: Range, unit: str) -> tuple[QRadioButton, NumberField, QHBoxLayout]:
+def _limit_row(title: str, allowed: Range, unit: str) -> tuple[QRadioButton, NumberField, QHBoxLayout]:
     """Returns a radio button with a number field; changing the number selects it."""
-    choice = QRadioButton(words)
-    number = named(NumberField(allowed), label=f"{words}, in {unit}", tip=f"{allowed.short} {unit}")
+    choice = QRadioButton(title)
+    number = named(NumberField(allowed), label=f"{title}, in {unit}", tip=f"{allowed.short} {unit}")
     number.taken.connect(lambda _: choice.setChecked(True))
     row = in_row(choice, number, QLabel(unit), stretch(), spacing=8)
     return choice, number, row
 
 
-def _sizes(store: ChatStore) -> Sizes:
+def _read_sizes(store: ChatStore) -> Sizes:
     traces = store.traces
-    by_chat, others = traces.bytes_by_conversation(), traces.bytes_of_others()
-    return store.conversations(), by_chat, others, traces.bytes(), traces.retention, traces.folder
+    by_chat, other_bytes = traces.bytes_by_conversation(), traces.bytes_of_others()
+    return store.conversations(), by_chat, other_bytes, traces.bytes(), traces.retention, traces.folder
 
 
-def _keep(kept: Retention, store: ChatStore) -> None:
-    store.traces.retention = kept
+def _set_retention(retention: Retention, store: ChatStore) -> None:
+    store.traces.retention = retention

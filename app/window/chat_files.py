@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QMimeData, QObject, Slot
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
-from app.export.dialog import documents, folder_offer
+from app.export.dialog import documents_folder, show_folder_action
 from app.export.kinds import free_name
 from app.look.banner import Banner
 from app.look.dragged import local_files
@@ -44,7 +44,7 @@ class ChatFiles(QObject):
     def ask_for_import(self) -> None:
         """Lets the user choose files."""
         if self._chat.keeper is not None:
-            chosen, _ = QFileDialog.getOpenFileNames(self._window, "Import chats", str(documents()), IMPORT_KINDS)
+            chosen, _ = QFileDialog.getOpenFileNames(self._window, "Import chats", str(documents_folder()), IMPORT_KINDS)
             self.import_files([Path(path) for path in chosen])
 
     def ask_and_import(self, paths: list[Path]) -> None:
@@ -110,7 +110,11 @@ class ChatFiles(QObject):
     def _ask_for_path(self, numbers: list[int], name: str) -> None:
         """Asks for a file and writes these chats to it."""
         settings, keeper = self._chat.settings, self._chat.keeper
-        start = Path(settings.export_folder) if settings.export_folder and Path(settings.export_folder).is_dir() else documents()
+        start = (
+            Path(settings.export_folder)
+            if settings.export_folder and Path(settings.export_folder).is_dir()
+            else documents_folder()
+        )
         kinds = f"{MARKDOWN_KIND};;{JSON_KIND}"
         proposed = str(start / f"{file_name(name)}.md")
         chosen, kind = QFileDialog.getSaveFileName(self._window, "Export chats", proposed, kinds)
@@ -121,7 +125,7 @@ class ChatFiles(QObject):
         keeper.read(partial(_export_to, numbers, path), partial(self._report_export, path), self._report_error)
 
     def _report_export(self, path: Path, count: int) -> None:
-        self._chat.say(f"{amount(count, 'chat')} exported to {path}.", offer=folder_offer(path.parent))
+        self._chat.say(f"{amount(count, 'chat')} exported to {path}.", offer=show_folder_action(path.parent))
 
     # Drag and drop.
 

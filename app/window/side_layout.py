@@ -47,7 +47,7 @@ class SideLayout(QWidget):
         self.splitter.splitterMoved.connect(self._keep_divider)
         in_row(sidebar, (self.splitter, 1), parent=self)
         self.drawer = Drawer(sidebar, self, toggle_button)
-        self.drawer.turned.connect(self.drawer_toggled)
+        self.drawer.toggled.connect(self.drawer_toggled)
         toggle_button.setVisible(chat.keeper is not None)
 
     # The list of chats.
@@ -114,7 +114,7 @@ class SideLayout(QWidget):
         should_list = settings.sidebar and self._chat.keeper is not None and has_room
         is_beside = not self.drawer.is_open and not self._sidebar.isHidden()
         if should_list != is_beside or (has_room and self.drawer.is_open):
-            self.drawer.put_beside(should_list)
+            self.drawer.set_beside(should_list)
             self.divide()
         self._toggle_button.setChecked(self.shows_chats)
 

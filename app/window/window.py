@@ -195,7 +195,7 @@ class Window(QMainWindow):
             (updates.refreshed, column.refresh, self.verdicts.touch, panel.touch, context.touch, self.status.refresh),
             (updates.refreshed, show_rules, self.options.show_model, self._update_availability, update_collector),
             (updates.text_grown, column.show_rounds),
-            (updates.views_grown, panel.touch, panel.catch_up, context.look, self.status.refresh, show_rules),
+            (updates.views_grown, panel.touch, panel.refresh_if_stale, context.look, self.status.refresh, show_rules),
             (updates.ticked, column.show_progress, self.status.refresh),
             (self.composer.changed, context.touch),
             (self.composer.attached, count_tokens),
@@ -253,7 +253,7 @@ class Window(QMainWindow):
             (sidebar.deleted, chats.delete),
             (sidebar.duplicated, chats.duplicate_by_id),
             (sidebar.exported, chats.files.export),
-            (sidebar.folder_left, chats.offer_folder_undo),
+            (sidebar.folder_removed, chats.offer_folder_undo),
             (sidebar.traces_requested, chats.show_traces),
             (sidebar.deleted_chats_requested, chats.show_deleted),
             (self.palette_popup.chat_chosen, self.open_chat),
@@ -326,7 +326,7 @@ class Window(QMainWindow):
         if any(isinstance(event, RunFinished) and event.finish == "context" for event in events) and len(self.session.turns) > 1:
             self.messages.offer_leaving_out()
         if any(isinstance(event, (RunFinished, RunFailed)) for event in events):
-            self.panel.catch_up()  # no further event comes
+            self.panel.refresh_if_stale()  # no further event comes
         self.messages.regenerate_if_pending()
 
     def show_message(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
@@ -400,7 +400,7 @@ class Window(QMainWindow):
             if self.tour.isVisible():
                 self.tour.end()  # the tour explains the conversation
             return
-        self.sidebar.read()  # comparisons write traces, and it shows their size
+        self.sidebar.reload()  # comparisons write traces, and it shows their size
         if self.pages.isVisible():
             (self.replay_controller.bar if self.session.replaying else self.composer.edit).setFocus()
 
@@ -510,7 +510,7 @@ class Window(QMainWindow):
         super().changeEvent(event)
         if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow() and self.ended_in_time is None:
             self.chats.check_lock()
-            self.sidebar.look_for_others()
+            self.sidebar.check_external_changes()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

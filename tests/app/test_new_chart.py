@@ -45,7 +45,7 @@ def test_the_page_draws_it_and_says_what_it_shows(qtbot: QtBot) -> None:
 
 def test_its_definition_is_found() -> None:
     told = define(KIND.key, answered(story_rounds())[1])
-    assert (told.title, told.formula, told.here, told.words) == (KIND.title, KIND.formula, (), KIND.definition)
+    assert (told.title, told.formula, told.numbers, told.explanation) == (KIND.title, KIND.formula, (), KIND.definition)
 
 
 def test_the_settings_keep_whether_it_is_open(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def main() -> None:
         window.show()
         QApplication.processEvents()
         sidebar = window.sidebar
-        measured(f"list {arguments.chats:,} chats", sidebar.start, lambda: sidebar.model.chats >= arguments.chats)
+        measured(f"list {arguments.chats:,} chats", sidebar.start, lambda: sidebar.model.chat_count >= arguments.chats)
         bar, taken = sidebar.list.verticalScrollBar(), []
         for step in range(STEPS):
             began = time.perf_counter()

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.export.dialog import ReplaceQuestion
-from app.export.kinds import ExportKind, export_session, filters, free_name, kind_chosen, kind_named, kinds
+from app.export.kinds import ExportKind, chosen_kind, export_session, filters, free_name, kind_named, kinds
 from app.export.pictures import save_charts
 from app.look import colours
 from app.session.settings import Settings, load
@@ -50,14 +50,14 @@ HTML, JSON, CSV = (kind_named(name) for name in ("html", "json", "csv"))
         ("2026.11.27", CSV, CSV, "2026.11.27.csv"),
     ],
 )
-def test_a_name_and_a_kind_make_one_file(name: str, chosen: ExportKind, kind: ExportKind, written: str, tmp_path: Path) -> None:
-    assert kind_chosen(tmp_path / name, chosen.filter, HTML) == (kind, tmp_path / written)
+def test_name_and_kind_give_the_path(name: str, chosen: ExportKind, kind: ExportKind, written: str, tmp_path: Path) -> None:
+    assert chosen_kind(tmp_path / name, chosen.filter, HTML) == (kind, tmp_path / written)
 
 
-def test_a_name_that_the_dialog_did_not_ask_about_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_name_changed_after_the_dialog_overwrites_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.csv").touch()
-    assert kind_chosen(tmp_path / "a.html", CSV.filter, HTML)[1] == tmp_path / "a (2).csv"
-    assert kind_chosen(tmp_path / "a.csv", CSV.filter, CSV)[1] == tmp_path / "a.csv", "about this one it has asked"
+    assert chosen_kind(tmp_path / "a.html", CSV.filter, HTML)[1] == tmp_path / "a (2).csv"
+    assert chosen_kind(tmp_path / "a.csv", CSV.filter, CSV)[1] == tmp_path / "a.csv", "about this one it has asked"
     (tmp_path / "a (2).csv").touch()
     assert free_name(tmp_path / "a.csv") == tmp_path / "a (3).csv"
 
@@ -68,7 +68,7 @@ def test_every_file_of_an_export_has_the_ending_of_its_kind(
     qapp: Any, kind: ExportKind, typed: str, stem: str, tmp_path: Path
 ) -> None:
     trace = str(write_trace(tmp_path / "story.jsonl", story_rounds()))
-    chosen, path = kind_chosen(tmp_path / "out" / typed, kind.filter, kind)
+    chosen, path = chosen_kind(tmp_path / "out" / typed, kind.filter, kind)
     written = export_session([trace], path, chosen)
     assert sorted(written) == sorted((tmp_path / "out").iterdir())
     assert {file.suffix for file in written} == {kind.ending}
@@ -183,7 +183,7 @@ def test_the_first_export_takes_two_clicks_and_the_next_offers_the_same(
     assert asked[0][2] == str(tmp_path / "draftlight-second.csv") and asked[0][4] == CSV.filter
 
 
-def test_a_folder_that_is_gone_is_not_offered(window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_folder_is_not_proposed(window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     window.chat.keep(export_folder=str(tmp_path / "gone"))
     asked = choose(monkeypatch, "", HTML)
     window.actions_by_id["exportAction"].trigger()
@@ -203,7 +203,7 @@ def test_the_note_shows_the_folder(window: Window, tmp_path: Path, monkeypatch: 
     assert not window.banner.action.isVisible(), "the button goes with its message"
 
 
-def test_what_cannot_be_written_is_said_and_not_remembered(
+def test_a_failed_export_is_reported_and_its_folder_not_saved(
     window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -222,7 +222,7 @@ def test_a_replay_exports_the_trace_it_shows(window: Window, tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("replaces", [True, False])
-def test_files_beside_the_chosen_one_are_replaced_only_if_the_user_says_so(
+def test_other_files_are_replaced_only_after_a_question(
     replaces: bool, window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = tmp_path / "out-answers.csv"
@@ -231,7 +231,7 @@ def test_files_beside_the_chosen_one_are_replaced_only_if_the_user_says_so(
 
     def answer(question: ReplaceQuestion) -> int:
         asked.append(question.informativeText())
-        (question.replaces if replaces else question.escapeButton()).click()
+        (question.replace_button if replaces else question.escapeButton()).click()
         return 0
 
     monkeypatch.setattr(ReplaceQuestion, "exec", answer)

@@ -73,7 +73,7 @@ def test_under_block_no_lengths_are_expected(tmp_path: Path) -> None:
     assert not any("expected" in line for line in words(pictures.chart_svg(joint, "lengths")))
 
 
-def test_changes_on_the_way_stand_in_the_provenance_in_their_order(tmp_path: Path) -> None:
+def test_the_provenance_lists_changes_in_order(tmp_path: Path) -> None:
     changes = [{"index": 2, "rule": "match", "gamma": 4, "drafter": "ngram"}]
     trace = read(write_trace(tmp_path / "changed.jsonl", story_rounds(), changes=changes))
     assert {"rule Gumbel → Match", "drafter builtin-draft → ngram", "gamma 4"} <= set(captions.provenance(trace))
@@ -86,7 +86,7 @@ def test_lines_below_a_picture_fit_it() -> None:
     assert made[-1] == "a · b" and any(line.endswith("…") for line in made)
 
 
-def test_an_unknown_chart_is_refused_in_words(trace: Trace) -> None:
+def test_an_unknown_chart_is_an_error(trace: Trace) -> None:
     with pytest.raises(DraftlightError, match="no chart"):
         pictures.chart_svg(trace, "pie")
 
@@ -108,13 +108,13 @@ def test_all_charts_are_saved_together(qtbot: QtBot, trace: Trace, tmp_path: Pat
     assert {path.suffix for path in written} == {".png", ".svg"}
 
 
-def test_a_picture_that_cannot_be_written_says_so(trace: Trace, tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_written_is_reported(trace: Trace, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(DraftlightError, match="cannot be written"):
         pictures.save(pictures.chart_svg(trace, "tau"), tmp_path / "file" / "tau.svg")
 
 
-def test_an_answer_under_way_is_drawn_from_what_is_known_of_it() -> None:
+def test_a_running_answer_is_drawn_from_its_rounds_so_far() -> None:
     session, answer = answered([make_round(0, ["a"], "b", ["c"])])
     answer.trace_path = None
     made = pictures.trace_of(session.turns[0])

@@ -10,7 +10,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.export import share_card
-from app.export.card_text import code_width, estimated, lay_out
+from app.export.card_text import code_width, estimated_width, lay_out
 from app.export.kinds import PICTURES
 from engine.exports import svg
 from engine.exports.export import write
@@ -70,7 +70,7 @@ def test_a_card_says_where_the_rule_changed_and_gives_the_figures_of_each(tmp_pa
     assert "whole answer" not in " ".join(words(share_card.card_svg(read(write_trace(tmp_path / "one.jsonl", ROUNDS)))))
 
 
-def test_a_speed_up_stands_on_the_card_only_if_the_plain_speed_was_measured(trace: Trace) -> None:
+def test_a_card_shows_a_speed_up_only_if_it_was_measured(trace: Trace) -> None:
     without = words(share_card.card_svg(trace))
     assert "Speed-up" not in without and any("no speed-up: no plain run measured" in line for line in without)
     measured = words(share_card.card_svg(replace(trace, plain=PlainRun(10.0, 32))))
@@ -82,7 +82,7 @@ def test_a_speed_up_stands_on_the_card_only_if_the_plain_speed_was_measured(trac
     "prompt",
     ["", "x" * 4000, "日本語の長い文章" * 200, '<&> "quotes" \x00\x1b', "two\n\nlines\n\n\n" * 50, "👩‍👩‍👧 family"],
 )
-def test_whatever_was_asked_the_card_is_well_formed_and_nothing_leaves_it(tmp_path: Path, prompt: str) -> None:
+def test_a_card_of_any_prompt_is_well_formed_and_stays_inside(tmp_path: Path, prompt: str) -> None:
     rounds = [make_round(0, [prompt or "a"], " b", [prompt or "c"])]
     trace = read(write_trace(tmp_path / "odd.jsonl", rounds, prompt=prompt))
     root = ElementTree.fromstring(share_card.card_svg(trace).encode())
@@ -132,9 +132,9 @@ def test_a_card_is_written_as_png_and_as_svg(qtbot: QtBot, trace: Trace, tmp_pat
     assert float(drawing.attrib["width"]) == share_card.WIDTH
 
 
-def test_text_is_laid_out_by_words_and_ends_with_dots_where_it_goes_on() -> None:
+def test_text_is_laid_out_by_words_and_cut_with_an_ellipsis() -> None:
     tokens = [(f" word{index}", "accepted") for index in range(200)]
-    runs, whole = lay_out(tokens, 300, 3, 20, estimated)
+    runs, whole = lay_out(tokens, 300, 3, 20, estimated_width)
     assert not whole and runs[-1].text == "…"
     assert max(run.line for run in runs) == 2
     assert all(run.left + run.width <= 300 + 1e-6 for run in runs)
@@ -143,7 +143,7 @@ def test_text_is_laid_out_by_words_and_ends_with_dots_where_it_goes_on() -> None
 
 def test_tokens_of_one_word_stay_together() -> None:
     runs, whole = lay_out(
-        [("aaaa", "accepted"), (" bb", "accepted"), ("bb", "correction"), ("cc", "bonus")], 75, 9, 20, estimated
+        [("aaaa", "accepted"), (" bb", "accepted"), ("bb", "correction"), ("cc", "bonus")], 75, 9, 20, estimated_width
     )
     assert whole
     lines = {run.text: run.line for run in runs}
@@ -151,12 +151,12 @@ def test_tokens_of_one_word_stay_together() -> None:
 
 
 def test_empty_lines_are_left_out_and_others_kept() -> None:
-    runs, _ = lay_out([("one\n\n\n", "plain"), ("two\n", "plain"), ("three", "plain")], 500, 9, 20, estimated)
+    runs, _ = lay_out([("one\n\n\n", "plain"), ("two\n", "plain"), ("three", "plain")], 500, 9, 20, estimated_width)
     assert [(run.text, run.line) for run in runs if run.text] == [("one", 0), ("two", 1), ("three", 2)]
 
 
 def test_a_word_longer_than_the_last_line_keeps_what_fits() -> None:
-    runs, whole = lay_out([("x" * 500, "plain")], 200, 2, 20, estimated)
+    runs, whole = lay_out([("x" * 500, "plain")], 200, 2, 20, estimated_width)
     assert not whole and [run.line for run in runs] == [0, 1, 1]
     assert len(runs[1].text) > 5 and runs[-1].text == "…"
     assert all(run.left + run.width <= 200 + 1e-6 for run in runs)
@@ -168,7 +168,7 @@ def test_a_long_prompt_fills_its_lines_word_by_word(trace: Trace, tmp_path: Path
     assert len(bubble) > 20
 
 
-def test_no_cell_of_a_far_longer_draft_leaves_the_strip(tmp_path: Path) -> None:
+def test_a_very_long_draft_stays_inside_the_strip(tmp_path: Path) -> None:
     rounds = [make_round(index, ["a"], "b", ["c"] * (63 if index == 7 else 2), started=60.0 * index) for index in range(40)]
     root = ElementTree.fromstring(share_card.card_svg(read(write_trace(tmp_path / "long.jsonl", rounds))).encode())
     caption = next(e for e in root.iter(f"{SVG}text") if (e.text or "").startswith("Proposals per round"))
@@ -180,7 +180,7 @@ def test_no_cell_of_a_far_longer_draft_leaves_the_strip(tmp_path: Path) -> None:
     assert heights[-1] > 10, "the usual rounds can be seen"
 
 
-def test_a_card_shows_as_many_ghosts_as_it_is_asked_to(tmp_path: Path) -> None:
+def test_a_card_shows_the_chosen_ghosts(tmp_path: Path) -> None:
     trace = read(write_trace(tmp_path / "story.jsonl", story_rounds()))
     rejected = next(p.text.strip() for round_ in trace.rounds for p in round_.proposals if p.status == "rejected")
     shown = {ghosts: words(share_card.card_svg(trace, ghosts=ghosts)) for ghosts in GHOST_STEPS}
@@ -205,10 +205,10 @@ def test_code_on_a_card_keeps_its_fixed_width_its_indentation_and_its_marks(tmp_
     assert svg.LIGHT.accepted_tint in share_card.card_svg(trace, "light", ghosts="none")
 
 
-def test_indentation_of_tokens_that_are_blank_adds_up() -> None:
-    runs, _ = lay_out([("a", "x"), ("\n", "x"), ("  ", "x"), ("  ", "x"), ("b", "x")], 500, 4, 20, estimated)
+def test_blank_tokens_add_to_the_indentation() -> None:
+    runs, _ = lay_out([("a", "x"), ("\n", "x"), ("  ", "x"), ("  ", "x"), ("b", "x")], 500, 4, 20, estimated_width)
     assert [(run.text, run.line) for run in runs] == [("a", 0), ("b", 1)]
-    assert runs[1].indent == pytest.approx(estimated("    ", 20))
+    assert runs[1].indent == pytest.approx(estimated_width("    ", 20))
 
 
 def test_the_picture_of_a_comparison_has_its_verdict(tmp_path: Path, trace: Trace) -> None:

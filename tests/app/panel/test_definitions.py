@@ -39,21 +39,21 @@ def finished(tokens: int, seconds: float) -> RunFinished:
 
 def test_every_tile_and_every_chart_has_a_definition() -> None:
     for key in (*NAMES, *CHART_KEYS, "first_token"):
-        assert define(key, None).words
+        assert define(key, None).explanation
     assert CHARTS.keys() == CHART_LINES.keys(), "each chart has lines with the numbers of the answer"
 
 
 @pytest.mark.parametrize("key", [*FORMULAS, *CHART_KEYS])
 def test_a_definition_has_numbers_before_after_and_without_proposals(key: str) -> None:
-    assert define(key, None).here == ("Nothing has been decoded yet.",)
+    assert define(key, None).numbers == ("Nothing has been decoded yet.",)
     for rounds in (story_rounds(), [make_round(0, [], "a")], story_rounds(rule="block")):
-        assert define(key, answered(rounds)[1]).here
+        assert define(key, answered(rounds)[1]).numbers
 
 
-def test_alpha_names_numerator_denominator_and_what_is_left_out() -> None:
+def test_alpha_shows_numerator_denominator_and_unjudged() -> None:
     _, answer = answered(story_rounds())
     summary = answer.tally.summary
-    here = " ".join(define("alpha", answer).here)
+    here = " ".join(define("alpha", answer).numbers)
     assert f"{summary.accepted} / ({summary.accepted} + {summary.rejected}) = {summary.alpha:.3f}" in here
     assert f"{summary.unjudged} unjudged" in here
 
@@ -61,21 +61,21 @@ def test_alpha_names_numerator_denominator_and_what_is_left_out() -> None:
 def test_under_block_tau_says_that_nothing_is_predicted() -> None:
     _, answer = answered(story_rounds(rule="block"))
     definition = define("tau", answer)
-    assert definition.words == DEFINITIONS["tau_block"]
-    assert "predicted" not in " ".join(definition.here)
+    assert definition.explanation == DEFINITIONS["tau_block"]
+    assert "predicted" not in " ".join(definition.numbers)
 
 
 def test_a_speed_up_needs_a_measured_plain_run() -> None:
     _, answer = answered(story_rounds())
-    assert "measured" in define("speed_up", answer).here[0]
-    here = define("speed_up", answer, Baseline(10.0, 32)).here
+    assert "measured" in define("speed_up", answer).numbers[0]
+    here = define("speed_up", answer, Baseline(10.0, 32)).numbers
     assert here[0].startswith(f"{answer.tokens_per_second:.1f} / 10.0")
     assert "32 tokens on this prompt" in here[1]
 
 
 def test_no_speed_up_is_computed_from_another_prompt() -> None:
     _, answer = answered(story_rounds())
-    here = define("speed_up", answer, Baseline(10.0, 32, fits=False)).here
+    here = define("speed_up", answer, Baseline(10.0, 32, fits=False)).numbers
     assert len(here) == 1
     assert "no speed-up is shown" in here[0]
 
@@ -92,7 +92,7 @@ def test_a_plain_answer_becomes_the_baseline_of_its_prompt() -> None:
 ASKED = Request(MESSAGES, DecodingOptions(seed=7), target="small", drafter="head", conversation="window-1")
 
 
-def test_a_baseline_of_another_target_is_none() -> None:
+def test_a_plain_run_of_another_target_is_no_baseline() -> None:
     known = Baselines()
     known.add(ASKED, finished(32, 2.0))
     assert known.of(ASKED) == Baseline(16.0, 32)
@@ -135,7 +135,7 @@ def test_a_plain_run_of_another_question_gives_no_speed_up(other: Request) -> No
     assert known.of(other) == Baseline(32.0, 32) and known.of(ASKED) == Baseline(16.0, 32)
 
 
-def test_every_option_either_makes_another_question_or_means_nothing_to_a_plain_run() -> None:
+def test_every_option_changes_the_baseline_key_or_not_the_plain_run() -> None:
     """An option that is added later has to be decided on here."""
     known = Baselines()
     known.add(ASKED, finished(32, 2.0))
@@ -192,6 +192,6 @@ def test_the_popover_holds_the_whole_definition_inside_the_screen(qtbot: QtBot) 
 def test_the_time_of_a_split_target_names_what_was_communication() -> None:
     rounds = [make_round(0, [], "a", staged=True, total=50.0), make_round(1, [], "b")]
     key = CHARTS["times"].key
-    assert "communication" not in " ".join(define(key, answered(rounds)[1]).here), "one machine has none"
+    assert "communication" not in " ".join(define(key, answered(rounds)[1]).numbers), "one machine has none"
     split = replace(rounds[0], milliseconds=replace(rounds[0].milliseconds, communication=20.0))
-    assert "40% of the time, in verify, was communication" in " ".join(define(key, answered([split, rounds[1]])[1]).here)
+    assert "40% of the time, in verify, was communication" in " ".join(define(key, answered([split, rounds[1]])[1]).numbers)

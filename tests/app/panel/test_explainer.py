@@ -45,7 +45,7 @@ def test_a_tile_opens_its_definition_by_mouse_and_by_key(qtbot: QtBot, open_wind
     window, _ = open_window()
     tile, popover = window.panel.figures.tiles["alpha"], window.panel.explainer.popover
     qtbot.mouseClick(tile, Qt.MouseButton.LeftButton)
-    assert popover.isVisible() and popover.words.text() == DEFINITIONS["alpha"]
+    assert popover.isVisible() and popover.explanation.text() == DEFINITIONS["alpha"]
     qtbot.keyClick(popover, Qt.Key.Key_Escape)
     assert not popover.isVisible()
     tile.setFocus()
@@ -64,7 +64,7 @@ def test_the_summary_below_an_answer_opens_all_its_figures(qtbot: QtBot, open_wi
     y = round(block.top + block.footer_top + block.line / 2 - transcript.verticalScrollBar().value())
     qtbot.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(transcript.column.left() + left + 2, y))
     assert window.panel.explainer.popover.isVisible()
-    here = window.panel.explainer.popover.here.text()
+    here = window.panel.explainer.popover.numbers.text()
     for key, tile in window.panel.figures.tiles.items():
         assert f"{NAMES[key]} {tile.value.text()}" in here
     window.panel.explainer.popover.close()
@@ -139,9 +139,7 @@ def test_nothing_moves_when_an_answer_ends_or_its_speed_up_arrives(
     engine.rounds = story
 
 
-def test_an_answer_under_other_settings_is_offered_a_measurement_of_its_own(
-    qtbot: QtBot, open_window: Callable[..., Opened]
-) -> None:
+def test_an_answer_under_other_settings_offers_a_new_measurement(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     story = list(engine.rounds)
     engine.rounds = list(PLAIN)
@@ -184,7 +182,7 @@ def test_sending_a_message_ends_the_measuring(qtbot: QtBot, open_window: Callabl
     assert window.session.baseline(window.session.turns[1].answer) is None
 
 
-def test_a_plain_run_that_ends_too_soon_says_so(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+def test_a_plain_run_that_is_too_short_is_reported(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     engine.rounds = PLAIN[:3]
     window.panel.explainer.measure_plain()
@@ -193,7 +191,7 @@ def test_a_plain_run_that_ends_too_soon_says_so(qtbot: QtBot, open_window: Calla
     assert window.session.baseline(window.session.turns[0].answer) is None
 
 
-def test_charts_that_are_folded_away_are_remembered(qtbot: QtBot, open_window: Callable[..., Opened], tmp_path: Path) -> None:
+def test_folded_charts_are_saved(qtbot: QtBot, open_window: Callable[..., Opened], tmp_path: Path) -> None:
     from app.session import settings as stored
 
     path = tmp_path / "settings.json"
@@ -285,7 +283,7 @@ def alone(qtbot: QtBot, open_window: Callable[..., Opened]) -> MeasuredAlone:
     return MeasuredAlone(qtbot, open_window())
 
 
-def test_the_tile_offers_to_measure_and_says_that_it_is_measured(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
+def test_the_tile_offers_a_measurement_and_shows_it_running(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     found = MeasuredAlone(qtbot, (window, engine))
     found.idle()
@@ -312,7 +310,7 @@ def test_the_plain_speed_is_measured_while_nothing_else_happens(qtbot: QtBot, al
     assert len(engine.requests) == 2, "once is enough"
 
 
-def test_typing_puts_it_off_and_sending_ends_it_at_once(qtbot: QtBot, alone: MeasuredAlone) -> None:
+def test_typing_postpones_the_measurement_and_sending_ends_it(qtbot: QtBot, alone: MeasuredAlone) -> None:
     window, engine = alone.window, alone.engine
     engine.hold = True
     alone.begin()
@@ -336,7 +334,7 @@ def test_typing_puts_it_off_and_sending_ends_it_at_once(qtbot: QtBot, alone: Mea
 
 
 @pytest.mark.parametrize("why", ["too short", "failed", "cut off"])
-def test_what_cannot_be_measured_is_said_to_nobody_and_tried_once(qtbot: QtBot, alone: MeasuredAlone, why: str) -> None:
+def test_a_failed_automatic_measurement_is_silent_and_not_repeated(qtbot: QtBot, alone: MeasuredAlone, why: str) -> None:
     window, engine = alone.window, alone.engine
     engine.hold, engine.rounds = True, PLAIN[:3]
     alone.begin()
@@ -357,9 +355,7 @@ def test_what_cannot_be_measured_is_said_to_nobody_and_tried_once(qtbot: QtBot, 
 
 
 @pytest.mark.parametrize("other", ["model", "files", "place", "machine", "long", "short"])
-def test_only_answers_of_this_machine_model_and_place_are_measured_by_themselves(
-    qtbot: QtBot, alone: MeasuredAlone, other: str
-) -> None:
+def test_only_local_answers_are_measured_automatically(qtbot: QtBot, alone: MeasuredAlone, other: str) -> None:
     window, answer = alone.window, alone.answer
     match other:
         case "model":

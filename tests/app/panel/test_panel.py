@@ -57,7 +57,7 @@ def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
         window.close()
 
 
-def test_every_page_is_reached_by_key_and_has_the_keyboard_then(qtbot: QtBot, open_window: Open) -> None:
+def test_every_page_is_focused_by_its_key(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(side_panel=False)
     panel = window.panel
     for key, page in ((Qt.Key.Key_1, "rounds"), (Qt.Key.Key_2, "charts"), (Qt.Key.Key_3, "table")):
@@ -73,7 +73,7 @@ def test_every_page_is_reached_by_key_and_has_the_keyboard_then(qtbot: QtBot, op
     assert panel.tabs.accessibleName()
 
 
-def test_a_narrow_window_says_why_no_page_comes(qtbot: QtBot, open_window: Open) -> None:
+def test_a_narrow_window_explains_why_the_panel_stays_hidden(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(answers=0)
     window.resize(700, 700)
     qtbot.keyClick(window, Qt.Key.Key_3, Qt.KeyboardModifier.ControlModifier)
@@ -82,7 +82,7 @@ def test_a_narrow_window_says_why_no_page_comes(qtbot: QtBot, open_window: Open)
     assert window.settings.panel_page == "table"
 
 
-def test_the_page_is_kept_for_the_next_start(open_window: Open, tmp_path: Path) -> None:
+def test_the_chosen_page_is_saved(open_window: Open, tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     window = open_window(path, answers=0)
     assert window.panel.page == "rounds"
@@ -94,7 +94,7 @@ def test_the_page_is_kept_for_the_next_start(open_window: Open, tmp_path: Path) 
     assert "panel_page" in note
 
 
-def test_only_the_page_that_shows_takes_in_new_rounds(open_window: Open) -> None:
+def test_only_the_shown_page_is_updated(open_window: Open) -> None:
     window = open_window()
     panel = window.panel
     count = len(window.session.turns[0].answer.rounds)
@@ -114,7 +114,7 @@ def test_the_lanes_fill_with_the_answer_under_way(qtbot: QtBot, open_window: Ope
     assert "verify" in window.panel.rounds.key.accessibleDescription()
 
 
-def test_the_lanes_turn_to_the_answer_in_which_something_is_pinned(qtbot: QtBot, open_window: Open) -> None:
+def test_the_lanes_show_the_answer_with_the_pin(qtbot: QtBot, open_window: Open) -> None:
     window = open_window(answers=2)
     panel, cursor = window.panel, window.cursor_place
     assert panel.shown.turn == 1
@@ -135,7 +135,7 @@ def test_the_lanes_turn_to_the_answer_in_which_something_is_pinned(qtbot: QtBot,
     assert panel.shown.turn == 2, "a new answer is followed"
 
 
-def test_a_low_panel_leaves_the_line_above_its_figures_to_them(qtbot: QtBot, open_window: Open) -> None:
+def test_a_low_panel_hides_its_heading(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     window.resize(1100, 470)
     QApplication.processEvents()
@@ -152,26 +152,26 @@ def test_a_low_panel_leaves_the_line_above_its_figures_to_them(qtbot: QtBot, ope
 def test_the_panel_names_the_answer_it_shows_where_there_are_several(qtbot: QtBot, open_window: Open) -> None:
     window = open_window()
     panel = window.panel
-    assert panel.heading.words.text() == "Figures of this answer" and panel.heading.back.isHidden()
+    assert panel.heading.title.text() == "Figures of this answer" and panel.heading.back.isHidden()
     tops = [widget.y() for widget in (panel.figures, panel.tabs, panel.stack)]
     window.send("Another\nstory.")
     qtbot.waitUntil(lambda: window.session.running is None)
     panel.refresh()
     QApplication.processEvents()
     assert [widget.y() for widget in (panel.figures, panel.tabs, panel.stack)] == tops, "nothing moves"
-    assert panel.heading.words.text() == "Answer 2 of 2: Another story."
-    assert not panel.heading.forth.isEnabled()
+    assert panel.heading.title.text() == "Answer 2 of 2: Another story."
+    assert not panel.heading.forward.isEnabled()
     qtbot.mouseClick(panel.heading.back, Qt.MouseButton.LeftButton)
     assert panel.shown.turn == 0
-    qtbot.waitUntil(lambda: panel.heading.words.text() == "Answer 1 of 2: Tell me a story.")
+    qtbot.waitUntil(lambda: panel.heading.title.text() == "Answer 1 of 2: Tell me a story.")
     assert not panel.heading.back.isEnabled()
     window.cursor_place.pin(Place(1, 2))
-    qtbot.waitUntil(lambda: panel.heading.words.text().startswith("Answer 2 of 2"))
+    qtbot.waitUntil(lambda: panel.heading.title.text().startswith("Answer 2 of 2"))
 
 
 @pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize("width", [320, 400, 480, 700, 1100])
-def test_the_figures_are_whole_and_in_line_at_every_width(qtbot: QtBot, width: int) -> None:
+def test_the_figures_are_not_cut_off_and_aligned_at_every_width(qtbot: QtBot, width: int) -> None:
     figures = FigureTiles()
     qtbot.addWidget(figures)
     figures.setStyleSheet(stylesheet(themes.DARK, 1.0))
@@ -196,7 +196,7 @@ def test_the_figures_are_whole_and_in_line_at_every_width(qtbot: QtBot, width: i
     assert max(widths) - min(widths) <= 8, "about as wide as each other"
 
 
-def test_what_is_shown_follows_the_conversation() -> None:
+def test_the_shown_answer_follows_the_conversation() -> None:
     session, cursor = Session(), Cursor()
     shown = ShownAnswer(session, cursor)
     assert shown.answer is None

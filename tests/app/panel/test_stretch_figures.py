@@ -51,32 +51,32 @@ def test_each_figure_that_a_rule_decides_is_given_for_both_rules() -> None:
     assert first.alpha != second.alpha and blended not in {value for value, _ in found["alpha"]}
 
 
-def test_with_more_changes_the_latest_two_are_given() -> None:
+def test_with_more_changes_the_latest_two_stretches_are_shown() -> None:
     answer = answered(("match", 10), ("gumbel", 10), ("rejection", 1))
     assert [unit for _, unit in figures_of(answer, None)["alpha"]] == ["Gumbel", "Rejection"]
-    lines = define("answer", answer).here
+    lines = define("answer", answer).numbers
     of = f"Rejection in {len(answer.rounds) - 20} rounds (the latest two of 3), of different text"
     assert lines[0] == f"Gumbel in 10 rounds | {of}"
 
 
-def test_definitions_work_each_rule_out_by_itself() -> None:
+def test_definitions_compute_each_rule_separately() -> None:
     answer = answered(("gumbel", 20), ("rejection", 1))
     first = summarise(answer.rounds[:20])
-    lines = define("alpha", answer).here
+    lines = define("alpha", answer).numbers
     assert f"Gumbel: {first.accepted} / ({first.accepted} + {first.rejected}) = {first.alpha:.3f}" in lines
     assert any(line.startswith("Rejection: ") for line in lines)
-    taus = define("tau", answer).here
+    taus = define("tau", answer).numbers
     assert f"Gumbel: expected: {first.predicted_tau:.2f}" in taus
 
 
 def test_an_answer_under_one_rule_has_one_figure_each() -> None:
     answer = answered(("gumbel", 1))
     assert all(len(figures) == 1 for figures in figures_of(answer, None).values())
-    assert define("alpha", answer).here[0].count("|") == 0
+    assert define("alpha", answer).numbers[0].count("|") == 0
 
 
 @pytest.mark.parametrize("width", [340, 480, 900])
-def test_the_tiles_split_and_grow_together_and_go_back(qtbot: QtBot, fonts: None, width: int) -> None:
+def test_the_tiles_show_two_stretches_and_return_to_one(qtbot: QtBot, fonts: None, width: int) -> None:
     parent = QObject()
     chat = Chat(FakeEngine(), Settings(), None, parent)
     session = chat.session

@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 import pytest
 
-from app.sidebar.days import day_and_time, grouped, heading_of
+from app.sidebar.days import day_and_time, group_by_day, heading_of
 from engine.chats import Listed
 
 TODAY = date(2026, 11, 22)
@@ -31,14 +31,18 @@ def chat(day: date, *, pinned: bool = False) -> Listed:
         (date(2025, 10, 22), "October 2025"),
     ],
 )
-def test_the_heading_says_how_long_ago(day: date, heading: str) -> None:
+def test_heading_of_a_date(day: date, heading: str) -> None:
     assert heading_of(chat(day), TODAY) == heading
 
 
 def test_pinned_chats_come_first_whatever_their_day() -> None:
     chats = [chat(date(2025, 1, 1), pinned=True), chat(TODAY), chat(TODAY), chat(date(2026, 11, 21))]
-    assert [(heading, len(group)) for heading, group in grouped(chats, TODAY)] == [("Pinned", 1), ("Today", 2), ("Yesterday", 1)]
+    assert [(heading, len(group)) for heading, group in group_by_day(chats, TODAY)] == [
+        ("Pinned", 1),
+        ("Today", 2),
+        ("Yesterday", 1),
+    ]
 
 
-def test_a_moment_is_told_in_words() -> None:
+def test_day_and_time() -> None:
     assert day_and_time(datetime(2026, 11, 3, 9, 5).timestamp()) == "3 November 2026, 09:05"

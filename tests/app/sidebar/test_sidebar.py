@@ -35,7 +35,7 @@ def window(show_window: Callable[..., Any], home: Path, qtbot: QtBot) -> Window:
             store.add_message(chat, prompt, "assistant", f"All about {title.lower()}, and a café.")
     shown: Window = show_window(FakeEngine(), store=partial(ChatStore, wait=0.2), size=(1280, 800))
     shown.sidebar.start()
-    qtbot.waitUntil(lambda: shown.sidebar.model.chats == len(TITLES))
+    qtbot.waitUntil(lambda: shown.sidebar.model.chat_count == len(TITLES))
     return shown
 
 
@@ -49,7 +49,7 @@ def go_to(window: Window, title: str) -> None:
     window.sidebar.list.setFocus()
 
 
-def test_chats_stand_under_their_day_newest_first(window: Window) -> None:
+def test_chats_are_grouped_by_day_newest_first(window: Window) -> None:
     assert titles(window) == ["Today", "Regular expressions", "Dinner", "Lighthouses"]
 
 
@@ -61,7 +61,7 @@ def test_enter_opens_a_chat_and_the_list_marks_it(qtbot: QtBot, window: Window) 
     assert window.sidebar.list.delegate.current == window.chat.kept.number == window.settings.conversation
 
 
-def test_a_click_on_a_chat_leaves_the_keyboard_to_the_message(qtbot: QtBot, window: Window) -> None:
+def test_a_click_on_a_chat_focuses_the_message_field(qtbot: QtBot, window: Window) -> None:
     sidebar = window.sidebar.list
     where = sidebar.visualRect(window.sidebar.model.index(titles(window).index("Dinner"))).center()
     qtbot.mouseClick(sidebar.viewport(), Qt.MouseButton.LeftButton, pos=where)
@@ -84,14 +84,14 @@ def open_menu(window: Window) -> QMenu:
 
 
 @pytest.mark.parametrize("row", ["Dinner", "Recipes"])
-def test_the_keys_that_a_menu_of_the_list_shows_do_what_its_entries_do(
+def test_the_keys_shown_in_the_list_menu_run_its_entries(
     row: str, qtbot: QtBot, window: Window, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compared by what arrives: each entry is triggered, then its key is pressed."""
     sidebar = window.sidebar
     with ChatStore(home) as store:
         store.move(next(about.id for about in store.conversations() if about.title == "Lighthouses"), "Recipes")
-    sidebar.read()
+    sidebar.reload()
     qtbot.waitUntil(lambda: "Recipes" in titles(window))
     done: list[str] = []
     for signal in ("chosen", "deleted", "folder_chosen", "folder_deleted", "pinned"):
@@ -127,7 +127,7 @@ def test_the_keys_that_a_menu_of_the_list_shows_do_what_its_entries_do(
     menu.close()
 
 
-def test_f2_renames_the_chat_that_is_shown_wherever_the_keyboard_is(qtbot: QtBot, window: Window) -> None:
+def test_f2_elsewhere_renames_the_shown_chat(qtbot: QtBot, window: Window) -> None:
     window.composer.edit.setFocus()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_F2)
     assert window.banner.label.text() == "A chat has a title once its first message is sent."
@@ -146,7 +146,7 @@ def test_f2_renames_the_chat_that_is_shown_wherever_the_keyboard_is(qtbot: QtBot
     assert window.ghosts == "all", "the ghosts have a key of their own"
 
 
-def test_f2_in_the_list_renames_in_place_the_chat_with_the_keyboard(qtbot: QtBot, window: Window, home: Path) -> None:
+def test_f2_in_the_list_renames_the_focused_chat_in_place(qtbot: QtBot, window: Window, home: Path) -> None:
     go_to(window, "Dinner")
     override = QKeyEvent(QEvent.Type.ShortcutOverride, Qt.Key.Key_F2, Qt.KeyboardModifier.NoModifier)
     override.ignore()
@@ -172,7 +172,7 @@ def test_p_pins_and_unpins(qtbot: QtBot, window: Window) -> None:
     qtbot.waitUntil(lambda: titles(window)[0] == "Today")
 
 
-def test_delete_can_be_undone_also_for_the_chat_that_is_shown(qtbot: QtBot, window: Window) -> None:
+def test_deleting_the_shown_chat_can_be_undone(qtbot: QtBot, window: Window) -> None:
     go_to(window, "Dinner")
     qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: bool(window.session.turns))
@@ -189,7 +189,7 @@ def test_chats_deleted_at_any_time_are_listed_and_restored_by_key(qtbot: QtBot, 
     with ChatStore(home, clock=lambda: 1_760_000_000.0) as store:
         for about in store.conversations():
             store.delete(about.id)
-    window.sidebar.read()
+    window.sidebar.reload()
     qtbot.waitUntil(lambda: not titles(window))
     window.actions_by_id["deletedAction"].trigger()
     qtbot.waitUntil(lambda: len(window.findChildren(DeletedDialog)) == 1)
@@ -221,12 +221,12 @@ def test_chats_deleted_at_any_time_are_listed_and_restored_by_key(qtbot: QtBot, 
         assert not store.conversations(deleted=True)
 
 
-def test_the_deleted_chats_are_in_the_menu_of_a_chat_and_none_is_said_so(qtbot: QtBot, window: Window) -> None:
+def test_deleted_chats_open_from_the_menu_or_report_that_there_are_none(qtbot: QtBot, window: Window) -> None:
     menu_of(window, "Dinner")["Deleted chats…"].trigger()
     qtbot.waitUntil(lambda: window.banner.label.text() == "There are no deleted chats.")
 
 
-def test_a_copy_is_a_chat_of_its_own(qtbot: QtBot, window: Window) -> None:
+def test_a_copy_is_independent(qtbot: QtBot, window: Window) -> None:
     go_to(window, "Dinner")
     number = window.sidebar.list.number()
     assert number is not None
@@ -247,13 +247,13 @@ def test_search_finds_words_of_messages_and_opens_the_message(qtbot: QtBot, wind
     assert window.session.newest_prompt == "Lighthouses"
 
 
-def test_what_is_not_found_is_said_and_escape_brings_all_back(qtbot: QtBot, window: Window) -> None:
+def test_a_search_without_matches_is_explained_and_cleared_by_escape(qtbot: QtBot, window: Window) -> None:
     window.sides.search_chats()
     qtbot.keyClicks(window.sidebar.search, "nowhere")
     qtbot.waitUntil(window.sidebar.empty.isVisible)
     assert "“nowhere”" in window.sidebar.empty.text()
     qtbot.keyClick(window.sidebar.search, Qt.Key.Key_Escape)
-    qtbot.waitUntil(lambda: window.sidebar.model.chats == len(TITLES))
+    qtbot.waitUntil(lambda: window.sidebar.model.chat_count == len(TITLES))
 
 
 def menu_of(window: Window, title: str) -> dict[str, QAction]:
@@ -295,7 +295,7 @@ def test_chats_go_into_folders_by_menu_and_drag_and_a_folder_lists_its_own(
     assert not sidebar.model.canDropMimeData(data, move, -1, -1, sidebar.model.index(3)), "a chat is no folder"
     assert sidebar.model.canDropMimeData(data, move, -1, -1, folder)
     sidebar.model.dropMimeData(data, move, -1, -1, folder)
-    qtbot.waitUntil(lambda: (row := sidebar.model.at(sidebar.model.index(1))) is not None and row.many == 2)
+    qtbot.waitUntil(lambda: (row := sidebar.model.at(sidebar.model.index(1))) is not None and row.chat_count == 2)
 
     go_to(window, "Food & drink")
     qtbot.keyClick(sidebar.list, Qt.Key.Key_Return)
@@ -328,7 +328,7 @@ def test_chats_go_into_folders_by_menu_and_drag_and_a_folder_lists_its_own(
 
 
 def test_the_traces_of_a_comparison_count_as_soon_as_the_chat_is_shown_again(qtbot: QtBot, window: Window, home: Path) -> None:
-    window.sidebar.read()
+    window.sidebar.reload()
     qtbot.waitUntil(lambda: window.sidebar.traces.text().endswith("kB"))
     window.pages.open_compare()
     with ChatStore(home) as store:
@@ -337,14 +337,14 @@ def test_the_traces_of_a_comparison_count_as_soon_as_the_chat_is_shown_again(qtb
     qtbot.waitUntil(lambda: window.sidebar.traces.text() == "Traces: 3.0 MB")
 
 
-def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbot: QtBot, window: Window, home: Path) -> None:
+def test_the_traces_dialog_shows_sizes_and_sets_the_retention(qtbot: QtBot, window: Window, home: Path) -> None:
     with ChatStore(home) as store:
         about = store.conversations()[0]
         path = store.traces.new_path()
         path.write_bytes(b"x" * 2_000_000)
         begun = store.begin_answer(about.id, store.open(about.id).messages[-1].id, Making(), trace_path=str(path))
         store.finish_answer(begun.message, "complete", "Long.", trace_path=str(path))
-    window.sidebar.read()
+    window.sidebar.reload()
     qtbot.waitUntil(lambda: window.sidebar.traces.text() == "Traces: 2.0 MB")
     window.chats.restore()
     qtbot.waitUntil(lambda: "kB" in window.sidebar.traces.text())  # compressed, as at each start
@@ -356,7 +356,7 @@ def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbo
         other = store.traces.new_path()  # no chat refers to it
         other.write_bytes(b"x" * 3_000_000)
     os.utime(other, (time.time() - 40 * 86_400,) * 2)
-    window.sidebar.read()
+    window.sidebar.reload()
     qtbot.waitUntil(lambda: window.sidebar.traces.text() == "Traces: 5.0 MB")
     window.sidebar.traces.click()
     (dialog,) = window.findChildren(TracesDialog)
@@ -366,12 +366,12 @@ def test_sizes_of_traces_are_shown_and_the_user_says_how_long_they_are_kept(qtbo
     assert dialog.total.text() == "5.0 MB in all, kept forever"
     for kept in (Retention(10**10), Retention(bytes=10**17), Retention(0.4, 10**8)):
         dialog._show(([], {}, 0, 0, kept, home))
-        assert dialog.chosen == kept, "what the controls cannot show stays until they are touched"
+        assert dialog.retention == kept, "what the controls cannot show stays until they are touched"
     dialog.days.setValue(30)
-    assert dialog.chosen == Retention(days=30), "a number that is changed is chosen"
+    assert dialog.retention == Retention(days=30), "a number that is changed is chosen"
     dialog.by_size.setChecked(True)
-    dialog.most.setValue(10)
-    assert dialog.chosen == Retention(bytes=10_000_000)
+    dialog.megabytes.setValue(10)
+    assert dialog.retention == Retention(bytes=10_000_000)
     dialog.by_days.setChecked(True)
     dialog.accept()
     for gone in (path, other):  # at once: the user has just said so
@@ -393,12 +393,12 @@ def test_traces_may_be_closed_before_their_sizes_are_read(qtbot: QtBot, window: 
     qtbot.waitUntil(lambda: bool(read))
 
 
-def test_what_another_program_changes_is_seen(qtbot: QtBot, window: Window, home: Path) -> None:
-    window.sidebar.look_for_others()
-    qtbot.waitUntil(lambda: window.sidebar._seen is not None)
+def test_changes_of_another_process_are_shown(qtbot: QtBot, window: Window, home: Path) -> None:
+    window.sidebar.check_external_changes()
+    qtbot.waitUntil(lambda: window.sidebar._seen_change is not None)
     with ChatStore(home) as other:
         other.add_message(other.create(ChatSettings()), None, "user", "From elsewhere")
-    window.sidebar.look_for_others()
+    window.sidebar.check_external_changes()
     qtbot.waitUntil(lambda: "From elsewhere" in titles(window))
 
 

@@ -31,7 +31,7 @@ def window(show_window: Callable[..., Any], home: Path, qtbot: QtBot) -> Window:
         store.add_message(chat, store.add_message(chat, None, "user", "Which?"), "assistant", "Those.")
     shown: Window = show_window(FakeEngine(), store=partial(ChatStore, wait=0.2))
     shown.sidebar.start()
-    qtbot.waitUntil(lambda: shown.sidebar.model.chats == 1)
+    qtbot.waitUntil(lambda: shown.sidebar.model.chat_count == 1)
     return shown
 
 

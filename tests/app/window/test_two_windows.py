@@ -86,7 +86,7 @@ def test_a_chat_of_another_window_is_read_only_until_that_is_killed(
     window, process = open_kept(), other("--hold")
     process.says("stored")
     window.sidebar.start()
-    window.sidebar._others.setInterval(50)
+    window.sidebar._external_timer.setInterval(50)
     qtbot.waitUntil(lambda: window.sidebar.model.rowCount() > 1)
     number = next(number for number in range(1, 99) if window.sidebar.model.row_of(number) is not None)
     window.open_chat(number, None)

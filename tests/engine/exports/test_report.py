@@ -323,7 +323,7 @@ def test_every_chart_has_one_title_and_definition_in_window_picture_and_report(t
     for kind in CHARTS.values():
         assert kind.title in page.text and kind.definition in page.text
         told = define(kind.key, None)
-        assert (told.title, told.words) == (kind.title, kind.definition)
+        assert (told.title, told.explanation) == (kind.title, kind.definition)
         assert kind.title in chart_svg(traces, kind.name)
 
 
