@@ -22,7 +22,6 @@ from engine.lens.bins import RoundSpan, bin_size
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.chart_spec import Bars
 from engine.lens.charts import Material, spec_of
-from engine.lens.code_places import CodeSplitter
 from engine.lens.dividers import Divider
 from engine.lens.pieces import HIDDEN, Ghosts, folded, pieces
 from engine.lens.shared_wording import LEGEND, RULE_TITLES, all_words, drafter_title, filter_words
@@ -147,7 +146,7 @@ def _tokens(trace: Trace, dividers: Sequence[Divider], ghosts: Ghosts) -> Iterat
     """Yields text, state and whether it is code for each token that the card shows, and a label where settings changed."""
     remaining = deque(dividers)
     answer = "".join(piece.text for piece in pieces(trace.rounds) if not piece.ghost)
-    places = CodePlaces(trace.given_text + answer, len(trace.given_text))
+    places = CodeSplitter(trace.given_text + answer, len(trace.given_text))
     for piece in folded(piece for piece in pieces(trace.rounds) if piece.kind not in HIDDEN[ghosts]):
         while remaining and piece.spot.round >= remaining[0].first:
             yield f" [{remaining.popleft().from_here}]", "divider", False
