@@ -134,26 +134,15 @@ class DraftModel(Drafter):
         if self._copies is None:
             self._copies = CopySource(self._committed)
         copied, chances = self._copies.find(depth)
-        shape = likeliest_tree(plan.budget, depth, plan.width, chances)
-        spine, node = dict[int, int](), 0
-        while shape.children[node] and len(spine) < len(copied):
-            node = shape.children[node][0]
-            spine[node] = copied[len(spine)]
-        growing = sampler.tree(shape, spine)
+        shape, copies = likeliest_tree(plan.budget, depth, plan.width, chances)
+        growing = sampler.tree(shape, dict(zip(copies, copied, strict=False)))
         if growing.waiting:
             logits = self._first_step()[None]
             if growing.waiting[0] == 0:
                 growing.expand([0], logits, self._target_ids)
-        while nodes := self._unread(growing):
-            logits = self._tree_step(nodes, growing)
-            wanted = [index for index, each in enumerate(nodes) if each in growing.waiting]
-            growing.expand([nodes[index] for index in wanted], logits[mx.array(wanted)], self._target_ids)
+        while nodes := growing.unread(self._nodes):
+            growing.expand_waiting(nodes, self._tree_step(nodes, growing), self._target_ids)
         return growing.draft()
-
-    def _unread(self, growing: TreeSampler) -> list[int]:
-        """Returns the nodes for the model's next pass: those whose children are to be sampled, with their ancestors."""
-        needed = {each for node in growing.waiting for each in growing.shape.path_to(node)[1:]}
-        return sorted(needed.difference(self._nodes))
 
     def _tree_step(self, nodes: Sequence[int], growing: TreeSampler) -> mx.array:
         """Returns the (nodes, draft width) logits after some nodes of a tree, whose ancestors the cache has or gets with them."""

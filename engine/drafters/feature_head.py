@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
+import numpy as np
 from mlx_lm.models.cache import KVCache
 
 from engine.drafters.alignment import compatibility_warning, in_targets_type
 from engine.drafters.draft import Draft, DraftPlan
 from engine.drafters.feature_drafter import SURE, FeatureDrafter
 from engine.drafters.loaded import LoadedDrafter
-from engine.drafters.sampler import Sampler
+from engine.drafters.sampler import Sampler, TreeSampler
 from engine.models.head_model import BUILTIN_HEAD, HeadModel, load_head
 from engine.models.loaded import LoadedModel
 from engine.target.interface import TargetModel
 from engine.target.layer_taps import embedding_of
 from engine.target.prompt_cache import trim_to
+from engine.target.tree_shape import likeliest_tree
 from engine.values.drafter_kinds import HEAD
 
 
@@ -56,6 +60,7 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
     ) -> None:
         self._head = head if isinstance(head, HeadModel) else load_head(Path(head))
         super().__init__(self._head, 1, target, name, copies)
+        self.capabilities = replace(self.capabilities, grows_trees=True)
 
     def _bind_modules(self, model: TargetModel) -> None:
         self._embedding = embedding_of(model)
@@ -66,6 +71,10 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
 
     # Rounds
 
+    def tree_reason(self) -> str:
+        """As in `Drafter`: it can."""
+        return ""
+
     def propose(self, plan: DraftPlan, sampler: Sampler) -> Draft:
         """As in `Drafter`. Proposes nothing if nothing can be copied and either the newest features are unknown or sampling is
         not allowed.
@@ -75,6 +84,8 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
         """
         limit = min(plan.length, self._head.config.max_position_embeddings - len(self._committed))
         self._statistics = None
+        if plan.width > 1 and limit >= 1:
+            return self._grown(plan, limit, sampler)
         asks = self._is_ready
         feature: mx.array | None = None
         drafted: list[int] | None = []
@@ -95,6 +106,64 @@ class FeatureHead(FeatureDrafter[tuple[mx.array, mx.array]]):
                 break
             drafted = self._with_drafted(drafted, token, is_known)
         return sampler.draft(self._statistics)
+
+    def _grown(self, plan: DraftPlan, depth: int, sampler: Sampler) -> Draft:
+        """Proposes a tree: the copy of what followed the latest tokens earlier, if there is one, with the head's own choices
+        beside and below it. The head reads one level in each step, since a node needs the feature of the one before it."""
+        copied, chances = self._copies_after(depth)
+        if self._is_ready:
+            width, depth = plan.width, min(depth, sampler.remaining)
+        else:
+            width, depth = 1, min(depth, len(copied))
+        shape, copies = likeliest_tree(plan.budget, depth, width, chances)
+        if not shape.size:
+            return sampler.draft(self._statistics)
+        growing = sampler.tree(shape, dict(zip(copies, copied, strict=False)))
+        features: dict[int, mx.array] = {}
+        held: list[int] = []
+        if growing.waiting:
+            feature, logits = self._first_step()
+            features[0] = feature[-1:]
+            if growing.waiting[0] == 0:
+                growing.expand([0], logits[None], self._head.target_ids)
+        while unread := growing.unread(held):
+            level = [node for node in unread if shape.parents[node - 1] in features]
+            before = mx.concatenate([features[shape.parents[node - 1]] for node in level])
+            after, rows = self._attend_tree(before, level, held, growing)
+            features |= {node: after[index : index + 1] for index, node in enumerate(level)}
+            held += level
+            growing.expand_waiting(level, rows, self._head.target_ids)
+        return growing.draft(self._statistics)
+
+    def _attend_tree(
+        self, features: mx.array, nodes: Sequence[int], held: Sequence[int], growing: TreeSampler
+    ) -> tuple[mx.array, mx.array]:
+        """Runs one step for some nodes of a tree: returns the head's features (nodes, hidden) and logits (nodes, columns).
+
+        Args:
+            features: (nodes, hidden) of the nodes before them. held: nodes that the cache holds behind the committed rows.
+        """
+        shape, newest = growing.shape, self._rows - 1
+        depths = np.array(shape.depths)[list(nodes)]
+        embedding = self._embedding(growing.tokens(nodes)).astype(features.dtype)
+        queries, keys, values = self._head.project(features[None], embedding[None], mx.array(newest + depths, mx.int32))
+        keys, values = self._cache.update_and_fetch(keys, values)
+        visible = shape.visible[np.ix_(nodes, [*held, *nodes])]
+        before = np.ones((len(nodes), keys.shape[2] - visible.shape[1]), np.bool_)
+        mask = mx.array(np.concatenate([before, visible], axis=1))
+        scale = self._head.config.head_size**-0.5
+        attended = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
+        after: mx.array = self._head.layer_output(features[None], attended)[0]
+        return after, self._head.logits(after)
+
+    def _copies_after(self, limit: int) -> tuple[list[int], list[float]]:
+        """Returns at most `limit` ids that followed the latest tokens earlier, and for each the probability that it is right if
+        those before it are."""
+        if self._copy_after(())[0] is None or self._lookup is None:
+            return [], []
+        match, start, _ = self._lookup.match()
+        copied = list(itertools.takewhile(lambda token: token not in self._never_copied, self._lookup.copied(start, limit)))
+        return copied, [self._odds.of(match + place) for place in range(len(copied))]
 
     def prefetch(self) -> None:
         """Queues the next round's first step, which depends only on the committed tokens, not on rule or noise."""

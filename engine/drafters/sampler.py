@@ -235,6 +235,19 @@ class TreeSampler:
             for rank, child in enumerate(self._sampled_children(node)):
                 self._tokens[child] = drawn[index, rank : rank + 1]
 
+    def unread(self, held: Sequence[int]) -> list[int]:
+        """Returns the nodes that a model must still read before it can sample all children, ascending: those that wait and their
+        ancestors, without the root and those that it holds."""
+        needed = {each for node in self.waiting for each in self.shape.path_to(node)[1:]}
+        return sorted(needed.difference(held))
+
+    def expand_waiting(self, nodes: Sequence[int], logits: mx.array, target_ids: mx.array | None = None) -> None:
+        """Samples the children of those of some nodes that wait for it. Arguments as in `expand`."""
+        waiting = set(self.waiting)
+        places = [place for place, node in enumerate(nodes) if node in waiting]
+        if places:
+            self.expand([nodes[place] for place in places], logits[mx.array(places)], target_ids)
+
     def draft(self, statistics: DrafterStatistics | None = None) -> Draft:
         """Returns the tree, once `waiting` is empty."""
         root = self._history[-1]

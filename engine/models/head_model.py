@@ -138,9 +138,9 @@ class HeadModel(nn.Module):
         """Returns (rows, hidden), fused from the tapped outputs (rows, taps x hidden)."""
         return self.fc(features.astype(self.fc.weight.dtype))
 
-    def project(self, feature: mx.array, embedding: mx.array, offset: int) -> tuple[mx.array, mx.array, mx.array]:
+    def project(self, feature: mx.array, embedding: mx.array, offset: int | mx.array) -> tuple[mx.array, mx.array, mx.array]:
         """Returns queries (batch, heads, rows, head size), keys and values (batch, kv heads, rows, head size), with rotary
-        embeddings for positions from `offset` on."""
+        embeddings for positions from `offset` on, or for the (rows,) positions of one sequence."""
         config = self.config
         joined = mx.concatenate([self.feature_norm(feature), self.embedding_norm(embedding)], axis=-1)
         batch, rows, _ = joined.shape
@@ -149,7 +149,12 @@ class HeadModel(nn.Module):
         queries, keys, values = mx.split(split, [heads, heads + kv_heads], axis=1)
         return self._rotate(queries, offset), self._rotate(keys, offset), values
 
-    def _rotate(self, array: mx.array, offset: int) -> mx.array:
+    def _rotate(self, array: mx.array, offset: int | mx.array) -> mx.array:
+        if isinstance(offset, mx.array):  # one position a row: as many sequences of one row
+            return self._rotated(array.transpose(2, 1, 0, 3), offset).transpose(2, 1, 0, 3)
+        return self._rotated(array, offset)
+
+    def _rotated(self, array: mx.array, offset: int | mx.array) -> mx.array:
         return mx.fast.rope(
             array, self.config.head_size, traditional=False, base=self.config.rope_theta, scale=1.0, offset=offset
         )

@@ -97,10 +97,11 @@ class TreeShape:
 
 
 def likeliest_tree(
-    budget: int, depth: int, width: int, spine: Sequence[float] = (), rank_chances: Sequence[float] = RANK_CHANCES
-) -> TreeShape:
+    budget: int, depth: int, width: int, copies: Sequence[float] = (), rank_chances: Sequence[float] = RANK_CHANCES
+) -> tuple[TreeShape, tuple[int, ...]]:
     """Returns the tree of at most `budget` nodes with the largest expected number of accepted tokens, if the child of each rank
-    is right with the probability `rank_chances`, whatever the node.
+    is right with the probability `rank_chances`, whatever the node; and the nodes that hold copies, which are a path from the
+    root.
 
     The expected number is the sum over the nodes of the probability that all of their path is right, and a node is never likelier
     than its parent, so taking the likeliest nodes one by one is optimal. Nothing about the drawn tokens is used, so a rule may
@@ -110,39 +111,41 @@ def likeliest_tree(
         budget: maximum number of nodes below the root.
         depth: maximum depth.
         width: maximum number of children of a node.
-        spine: probabilities of the first nodes on the path of first children, if they are known better: of copied tokens.
+        copies: for each of some tokens that are copied one after the other, the probability that it is right if those before it
+            are. Beside a copy, the drafter's own choices share what it leaves.
     """
     parents: list[int] = []
-    depths = [0]
-    spine_nodes = {0: 0}  # numbers of the nodes on the spine, with their depths
-    waiting: list[tuple[float, int, int]] = []  # -probability of the path, parent, rank
+    depths, reached = [0], [1.0]
+    path = [0]  # the root and the nodes that hold copies
+    waiting: list[tuple[float, int, int]] = []  # -probability of the path, parent, place among the choices for its children
 
-    def chance_of(parent: int, rank: int) -> float:
-        """Returns the probability that the child of a rank is right, given its parent is."""
-        at = spine_nodes.get(parent)
-        if at is None or at >= len(spine):
-            return rank_chances[min(rank, len(rank_chances) - 1)]
-        if rank == 0:
-            return spine[at]
-        # What the copy leaves is divided among the drafter's own choices in the usual proportions.
-        return (1 - spine[at]) * rank_chances[min(rank - 1, len(rank_chances) - 1)]
+    def choices(node: int) -> list[float]:
+        """Returns the probabilities of a node's possible children, likeliest first."""
+        if node != path[-1] or len(path) > len(copies):
+            return sorted(rank_chances[:width], reverse=True)
+        copied = copies[len(path) - 1]
+        return sorted([copied, *((1 - copied) * chance for chance in rank_chances[: width - 1])], reverse=True)
 
-    reached = [1.0]
+    def offer(parent: int, place: int) -> None:
+        """Adds the possible child of a node that is `place`-th by probability to those that wait."""
+        found = choices_of[parent]
+        if depths[parent] < depth and place < len(found):
+            heapq.heappush(waiting, (-reached[parent] * found[place], parent, place))
 
-    def offer(parent: int, rank: int) -> None:
-        """Adds a possible child to those that wait."""
-        if depths[parent] < depth and rank < width:
-            heapq.heappush(waiting, (-reached[parent] * chance_of(parent, rank), parent, rank))
-
+    choices_of = {0: choices(0)}
+    copy_places = {0: choices_of[0].index(copies[0])} if copies else {}
     offer(0, 0)
     while waiting and len(parents) < budget:
-        negative, parent, rank = heapq.heappop(waiting)
+        negative, parent, place = heapq.heappop(waiting)
         node = len(parents) + 1
         parents.append(parent)
         depths.append(depths[parent] + 1)
         reached.append(-negative)
-        if rank == 0 and parent in spine_nodes:
-            spine_nodes[node] = depths[node]
-        offer(parent, rank + 1)
+        if copy_places.get(parent) == place:
+            path.append(node)
+        choices_of[node] = choices(node)
+        if node == path[-1] and len(path) <= len(copies):
+            copy_places[node] = choices_of[node].index(copies[len(path) - 1])
+        offer(parent, place + 1)
         offer(node, 0)
-    return TreeShape(parents)
+    return TreeShape(parents), tuple(path[1:])

@@ -1,12 +1,12 @@
 """Trees with the built-in pair: what their rows cost, whether they change a text, and what they gain over chains.
 
 python -m tests.benchmarks.trees [--parts costs texts gain] [--prompts FILE] [--limit 4] [--tokens 32] [--repeats 9]
-    [--temperatures 0,0.8] [--budgets 1,2,4,8,16,32] [--widths 1,2,3,4,8]
+    [--drafter builtin-draft] [--temperatures 0,0.8] [--budgets 1,2,4,8,16,32] [--widths 1,2,3,4,8]
 
 costs: medians of passes over 1 to 32 rows as a chain and as a tree, one after the other in each repetition, as multiples of the
 pass over one row before them.
 
-texts: for each prompt, temperature, rule (gumbel and match), budget and width one answer of the small draft model; counts those
+texts: for each prompt, temperature, rule (gumbel and match), budget and width one answer; counts those
 whose text is that of the plain answer of the same seed. A text that diverges at a near-tie (DESIGN, section 2) is counted apart.
 
 gain: tokens per round and speed-up over the plain answer, for chains of 1 to 4 proposals and for trees of each budget with the
@@ -26,7 +26,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.decode.decoding import DecodingOptions, decode
-from engine.drafters.draft_model import DraftModel
+from engine.drafters.base import Drafter
 from engine.models.loaded import LoadedModel
 from engine.models.loading import load
 from engine.rounds import near_ties
@@ -60,7 +60,7 @@ def costs(target: LoadedModel, prompt: Sequence[int], repeats: int) -> None:
         return timed(lambda: model(mx.array([[5] * rows]), cache=cache))
 
     def tree(rows: int) -> float:
-        shape = TreeRows.whole(likeliest_tree(rows - 1, 8, 8))
+        shape = TreeRows.whole(likeliest_tree(rows - 1, 8, 8)[0])
         return timed(lambda: tree_pass(model, cache, mx.array([5] * rows), shape))
 
     found: dict[int, list[tuple[float, float, float]]] = {rows: [] for rows in ROWS}
@@ -78,14 +78,14 @@ def costs(target: LoadedModel, prompt: Sequence[int], repeats: int) -> None:
 
 
 def answered(
-    target: LoadedModel, drafter: DraftModel | None, prompt: Sequence[int], options: DecodingOptions
+    target: LoadedModel, drafter: Drafter | None, prompt: Sequence[int], options: DecodingOptions
 ) -> tuple[list[Emitted], int, float]:
     """Returns the tokens of an answer, the number of its rounds, and the milliseconds that they took."""
     rounds = list(decode(target, prompt, drafter, options, eos_ids=()))
     return [token for each in rounds for token in each.emitted], len(rounds), sum(each.milliseconds.total for each in rounds[1:])
 
 
-def texts(target: LoadedModel, drafter: DraftModel, prompts: Sequence[Prompt], asked: argparse.Namespace) -> bool:
+def texts(target: LoadedModel, drafter: Drafter, prompts: Sequence[Prompt], asked: argparse.Namespace) -> bool:
     """Prints how many texts equal the plain ones; returns whether none differs but at a near-tie."""
     limit = near_ties.limit(caches.logits_type(target.model))
     equal, near, other = 0, list[str](), list[str]()
@@ -121,7 +121,7 @@ def interval(values: Sequence[float]) -> str:
     return f"{mean:5.2f} ± {reach:.2f}"
 
 
-def gain(target: LoadedModel, drafter: DraftModel, prompts: Sequence[Prompt], asked: argparse.Namespace) -> None:
+def gain(target: LoadedModel, drafter: Drafter, prompts: Sequence[Prompt], asked: argparse.Namespace) -> None:
     """Prints tokens per round and speed-up of chains and trees."""
     settings: dict[str, dict[str, Any]] = {f"chain of {gamma}": {"gamma": gamma} for gamma in (1, 2, 3, 4)}
     settings |= {f"tree of {budget}": {"gamma": 6, "budget": budget, "width": max(asked.widths)} for budget in asked.budgets}
@@ -154,6 +154,7 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", default=["costs", "texts", "gain"], choices=["costs", "texts", "gain"])
     parser.add_argument("--prompts", type=Path, default=OWN_PROMPTS)
     parser.add_argument("--limit", type=int, default=4)
+    parser.add_argument("--drafter", default=SMALL_DRAFT, help="a drafter that grows trees")
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--temperatures", type=numbers(float), default=[0.0, 0.8])
@@ -164,8 +165,8 @@ def main() -> int:
     prompts = read_prompts(asked.prompts)[: asked.limit]
     if "costs" in asked.parts:
         costs(target, prompt_tokens(target, prompts[0]), asked.repeats)
-    drafter = make_drafter(SMALL_DRAFT, target)
-    assert isinstance(drafter, DraftModel)
+    drafter = make_drafter(asked.drafter, target)
+    assert drafter is not None and drafter.capabilities.grows_trees
     sound = "texts" not in asked.parts or texts(target, drafter, prompts, asked)
     if "gain" in asked.parts:
         gain(target, drafter, prompts, asked)

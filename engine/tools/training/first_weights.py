@@ -67,7 +67,7 @@ def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, 
     their shapes fit, and random weights elsewhere. Initially it reads only the newest tap, and almost ignores the embedding."""
     mx.random.seed(seed)
     head = HeadModel(config, len(target_ids))
-    head.about.target_ids = mx.array(target_ids)
+    head.metadata.target_ids = mx.array(target_ids)
     model: Any = getattr(target.model, "language_model", target.model)
     layer = model.layers[-1]
     attention, mlp = getattr(layer, "self_attn", None), getattr(layer, "mlp", None)
@@ -186,7 +186,7 @@ def fresh_block(
     rank = min(MARKOV_RANK, config.hidden_size)
     shapes = {"markov_head.markov_w1.weight": (config.vocab_size, rank), "markov_head.markov_w2.weight": (len(target_ids), rank)}
     block = BlockModel(config, shapes)
-    block.about.target_ids = mx.array(target_ids)
+    block.metadata.target_ids = mx.array(target_ids)
     model: Any = getattr(target.model, "language_model", target.model)
     hidden, count = config.hidden_size, config.num_hidden_layers
     newest = mx.concatenate([mx.zeros((hidden, (len(config.taps) - 1) * hidden)), mx.eye(hidden)], axis=1)
@@ -218,7 +218,7 @@ def _from_head(target: LoadedModel, config: BlockConfig, head: HeadModel) -> Blo
         "markov_head.joint_proj.weight": (3 * rank, 2 * rank + hidden),
     }
     block = BlockModel(config, shapes)
-    block.about.target_ids = head.target_ids
+    block.metadata.target_ids = head.target_ids
     for own, one in (("fc", "fc"), ("hidden_norm", "feature_norm"), ("embedding_norm", "embedding_norm")):
         copy_where_it_fits(block[own], head[one].weight)
     for norm in (block.norm, block.mask_norm):

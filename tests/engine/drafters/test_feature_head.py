@@ -48,7 +48,7 @@ def random_head(config: HeadConfig = CONFIG, seed: int = 5) -> HeadModel:
     mx.random.seed(seed)
     head = HeadModel(config, COLUMNS)
     head.head.weight = head.head.weight * 30  # decided, so that acceptance and rejection both happen
-    head.about.target_ids = mx.array(np.random.default_rng(1).permutation(VOCAB)[:COLUMNS].astype(np.int32))
+    head.metadata.target_ids = mx.array(np.random.default_rng(1).permutation(VOCAB)[:COLUMNS].astype(np.int32))
     mx.eval(head.parameters())
     return head
 

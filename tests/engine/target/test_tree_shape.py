@@ -48,18 +48,26 @@ def all_trees(size: int, depth: int, width: int) -> Iterator[TreeShape]:
 @pytest.mark.parametrize("chances", [(0.5, 0.2, 0.1), (0.35, 0.3, 0.2), (0.8, 0.1, 0.05)])
 @pytest.mark.parametrize(("size", "depth", "width"), [(3, 3, 3), (5, 2, 3), (5, 5, 2), (6, 3, 2)])
 def test_no_tree_of_the_same_size_accepts_more(size: int, depth: int, width: int, chances: tuple[float, ...]) -> None:
-    best = likeliest_tree(size, depth, width, rank_chances=chances)
+    best, copies = likeliest_tree(size, depth, width, rank_chances=chances)
+    assert copies == ()
     assert best.size == size and max(best.depths) <= depth
     wanted = max(expected_accepted(shape, chances) for shape in all_trees(size, depth, width))
     assert expected_accepted(best, chances) == pytest.approx(wanted)
 
 
-def test_a_likely_copy_is_followed_deep_and_an_unlikely_one_gets_siblings() -> None:
-    sure, unsure = likeliest_tree(6, 6, 3, [0.95] * 6), likeliest_tree(6, 6, 3, [0.3] * 6)
-    assert max(sure.depths) == 6
-    assert len(unsure.children[0]) == 3
+def test_a_likely_copy_is_followed_deep_and_an_unlikely_one_stands_behind_the_first_choice() -> None:
+    sure, copies = likeliest_tree(6, 6, 3, [0.95] * 6)
+    assert sure.is_chain and copies == (1, 2, 3, 4, 5, 6)
+    unsure, copies = likeliest_tree(6, 6, 3, [0.2] * 6)
+    assert unsure.ranks[copies[0]] == 1, "0.8 x 0.42 for the drafter's first choice, 0.2 for the copy, 0.8 x 0.14 for the second"
+
+
+def test_copies_are_a_path_from_the_root() -> None:
+    shape, copies = likeliest_tree(12, 6, 4, [0.6, 0.5, 0.4, 0.3])
+    assert list(copies) == shape.path_to(copies[-1])[1:]
 
 
 def test_a_tree_ends_where_depth_and_width_leave_no_place() -> None:
-    assert likeliest_tree(64, 2, 2).size == 6
-    assert likeliest_tree(4, 8, 1).is_chain
+    assert likeliest_tree(64, 2, 2)[0].size == 6
+    assert likeliest_tree(4, 8, 1)[0].is_chain
+    assert likeliest_tree(4, 8, 1, [0.5])[1] == (1,)

@@ -115,7 +115,7 @@ def block(p: tuple[float, ...], q: tuple[float, ...], copies: bool = True) -> tu
     target, model = forgetful(p), random_block(len(q), taps=(0, 1), layers=1, vocab_size=len(p))
     model.lm_head.weight *= 0.015
     model.lm_head.bias = mx.log(mx.array(q))
-    model.about.target_ids = mx.arange(len(q), dtype=mx.int32)
+    model.metadata.target_ids = mx.arange(len(q), dtype=mx.int32)
     return target, BlockDrafter(model, target, copies=copies)
 
 
@@ -129,7 +129,7 @@ def head(p: tuple[float, ...], q: tuple[float, ...], copies: bool = True) -> tup
     model = HeadModel(replace(CONFIG, taps=(0, 1), vocab_size=len(p)), len(q))
     model.head.weight *= 0.3 if copies else 0.015
     model.head.bias = mx.log(mx.array(q))
-    model.about.target_ids = mx.arange(len(q), dtype=mx.int32)
+    model.metadata.target_ids = mx.arange(len(q), dtype=mx.int32)
     mx.eval(model.parameters())
     return target, FeatureHead(model, target, copies=copies)
 

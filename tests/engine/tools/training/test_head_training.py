@@ -37,7 +37,7 @@ def small_config() -> HeadConfig:
 def small_head(columns: int = VOCAB, seed: int = 1) -> HeadModel:
     mx.random.seed(seed)
     head = HeadModel(small_config(), columns)
-    head.about.target_ids = mx.arange(columns).astype(mx.int32)
+    head.metadata.target_ids = mx.arange(columns).astype(mx.int32)
     mx.eval(head.parameters())
     return head
 
