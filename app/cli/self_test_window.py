@@ -62,7 +62,7 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
         """Draws the window in both themes, saves the pictures if requested, and returns whether anything was painted."""
         painted = []
         for appearance in ("light", "dark"):
-            window.chat.keep(appearance=appearance)
+            window.chat.preferences.set(appearance=appearance)
             for _ in range(2):  # changed texts first, then the layout that follows
                 application.processEvents()
             image = window.grab().toImage()
@@ -79,7 +79,7 @@ def _go_through(application: QApplication, window: Window, screenshots: Path | N
     if not {TEXT, CODE} <= set(load_bundled()):
         return f"The typefaces {TEXT} and {CODE} could not be loaded, only {', '.join(load_bundled()) or 'none'}."
     painted = [picture("first-start")]
-    window.chat.load_models()
+    window.chat.models.load()
     window.send(PROMPT)
     session = window.session
     _wait(lambda: session.loading is not None or session.model is not None or bool(trouble()), 5)

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from app.export.kinds import ExportKind, Theme, chosen_kind, export_session, filters, kind_named
 from app.look import theme as themes
-from app.look.message_action import MessageAction
+from app.look.banner_action import BannerAction
 from app.look.widgets import Question
 from app.session.chat import Chat
 from app.session.settings import Settings
@@ -47,8 +47,8 @@ def export_answers(parent: QWidget, chat: Chat) -> None:
     if not written:
         return
     others = f" and {' and '.join(name.name for name in written[1:])} in the same folder" if written[1:] else ""
-    chat.keep(export_folder=str(path.parent), export_kind=kind.id)
-    chat.say(f"Exported to {written[0]}{others}.", offer=show_folder_action(path.parent))
+    chat.preferences.set(export_folder=str(path.parent), export_kind=kind.id)
+    chat.say(f"Exported to {written[0]}{others}.", action=show_folder_action(path.parent))
 
 
 def ask_for_file(parent: QWidget, folder: str, kind: ExportKind, name: str) -> tuple[ExportKind, Path] | None:
@@ -120,6 +120,6 @@ def show_folder(folder: Path) -> None:
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
 
 
-def show_folder_action(folder: Path) -> MessageAction:
+def show_folder_action(folder: Path) -> BannerAction:
     """Returns an offer to open this folder."""
-    return MessageAction("Show in folder", partial(show_folder, folder), keeps_message=True)
+    return BannerAction("Show in folder", partial(show_folder, folder), keeps_message=True)

@@ -86,7 +86,7 @@ class SidePanel(QWidget):
             signal.connect(explainer.explain)
         for signal in (self.figures.baseline_requested, self.charts.baseline_requested):
             signal.connect(explainer.measure_plain)
-        self.charts.folded.connect(lambda names: chat.keep(charts=names))
+        self.charts.folded.connect(lambda names: chat.preferences.set(charts=names))
         chat.changed.connect(self._show_page_of_settings)
 
     def _arrange(self) -> None:
@@ -126,7 +126,7 @@ class SidePanel(QWidget):
         self.stack.setCurrentIndex(index)
         self._refresh_page()
         if self.page != self._chat.settings.panel_page:
-            self._chat.keep(panel_page=self.page)
+            self._chat.preferences.set(panel_page=self.page)
 
     # Repaints.
 

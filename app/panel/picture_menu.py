@@ -149,8 +149,8 @@ class PictureMenu(QObject):
             self._chat.say(str(error), "error")
             return
         written = f"{path}" if path.suffix else f"{len(CHARTS)} charts in {path.parent}"
-        self._chat.keep(export_folder=str(path.parent))
-        self._chat.say(f"Saved: {written}.", offer=show_folder_action(path.parent))
+        self._chat.preferences.set(export_folder=str(path.parent))
+        self._chat.say(f"Saved: {written}.", action=show_folder_action(path.parent))
 
     def _trace_or_note(self) -> Trace | None:
         """Returns the trace; reports it if there is nothing to draw."""

@@ -1,5 +1,6 @@
-"""The chat's state without views: settings, turns and answers, the cursor, and the link to the engine thread.
+"""The chat's state without widgets: settings, turns and answers, the token cursor, and the link to the engine thread.
 
-`session`, `settings`, `answer_pieces`, `token_walk` and `plain_baseline` use no signals; `chat`, `engine_link`, `cursor` and
-`shown_answer` do. A setting is a field of `settings.Settings` with its check. Each engine event is a case in `Session.apply`.
+`chat` carries out what the user does; `preferences` has the settings in force and the presets, `model_loader` loads the models,
+`chat_recorder` writes to the store. A setting is a field of `settings.Settings` with its check. Each engine event is a case in
+`Session.apply`. Files whose docstring says "No Qt" use no signals.
 """

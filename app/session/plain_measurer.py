@@ -28,7 +28,7 @@ class PlainMeasurer(QObject):
         shown: returns the answer whose figures are shown.
 
     Signals:
-        said: (message, tone, offer) as `Chat.said`.
+        said: (message, tone, action) as `Chat.said`.
         changed: a measurement has begun or was cancelled.
     """
 

@@ -104,7 +104,7 @@ class Sidebar(QWidget):
         self.model.renamed.connect(self._rename)
         self.model.folder_renamed.connect(self._rename_folder)
         self.model.moved.connect(self._move)
-        chat.stored.connect(self._reload.touch)
+        chat.recorder.written.connect(self._reload.touch)
         chat.opened.connect(self._show_current)
         self._show_state()
 
@@ -245,7 +245,7 @@ class Sidebar(QWidget):
             self._chat.keeper.write(lambda store: store.rename_folder(folder, ""), partial(self._report_removed, folder))
 
     def _report_removed(self, folder: str, numbers: tuple[int, ...]) -> None:
-        self._chat.stored.emit()
+        self._chat.recorder.written.emit()
         self.folder_removed.emit(folder, numbers)
 
     def _ask_for_folder(self, number: int) -> None:
@@ -293,7 +293,7 @@ class Sidebar(QWidget):
 
     def _write(self, work: Callable[[ChatStore], object]) -> None:
         if self._chat.keeper is not None:
-            self._chat.keeper.write(work, self._chat.tell_stored)
+            self._chat.keeper.write(work, self._chat.recorder.notify)
 
     @Slot(object)
     def _open_menu(self, position: QPoint) -> None:

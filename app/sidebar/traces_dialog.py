@@ -125,8 +125,8 @@ class TracesDialog(TransientDialog):
     def accept(self) -> None:
         """Saves the choice; traces beyond it are deleted on a separate thread."""
         if self._chat.keeper is not None:
-            self._chat.keeper.write(partial(_set_retention, self.retention), self._chat.tell_stored)
-            self._chat.keeper.tidy(self._chat.tell_stored, wished=True)
+            self._chat.keeper.write(partial(_set_retention, self.retention), self._chat.recorder.notify)
+            self._chat.keeper.tidy(self._chat.recorder.notify, wished=True)
         super().accept()
 
     @Slot()

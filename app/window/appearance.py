@@ -80,4 +80,4 @@ class WindowLook(QObject):
 def resize_text(chat: Chat, steps: int) -> None:
     """Enlarges all text by a number of steps, or reduces it if the number is negative; 0 restores the normal size."""
     scale = chat.settings.text_scale + steps * TEXT_SCALE_STEP if steps else 1.0
-    chat.keep(text_scale=round(RANGES["text_scale"].nearest(scale), 2))
+    chat.preferences.set(text_scale=round(RANGES["text_scale"].nearest(scale), 2))

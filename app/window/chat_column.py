@@ -89,7 +89,7 @@ class ChatColumn(QWidget):
             announce(self, "Reading view" if settings.reading else "Token view")
         raw = raw_note(settings.raw, session.answers_messages)
         self.composer.set_raw(bool(raw))
-        self.composer.show_active(active_in(settings, self._chat.usual, reads_system=not raw))
+        self.composer.show_active(active_in(settings, self._chat.preferences.for_new_chats, reads_system=not raw))
         self.welcome.set_raw(bool(raw))
         loads_first = session.model is None and session.loading is not None
         self.composer.show_hint("You can type while the model loads." if loads_first else raw if answer is None else "")

@@ -64,7 +64,7 @@ class ChatFiles(QObject):
 
     def _report_import(self, found: tuple[list[TakenIn], list[str]]) -> None:
         files, problems = found
-        self._chat.stored.emit()
+        self._chat.recorder.written.emit()
         results = [f"{each.words}." if len(files) == 1 else f"{each.path.name}: {each.words}." for each in files]
         self._banner.show_message(" ".join([*problems, *results]), "error" if problems else "note")
         new = next((each.numbers[0] for each in files if each.numbers), None)
@@ -121,11 +121,11 @@ class ChatFiles(QObject):
         if not chosen or keeper is None:
             return
         path = chosen_path(chosen, kind)
-        self._chat.keep(export_folder=str(path.parent))
+        self._chat.preferences.set(export_folder=str(path.parent))
         keeper.read(partial(_export_to, numbers, path), partial(self._report_export, path), self._report_error)
 
     def _report_export(self, path: Path, count: int) -> None:
-        self._chat.say(f"{amount(count, 'chat')} exported to {path}.", offer=show_folder_action(path.parent))
+        self._chat.say(f"{amount(count, 'chat')} exported to {path}.", action=show_folder_action(path.parent))
 
     # Drag and drop.
 

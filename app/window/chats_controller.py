@@ -53,7 +53,7 @@ class ChatsController(QObject):
         if keeper is not None:
             self._timer.start()
         if keeper is None or number is None:
-            self._chat.load_models()
+            self._chat.models.load()
         else:
             self._requested_chat = number
             keeper.read(partial(_read_chat, number, None), partial(self._show_first, models), self._restore_failed)
@@ -61,7 +61,7 @@ class ChatsController(QObject):
             return
         keeper.read(partial(_read_drafts, None), self._load_new_chat_draft)
         keeper.write(ChatStore.import_traces, self._report_imported)
-        keeper.tidy(self._chat.tell_stored)  # traces may take less space now
+        keeper.tidy(self._chat.recorder.notify)  # traces may take less space now
 
     def go_to(self, number: int, message: int | None) -> None:
         """Shows a chat that the user chose, scrolled to a message if one is given."""
@@ -129,7 +129,7 @@ class ChatsController(QObject):
 
     @Slot(object)
     def _show_copy(self, number: int | None) -> None:
-        self._chat.stored.emit()
+        self._chat.recorder.written.emit()
         if number is not None:
             self.open(number)
             self._banner.show_message("This is a copy. The chat it was made from is still in the list.", "note")
@@ -154,7 +154,7 @@ class ChatsController(QObject):
         keeper.write(delete, partial(self._report_deletion, number, shown))
 
     def _report_deletion(self, number: int, shown: bool, deleted: bool) -> None:
-        self._chat.tell_stored(deleted)
+        self._chat.recorder.notify(deleted)
         if not deleted:
             self._banner.show_message("This chat is open in another window. Close it there, then delete it.", "note")
         elif not shown:
@@ -167,7 +167,7 @@ class ChatsController(QObject):
     def _undo(self, number: int, shown: bool) -> None:
         self._banner.hide()
         if self._chat.keeper is not None:
-            self._chat.keeper.write(lambda store: store.restore(number), self._chat.tell_stored)
+            self._chat.keeper.write(lambda store: store.restore(number), self._chat.recorder.notify)
             if shown and not self._chat.session.turns:
                 self.open(number)
 
@@ -190,13 +190,13 @@ class ChatsController(QObject):
             return
         *others, last = numbers
         for number in others:
-            self._chat.keeper.write(partial(_restore, number), self._chat.tell_stored, self._report)
+            self._chat.keeper.write(partial(_restore, number), self._chat.recorder.notify, self._report)
         self._chat.keeper.write(partial(_restore, last), partial(self._report_restored, numbers), self._report)
 
     def _report_restored(self, numbers: list[int], result: object) -> None:
         self._banner.show_message("Chat restored." if len(numbers) == 1 else f"{amount(len(numbers), 'chat')} restored.", "note")
         self._banner.show_action("Show", partial(self._show_restored, numbers[0]))
-        self._chat.tell_stored(result)
+        self._chat.recorder.notify(result)
 
     def _show_restored(self, number: int) -> None:
         self._banner.hide()
@@ -218,7 +218,7 @@ class ChatsController(QObject):
                     store.move(number, folder)
 
         if self._chat.keeper is not None:
-            self._chat.keeper.write(fill, self._chat.tell_stored)
+            self._chat.keeper.write(fill, self._chat.recorder.notify)
 
     def show_traces(self) -> None:
         """Shows the disk space that traces take and lets the user choose how long they are kept."""
@@ -240,12 +240,12 @@ class ChatsController(QObject):
                 self.is_restoring = True
                 self._chat.show(conversation, models)
                 self.is_restoring = False
-        if self._chat.waits_for_models or session.model is None:
-            self._chat.load_models()
+        if self._chat.models.is_pending or session.model is None:
+            self._chat.models.load()
 
     def _restore_failed(self, message: str) -> None:
         self._report(message)
-        self._chat.load_models()
+        self._chat.models.load()
 
     def _load_drafts(self, opened: OpenedChat) -> Conversation:
         conversation, unsent, _ = opened
@@ -259,7 +259,7 @@ class ChatsController(QObject):
         chat.show(conversation, read_only=not opened[2])
         if chat.session.read_only:
             pass  # a read-only chat needs no models
-        elif chat.waits_for_models and chat.session.target != chat.settings.target and not chat.kept.lacks_model:
+        elif chat.models.is_pending and chat.session.target != chat.settings.target and not chat.kept.lacks_model:
             model = target_title(chat.settings.target)
             self._banner.show_message(f"This chat uses {model}, which is loaded when you send a message.", "note")
             self._banner.show_action("Load now", self._load_now)
@@ -267,7 +267,7 @@ class ChatsController(QObject):
 
     def _load_now(self) -> None:
         self._banner.hide()
-        self._chat.load_models()
+        self._chat.models.load()
 
     def _report(self, message: str) -> None:
         self._banner.show_message(message, "note")
@@ -278,7 +278,7 @@ class ChatsController(QObject):
                 "One answer of an earlier version is" if count == 1 else f"{amount(count, 'answer')} of an earlier version are"
             )
             self._banner.show_message(f"{answers} in the list of chats now.", "note")
-            self._chat.stored.emit()
+            self._chat.recorder.written.emit()
 
 
 def _restore(number: int, store: ChatStore) -> None:

@@ -116,7 +116,7 @@ def window_commands(window: CommandHost, menu_bar: bool = False) -> list[Command
             f"{name}ThemeAction",
             APPEARANCE_TITLES[name],
             "View",
-            partial(window.chat.keep, appearance=name),
+            partial(window.chat.preferences.set, appearance=name),
             checked=settings.appearance == name,
             group="theme",
         )

@@ -18,7 +18,7 @@ from app.conversation.message_tools import Wish
 from app.conversation.transcript import Transcript
 from app.look import theme as themes
 from app.look.banner import Banner
-from app.look.message_action import MessageAction
+from app.look.banner_action import BannerAction
 from app.panel.panel import SidePanel
 from app.session.chat import Chat
 from app.session.session import Answer
@@ -44,8 +44,8 @@ class MessageHost(Protocol):
     chats: ChatsController
     replay_controller: ReplayController
 
-    def show_message(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
-        """Shows a message with its offer."""
+    def show_message(self, message: str, tone: str = "error", action: BannerAction | None = None) -> None:
+        """Shows a message with its button."""
 
     def announce(self, text: str) -> None:
         """Announces words to a screen reader."""
@@ -205,10 +205,10 @@ class Messages(QObject):
             self._answer_again(same_seed=True)
 
     @Slot(str, bool, object)
-    def restore_prompt(self, message: str, may_drop: bool, offer: MessageAction | None) -> None:
+    def restore_prompt(self, message: str, may_drop: bool, action: BannerAction | None) -> None:
         """Reports the failure. Without any answer, the prompt goes back to the message field, and a turn it replaced is shown
         again."""
-        self._host.show_message(message, offer=offer)
+        self._host.show_message(message, action=action)
         newest, replaced = self._session.turns[-1], self._chat.replaced
         if newest.answer.tally.rounds:
             return

@@ -14,8 +14,8 @@ from app.library.background import Background
 from app.library.dialog import ModelsDialog
 from app.library.downloads import Downloads
 from app.look.banner import Banner
+from app.look.banner_action import BannerAction
 from app.look.dragged import local_files
-from app.look.message_action import MessageAction
 from app.look.theme import Theme
 from app.look.wording import target_title
 from app.session.chat import Chat
@@ -66,18 +66,18 @@ class ModelsController(QObject):
     # Messages.
 
     @Slot(str, str, object)
-    def show_message(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
-        """Shows a message with its offer."""
+    def show_message(self, message: str, tone: str = "error", action: BannerAction | None = None) -> None:
+        """Shows a message with its button."""
         dialog_in_front = self.dialog is not None and self.dialog.isVisible() and not self._parent.isActiveWindow()
         for banner in (self._banner, self.dialog.banner) if self.dialog is not None and dialog_in_front else (self._banner,):
             banner.show_message(message, tone)
-            if offer is not None:
-                banner.show_action(offer.title, partial(self._accept, offer))
+            if action is not None:
+                banner.show_action(action.title, partial(self._accept, action))
 
-    def _accept(self, offer: MessageAction) -> None:
-        if not offer.keeps_message:
+    def _accept(self, action: BannerAction) -> None:
+        if not action.keeps_message:
             self._hide_messages()
-        offer.act()
+        action.act()
 
     def _hide_messages(self) -> None:
         """Hides messages about the previous model."""
@@ -131,7 +131,7 @@ class ModelsController(QObject):
     @Slot(str, str)
     def _use_pair(self, target: str, drafter: str) -> None:
         self._hide_messages()
-        self._chat.change_models(target, drafter)
+        self._chat.models.change(target, drafter)
 
     @Slot(str)
     def _check(self, path: str) -> None:

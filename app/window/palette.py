@@ -212,7 +212,7 @@ class Palette(QFrame):
         self._entries = [
             *command_entries(commands, actions),
             *(Entry(target_title(name), partial(self._chat.change, "target", name), "Model") for name in models),
-            *(Entry(each.name, partial(self._chat.use_preset, each.name), "Preset") for each in settings.presets),
+            *(Entry(each.name, partial(self._chat.preferences.use_preset, each.name), "Preset") for each in settings.presets),
         ]
         self._opening += 1
         self.field.clear()

@@ -130,7 +130,7 @@ class ReplayController(QObject):
         self._transcript.follow()
         self._composer.edit.setFocus()
         if self._session.model is None and not self._chat.link.busy:
-            self._chat.load_models()
+            self._chat.models.load()
             self.moved.emit()
 
     # Playing.

@@ -62,7 +62,7 @@ class SamplingPopover(QFrame):
         foot.addWidget(reset)
         self.area = scrolling(self.body)  # for large text on a low screen
         in_column(self.area, foot, spacing=14, margins=(18, 16, 18, 14), parent=self)
-        chat.replaced_settings.connect(self._offer_undo)
+        chat.preferences.replaced.connect(self._offer_undo)
         chat.changed.connect(self.show_settings)
         self.show_settings()
 
@@ -228,7 +228,7 @@ class PresetRow(QWidget):
     @Slot(int)
     def _use_preset(self, index: int) -> None:
         if name := self.box.itemData(index):
-            self._chat.use_preset(name)
+            self._chat.preferences.use_preset(name)
         self.refresh()
 
     def _fill_menu(self) -> None:
@@ -236,18 +236,18 @@ class PresetRow(QWidget):
         settings, current = self._chat.settings, self._chat.settings.preset_in_force
         self.menu.addAction("Save as…", self.ask_for_name)
         for preset in settings.presets if current is None else ():
-            self.menu.addAction(f"Update “{preset.name}”", partial(self._chat.save_preset, preset.name))
+            self.menu.addAction(f"Update “{preset.name}”", partial(self._chat.preferences.save_preset, preset.name))
         self.menu.addSeparator()
         tied = settings.preset_for(settings.target)
         if current is not None:
             tie = self.menu.addAction(f"Use “{current.name}” for {target_title(settings.target)}")
             tie.setCheckable(True)
             tie.setChecked(tied is current)
-            tie.triggered.connect(lambda on: self._chat.tie_preset(current.name if on else ""))
+            tie.triggered.connect(lambda on: self._chat.preferences.tie_preset(current.name if on else ""))
             self.menu.addAction(f"Delete “{current.name}”", partial(self._delete, current.name))
         elif tied is not None:
             self.menu.addAction(
-                f"Stop using “{tied.name}” for {target_title(settings.target)}", partial(self._chat.tie_preset, "")
+                f"Stop using “{tied.name}” for {target_title(settings.target)}", partial(self._chat.preferences.tie_preset, "")
             )
 
     def ask_for_name(self) -> None:
@@ -273,11 +273,11 @@ class PresetRow(QWidget):
     def _save(self) -> None:
         if name := self.name.text().strip():
             self._close_name_field()
-            self._chat.save_preset(name)
+            self._chat.preferences.save_preset(name)
 
     def _delete(self, name: str) -> None:
         """Deletes a preset and offers to undo it."""
-        undo = self._chat.delete_preset(name)
+        undo = self._chat.preferences.delete_preset(name)
         self._banner.show_message(f"The preset “{name}” is deleted.", "note")
         self._banner.show_action("Undo", partial(_run_undo, self._banner, undo))
 

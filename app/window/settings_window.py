@@ -126,7 +126,7 @@ class SettingsWindow(QDialog):
     @Slot()
     def show_settings(self) -> None:
         """Updates every control to the current settings, without emitting changes."""
-        settings = self._chat.usual
+        settings = self._chat.preferences.for_new_chats
         for name, row in self.rows.items():
             value, default = getattr(settings, name), settings.default(name)
             if value != default:
@@ -144,13 +144,13 @@ class SettingsWindow(QDialog):
 
     def _change(self, name: str, value: object) -> None:
         if name in VIEW_SETTINGS:
-            self._chat.keep(**{name: value})
+            self._chat.preferences.set(**{name: value})
         else:
             self._chat.change(name, value)
 
     def reset(self, name: str) -> None:
         """Resets one setting to its default, or undoes the reset of a text."""
-        row, settings = self.rows[name], self._chat.usual
+        row, settings = self.rows[name], self._chat.preferences.for_new_chats
         value = self._reset_texts.pop(name, settings.default(name))
         if isinstance(row.setting.form, Text) and value == settings.default(name):
             self._reset_texts[name] = getattr(settings, name)
@@ -159,11 +159,11 @@ class SettingsWindow(QDialog):
 
     def _reset_all(self) -> None:
         """Resets all settings, or undoes that."""
-        settings = self._chat.usual
+        settings = self._chat.preferences.for_new_chats
         values = self._before_reset or {name: settings.default(name) for name in self.rows}
         self._before_reset = {} if self._before_reset else {name: getattr(settings, name) for name in self.rows}
         for name, value in values.items():
-            if getattr(self._chat.usual, name) != value:
+            if getattr(self._chat.preferences.for_new_chats, name) != value:
                 self._change(name, value)
         self.show_settings()
 

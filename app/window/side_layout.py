@@ -61,7 +61,7 @@ class SideLayout(QWidget):
     def toggle_chats(self) -> None:
         """Toggles and saves the list of chats. In a narrow window it opens or closes as a drawer instead."""
         if self._has_room_for_chats():
-            self._chat.keep(sidebar=not self._chat.settings.sidebar)
+            self._chat.preferences.set(sidebar=not self._chat.settings.sidebar)
         elif not self.close_drawer():
             self._open_drawer()
 
@@ -70,7 +70,7 @@ class SideLayout(QWidget):
         """Focuses the search in all chats."""
         self.opening.emit()
         if self._has_room_for_chats():
-            self._chat.keep(sidebar=True)
+            self._chat.preferences.set(sidebar=True)
             self._sidebar.go_to_search()
         else:
             self._open_drawer(search=True)
@@ -97,7 +97,7 @@ class SideLayout(QWidget):
     @Slot()
     def toggle_panel(self) -> None:
         """Toggles and saves whether the side panel is shown; a narrow window hides it in any case."""
-        self._chat.keep(side_panel=not self._chat.settings.side_panel)
+        self._chat.preferences.set(side_panel=not self._chat.settings.side_panel)
 
     @Slot()
     def _keep_divider(self) -> None:

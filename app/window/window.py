@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 from app.conversation.verdict_host import VerdictHost
 from app.export.dialog import export_answers
 from app.look import theme as themes
+from app.look.banner_action import BannerAction
 from app.look.command import Command, EnterKeyFilter, ShortcutSheet, make_actions, make_menus, set_availability
-from app.look.message_action import MessageAction
 from app.look.placing import FirstPaint, move_onto_screen, restore_geometry
 from app.look.widgets import announce, attach_menu, in_column
 from app.look.wording import GHOST_TITLES
@@ -240,7 +240,7 @@ class Window(QMainWindow):
             (self.replay_controller.opening, pages.leave_comparison),
             (self.drop_handler.opening, pages.leave_comparison),
             (self.sides.opening, pages.leave_comparison),
-            (pages.exported, lambda folder, kind: chat.keep(export_folder=folder, export_kind=kind)),
+            (pages.exported, lambda folder, kind: chat.preferences.set(export_folder=folder, export_kind=kind)),
         )
 
     def _connect_chats(self) -> None:
@@ -259,7 +259,7 @@ class Window(QMainWindow):
             (self.palette_popup.chat_chosen, self.open_chat),
             (self.column.copy_requested, chats.duplicate),
             (self.composer.changed, chat.unsent.touch),
-            (chat.stored, chat.unsent.touch),
+            (chat.recorder.written, chat.unsent.touch),
             (self.closing, chat.unsent.stop, sidebar.stop, chats.stop),
         )
         if chat.keeper is not None:
@@ -329,9 +329,9 @@ class Window(QMainWindow):
             self.panel.refresh_if_stale()  # no further event comes
         self.messages.regenerate_if_pending()
 
-    def show_message(self, message: str, tone: str = "error", offer: MessageAction | None = None) -> None:
-        """Shows a message with its offer."""
-        self.models.show_message(message, tone, offer)
+    def show_message(self, message: str, tone: str = "error", action: BannerAction | None = None) -> None:
+        """Shows a message with its button."""
+        self.models.show_message(message, tone, action)
 
     @Slot(str)
     def announce(self, text: str) -> None:
@@ -444,16 +444,16 @@ class Window(QMainWindow):
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
         """Sets and saves which ghosts the shown page shows."""
-        self.chat.keep(**{"ghosts" if self.pages.comparing is None else "compare_ghosts": ghosts})
+        self.chat.preferences.set(**{"ghosts" if self.pages.comparing is None else "compare_ghosts": ghosts})
 
     @Slot()
     def toggle_reading(self) -> None:
         """Toggles and saves the reading view of finished answers."""
-        self.chat.keep(reading=not self.settings.reading)
+        self.chat.preferences.set(reading=not self.settings.reading)
 
     def open_page(self, page: PanelPage) -> None:
         """Shows a page of the panel and focuses it."""
-        self.chat.keep(side_panel=True)
+        self.chat.preferences.set(side_panel=True)
         self.panel.go_to(page)
         if self.panel.isHidden():
             self.banner.show_message(
@@ -542,7 +542,7 @@ class Window(QMainWindow):
         """Saves the geometry, stops all activity, then stops the engine and waits a few seconds at most."""
         if self.ended_in_time is None:
             area = self.normalGeometry() if self.isFullScreen() else self.geometry()
-            self.chat.keep(geometry=(area.x(), area.y(), area.width(), area.height()))
+            self.chat.preferences.set(geometry=(area.x(), area.y(), area.width(), area.height()))
             self.hide()
             self.closing.emit()
             self.ended_in_time = self.chat.close()

@@ -65,7 +65,7 @@ def show_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
         window.resize(*size)
         window.show()
         qtbot.waitExposed(window)
-        window.chat.load_models()
+        window.chat.models.load()
         qtbot.waitUntil(lambda: window.session.model is not None)
         return window
 

@@ -237,7 +237,7 @@ def _uses_window(home: Path, name: str) -> tuple[dict[int, list[str]], list[int]
     window.chat.said.connect(lambda words, kind, _: complaints.append(words) if kind == "error" else None)
     window.show()
     window.sidebar.start()
-    window.chat.load_models()
+    window.chat.models.load()
 
     def until(holds: Callable[[], object]) -> None:
         began = time.monotonic()

@@ -164,7 +164,7 @@ def go_through(name: str, rounds: list[Round], asked: list[str]) -> None:
     window = Window(Engine(lambda: Scripted(rounds)), Settings(appearance="dark", max_tokens=10**8))
     window.resize(1280, 800)
     window.show()
-    window.chat.load_models()
+    window.chat.models.load()
     frames, told = Frames(), []
     frames.start()
     window.send("Be hostile.")

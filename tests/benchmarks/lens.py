@@ -63,7 +63,7 @@ def wait(milliseconds: float) -> None:
 def generating(window: Window, page: PanelPage, seconds: float, frames: Frames) -> str:
     """The frames of so many seconds of an answer, with a page of the panel open."""
     window.chat.new()
-    window.chat.keep(panel_page=page)
+    window.chat.preferences.set(panel_page=page)
     window.send("Tell me a story.")
     wait(800)
     window.cursor_place.pin(Place(0, 3, 0))
@@ -125,7 +125,7 @@ def main() -> None:
     window = Window(Replayed(rounds, arguments.speed), Settings(appearance="dark"))
     window.resize(*(int(edge) for edge in arguments.size.split("x")))
     window.show()
-    window.chat.load_models()
+    window.chat.models.load()
     wait(500)
     frames = Frames()
     per_second = 1000 * arguments.speed * len(rounds) / (rounds[-1].started + rounds[-1].milliseconds.total)

@@ -90,7 +90,7 @@ class Soak:
 
     def load(self, target: str, drafter: str) -> None:
         """Chooses a model and a drafter."""
-        self.window.chat.change_models(target, drafter)
+        self.window.chat.models.change(target, drafter)
         self.wait(lambda: self.window.session.loading is None)
         self.done["loads"] += 1
 
@@ -160,7 +160,7 @@ class Soak:
         for page in PANEL_PAGES:
             window.open_page(page)
             self.paint()
-        window.chat.keep(appearance="dark" if window.settings.appearance == "light" else "light")
+        window.chat.preferences.set(appearance="dark" if window.settings.appearance == "light" else "light")
         window.actions_by_id["largerAction"].trigger()
         self.paint()
         window.actions_by_id["normalAction"].trigger()

@@ -126,7 +126,7 @@ def watched(window: Window, page: PanelPage, frames: Frames) -> tuple[float, lis
     ended = window.chat.finished.connect(frames.stop)
     window.chat.new()
     window.cursor_place.forget()
-    window.chat.keep(panel_page=page)
+    window.chat.preferences.set(panel_page=page)
     window.send(PROMPT)
     look.start()
     loop.exec()

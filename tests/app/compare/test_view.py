@@ -655,7 +655,7 @@ def test_the_page_is_painted_in_both_themes_and_at_every_text_size(
     window, view, _ = open_compare([other_story(), story_rounds()], preset=preset, appearance=appearance)
     run(qtbot, view)
     for scale in (0.8, 1.8):
-        window.chat.keep(text_scale=scale)
+        window.chat.preferences.set(text_scale=scale)
         view.refresh()
         picture: QImage = view.grab().toImage()
         colours = {picture.pixelColor(x, y).name() for x in range(0, picture.width(), 7) for y in range(0, picture.height(), 7)}
@@ -706,7 +706,7 @@ def real_window(qtbot: QtBot, tiny: tuple[str, str]) -> tuple[Window, CompareVie
     qtbot.addWidget(window)
     window.resize(1280, 800)
     window.show()
-    window.chat.load_models()
+    window.chat.models.load()
     window.pages.open_compare("with-without")
     assert window.pages.compare is not None
     return window, window.pages.compare
@@ -725,7 +725,7 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     assert [list(trace.rounds) for trace in traces] == [column.answer.rounds for column in view.comparison.columns]
     view.write_answers(kind_named("json"), tmp_path / "both.json")
     assert view.banner.frame.property("tone") == "note" and view.banner.action.text() == "Show in folder"
-    window.chat.keep(appearance="light")
+    window.chat.preferences.set(appearance="light")
     view.write_answers(kind_named("card-svg"), tmp_path / "both.svg")
     card = (tmp_path / "both.svg").read_text(encoding="utf-8")
     shown = [

@@ -184,7 +184,7 @@ def test_the_first_export_takes_two_clicks_and_the_next_offers_the_same(
 
 
 def test_a_missing_folder_is_not_proposed(window: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    window.chat.keep(export_folder=str(tmp_path / "gone"))
+    window.chat.preferences.set(export_folder=str(tmp_path / "gone"))
     asked = choose(monkeypatch, "", HTML)
     window.actions_by_id["exportAction"].trigger()
     assert "gone" not in asked[0][2]

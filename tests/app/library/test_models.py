@@ -136,7 +136,7 @@ def test_models_on_this_machine_are_used_searched_deleted_and_dropped(
     (tmp_path / "added").mkdir()
     window, engine = open_window(path=tmp_path / "settings.json")
     add_folder(tmp_path / "added", remove=False)
-    window.chat.keep(sidebar=False)
+    window.chat.preferences.set(sidebar=False)
     assert added_folders() == (str(tmp_path / "added"),), "a window forgot what the command line added"
     add_folder(tmp_path / "added", remove=True)
     window.header.open_model.emit("target", "library")

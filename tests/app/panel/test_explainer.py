@@ -148,7 +148,7 @@ def test_an_answer_under_other_settings_offers_a_new_measurement(qtbot: QtBot, o
     window.panel.refresh()
     assert window.panel.figures.tiles["speed_up"].unit.text() == "× plain"
     engine.rounds = story
-    window.chat.keep(temperature=0.0)
+    window.chat.preferences.set(temperature=0.0)
     window.chat.regenerate()
     qtbot.waitUntil(lambda: window.session.running is None)
     window.panel.refresh()
@@ -160,7 +160,7 @@ def test_an_answer_under_other_settings_offers_a_new_measurement(qtbot: QtBot, o
 def test_a_plain_answer_is_not_measured_against_itself(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     engine.rounds = list(PLAIN)
-    window.chat.keep(drafter="none")
+    window.chat.preferences.set(drafter="none")
     window.send("Tell me a story.")
     qtbot.waitUntil(lambda: window.session.running is None)
     window.panel.refresh()
@@ -270,7 +270,7 @@ class MeasuredAlone:
 
     def begin(self) -> None:
         """Switches it on. Not in a fixture, behind which events are handled."""
-        self.window.chat.keep(measure_plain=True)
+        self.window.chat.preferences.set(measure_plain=True)
 
     def idle(self) -> None:
         """The pause has passed, as often as it may."""

@@ -44,7 +44,7 @@ def open_window(qtbot: QtBot, home: Path, monkeypatch: pytest.MonkeyPatch) -> It
         window.resize(1280, 800)
         with qtbot.waitActive(window):
             window.show()
-        window.chat.load_models()
+        window.chat.models.load()
         qtbot.waitUntil(lambda: window.session.model is not None)
         for _ in range(answers):
             window.send("Tell me a story.")
@@ -240,7 +240,7 @@ def test_every_page_paints_at_every_size(open_window: Open, page: str, size: tup
     width, height, scale = size
     window = open_window(text_scale=scale, panel_page=page)
     for appearance in ("dark", "light"):
-        window.chat.keep(appearance=appearance)
+        window.chat.preferences.set(appearance=appearance)
         window.resize(width, height)
         QApplication.processEvents()
         assert not window.panel.grab().isNull()

@@ -222,7 +222,7 @@ def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path, where: st
 
 @pytest.mark.parametrize("page", ["rounds", "charts", "table", "rules"])
 def test_space_plays_and_pauses_wherever_the_keyboard_is(qtbot: QtBot, window: Window, trace: Path, page: str) -> None:
-    window.chat.keep(panel_page=page)
+    window.chat.preferences.set(panel_page=page)
     window.replay_controller.open(trace)
     player = window.replay_controller.player
     assert player is not None
@@ -303,7 +303,7 @@ def test_going_back_behind_a_pinned_place_is_harmless(window: Window, trace: Pat
 
 @pytest.mark.parametrize("page", ["rounds", "charts", "table"])
 def test_every_page_of_the_panel_follows(window: Window, trace: Path, page: str) -> None:
-    window.chat.keep(panel_page=page)
+    window.chat.preferences.set(panel_page=page)
     window.replay_controller.open(trace)
     for shown in (5, 2, 0, 7):
         window.replay_controller.go_to(shown)
@@ -363,7 +363,7 @@ def test_the_side_panel_shows_the_same_as_live(window: Window, trace: Path) -> N
 
 
 def test_the_conversation_comes_back_as_it_was(qtbot: QtBot, window: Window, trace: Path) -> None:
-    window.chat.load_models()
+    window.chat.models.load()
     qtbot.waitUntil(lambda: window.session.model is not None)
     window.send("A question of mine.")
     qtbot.waitUntil(lambda: window.session.running is None)
@@ -382,7 +382,7 @@ def test_the_conversation_comes_back_as_it_was(qtbot: QtBot, window: Window, tra
 
 
 def test_an_answer_under_way_is_not_interrupted(qtbot: QtBot, window: Window, trace: Path) -> None:
-    window.chat.load_models()
+    window.chat.models.load()
     qtbot.waitUntil(lambda: window.session.model is not None)
     engine_of(window).pause_after = 2
     window.send("A question.")
@@ -418,7 +418,7 @@ def test_every_control_has_a_name_and_a_place_in_the_order_of_tab(window: Window
 @pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize(("width", "scale"), crossed([560, 700, 2560], [0.8, 1.8], together=1))
 def test_the_bar_has_room_in_small_and_large_windows(qtbot: QtBot, window: Window, trace: Path, width: int, scale: float) -> None:
-    window.chat.keep(text_scale=scale)
+    window.chat.preferences.set(text_scale=scale)
     window.resize(width, 900)
     window.replay_controller.open(trace)
     window.replay_controller.go_to(len(story_rounds()))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QObject
 
-from app.look.message_action import MessageAction
+from app.look.banner_action import BannerAction
 from app.session.chat import Chat
 from app.session.session import Session
 from app.session.settings import Settings
@@ -97,8 +97,8 @@ def test_every_event_in_every_state_of_the_models(at: int, state: str, then: str
     event, seen = THEN[then]
     parent = QObject()
     chat = Chat(FakeEngine(), Settings(target=A), None, parent)
-    offers: list[MessageAction | None] = []
-    chat.unanswered.connect(lambda message, may_drop, offer: offers.append(offer))
+    actions: list[BannerAction | None] = []
+    chat.unanswered.connect(lambda message, may_drop, action: actions.append(action))
     for step in (*WAYS[state], event):
         if isinstance(step, Requested | EngineReplaced):
             chat.session.apply(step)
@@ -106,7 +106,7 @@ def test_every_event_in_every_state_of_the_models(at: int, state: str, then: str
             chat.link.received.emit([step])
     assert (chat.session.target, phase_text(chat.session)) == seen[at][:2]
     chat.link.received.emit([RunFailed(98, "It went wrong.")])
-    assert [offer is not None for offer in offers] == [seen[at][2]]
+    assert [action is not None for action in actions] == [seen[at][2]]
     chat.close()
 
 

@@ -134,14 +134,14 @@ def test_f2_elsewhere_renames_the_shown_chat(qtbot: QtBot, window: Window) -> No
     go_to(window, "Dinner")
     qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: bool(window.session.turns))
-    window.chat.keep(sidebar=False)
+    window.chat.preferences.set(sidebar=False)
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_F2)
     qtbot.waitUntil(lambda: window.sidebar.findChild(QInputDialog) is not None)
     question = window.sidebar.findChild(QInputDialog)
     assert isinstance(question, QInputDialog) and question.textValue() == "Dinner"
     question.setTextValue("Supper")
     question.accept()
-    window.chat.keep(sidebar=True)
+    window.chat.preferences.set(sidebar=True)
     qtbot.waitUntil(lambda: "Supper" in titles(window))
     assert window.ghosts == "all", "the ghosts have a key of their own"
 
@@ -493,7 +493,7 @@ def test_the_list_over_the_conversation_stays_for_its_own_menus_and_a_wider_wind
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_every_row_is_painted(qtbot: QtBot, window: Window, theme: Any) -> None:
-    window.chat.keep(appearance=theme)
+    window.chat.preferences.set(appearance=theme)
     area = window.sidebar.list.grab().toImage()
     for row in range(window.sidebar.model.rowCount()):
         where = window.sidebar.list.visualRect(window.sidebar.model.index(row))

@@ -117,7 +117,7 @@ def test_an_answer_keeps_the_name_of_the_model_that_gave_it(qtbot: QtBot, open_w
     )
     window.chat.change("target", "/models/other")
     qtbot.waitUntil(lambda: window.session.model == other)
-    window.chat.keep(appearance="light")  # everything is laid out anew
+    window.chat.preferences.set(appearance="light")  # everything is laid out anew
     ask(qtbot, window, "And by the other?")
     wait_for_answer(qtbot, window)
     assert [turn.answer.model for turn in window.session.turns] == ["SmolLM2 135M", "Other-1B"]
@@ -152,7 +152,7 @@ def test_a_target_that_cannot_be_loaded_keeps_the_previous_drafter(qtbot: QtBot,
         window.chat.change("target", name)
         qtbot.waitUntil(lambda name=name: window.banner.label.text() == f"{name} is no model.")
         assert (window.settings.target, window.settings.drafter) == ("builtin", "auto")
-        window.chat.load_models()
+        window.chat.models.load()
         qtbot.waitUntil(lambda: not window.chat.link.busy)
         assert window.session.target == "builtin"
     engine.answer_load = works  # type: ignore[method-assign]

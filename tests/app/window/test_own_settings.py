@@ -136,11 +136,11 @@ def test_undoing_a_reset_restores_settings_of_the_chat_and_of_all_chats(qtbot: Q
 
 def test_a_preset_ends_with_its_chat_and_its_chip_ends_it(qtbot: QtBot, start: Start) -> None:
     window, engine = start(presets=(WARM,), temperature=0.7)
-    window.chat.use_preset("Warm")
+    window.chat.preferences.use_preset("Warm")
     assert set(chips(window)) == {"system_prompt", "preset"} and window.settings.temperature == 1.3
     window.new_chat()
     assert not chips(window) and (window.settings.temperature, window.settings.top_k) == (0.7, 0)
-    window.chat.use_preset("Warm")
+    window.chat.preferences.use_preset("Warm")
     answered(qtbot, window, "One")
     assert (system_of(engine), engine.requests[-1].options.temperature) == ("Be kind.", 1.3)
     chip = chips(window)["preset"]
@@ -175,7 +175,7 @@ def test_a_system_prompt_survives_a_restart_with_its_chat_only(qtbot: QtBot, sta
     window, engine = start()
     assert window.settings.system_prompt == "Be a pirate." and chips(window), "its chat is not begun yet"
     answered(qtbot, window, "One")
-    assert window.chat.usual.new_chat == () and system_of(engine) == "Be a pirate."
+    assert window.chat.preferences.for_new_chats.new_chat == () and system_of(engine) == "Be a pirate."
     window.close()
     window, engine = start()
     assert window.settings.system_prompt == ""
@@ -208,7 +208,7 @@ def test_the_settings_window_is_about_all_chats(qtbot: QtBot, start: Start) -> N
 
 def test_a_chip_opens_its_control_by_mouse_and_keyboard(qtbot: QtBot, start: Start) -> None:
     window, _ = start(presets=(WARM,))
-    window.chat.use_preset("Warm")
+    window.chat.preferences.use_preset("Warm")
     window.activateWindow()
     qtbot.mouseClick(chips(window)["system_prompt"].open, Qt.MouseButton.LeftButton)
     assert window.options.isVisible() and QApplication.focusWidget() is window.options.fields["system_prompt"].widget
@@ -235,7 +235,7 @@ def test_chips_are_named_and_one_row_at_1024_pixels(qtbot: QtBot, start: Start, 
         "A name of sixty letters that somebody has chosen for a preset", "You are a patient & <b>kind</b> teacher of physics."
     )
     window, _ = start((1024, 768), presets=(long,), target=str(adapter))
-    window.chat.use_preset(long.name)
+    window.chat.preferences.use_preset(long.name)
     settle()
     found = chips(window)
     assert list(found) == ["system_prompt", "preset", "adapter"]
@@ -245,7 +245,7 @@ def test_chips_are_named_and_one_row_at_1024_pixels(qtbot: QtBot, start: Start, 
         assert chip.open.accessibleName() and chip.remove.accessibleName() and chip.open.toolTip()
         assert chip.open.width() >= chip.open.sizeHint().width()
     for appearance, theme in (("light", LIGHT), ("dark", DARK)):
-        window.chat.keep(appearance=appearance)  # type: ignore[arg-type]
+        window.chat.preferences.set(appearance=appearance)  # type: ignore[arg-type]
         assert found["preset"].open.palette().buttonText().color().name() in (theme.dim.lower(), theme.text.lower()), appearance
     qtbot.mouseClick(found["adapter"].remove, Qt.MouseButton.LeftButton)
     assert window.settings.target == str(tmp_path / "base")

@@ -86,7 +86,7 @@ def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, o
 
     press(row, "Use “Warm” for SmolLM2 135M")
     assert window.settings.model_presets == (("builtin", "Warm"),) and row.box.currentText() == "Warm (for this model)"
-    assert stored.load(path)[0] == window.chat.usual, "what the preset set is this chat's alone"
+    assert stored.load(path)[0] == window.chat.preferences.for_new_chats, "what the preset set is this chat's alone"
 
     window.chat.change("target", "/models/other")
     window.options._reset()
@@ -102,7 +102,7 @@ def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, o
     qtbot.waitUntil(lambda: window.settings.recommended == (("temperature", 0.6),))
     assert window.settings.temperature == 0.7, "what was set since stays, whatever is loaded again"
 
-    window.chat.use_preset("Warm")
+    window.chat.preferences.use_preset("Warm")
     press(row, "Delete “Warm”")
     assert (window.settings.presets, window.settings.model_presets) == ((), ())
     assert window.settings.temperature == 1.3, "what is set stays"
@@ -115,7 +115,7 @@ def test_presets_are_kept_used_changed_and_deleted_in_the_window(qtbot: QtBot, o
 def test_a_system_prompt_that_a_preset_replaces_comes_back_with_undo(qtbot: QtBot, open_window: Open, way: str) -> None:
     tied = (("/models/other", "Warm"),) if way == "tied" else ()
     window, _ = open_window(presets=(WARM, Preset("Cold", "Be brief.")), model_presets=tied, system_prompt="Be brief.")
-    window.chat.use_preset("Warm")
+    window.chat.preferences.use_preset("Warm")
     assert window.banner.isHidden(), "what was there is in another preset"
     before = replace(window.settings, system_prompt="Two lines\nthat took me long. ", temperature=0.4)
     for name in ("system_prompt", "temperature"):
@@ -141,12 +141,12 @@ def test_the_chosen_one_of_equal_presets_is_shown(qtbot: QtBot, open_window: Ope
         assert row.box.currentText() == name
         row.menu.aboutToShow.emit()
         assert f"Delete “{name}”" in [action.text() for action in row.menu.actions()]
-    window.chat.use_preset("C")
+    window.chat.preferences.use_preset("C")
     assert row.box.currentText() == "C", "from the palette, too"
     assert window.settings.preset_in_force == twins[2] and stored.load(path)[0].preset_in_force is None
     press(row, "Delete “C”")
     assert window.settings.presets == twins[:2] and row.box.currentText() == "A"
-    window.chat.save_preset("D")
+    window.chat.preferences.save_preset("D")
     assert row.box.currentText() == "D"
     tied = replace(window.settings, preset="", model_presets=(("builtin", "B"),))
     assert tied.preset_in_force == twins[1], "where none was chosen, the model's own"

@@ -44,7 +44,7 @@ def test_the_real_engine_follows_the_rule_selector_within_one_answer(qtbot: QtBo
     window = Window(engine, Settings(target=target, drafter=drafter, rule="match", seed=3, max_tokens=2500))
     qtbot.addWidget(window)
     window.show()
-    window.chat.load_models()
+    window.chat.models.load()
     ask(qtbot, window, "hello")
     answer = window.session.turns[0].answer
     for rule in ("match", "rejection", "gumbel"):
@@ -74,7 +74,7 @@ def test_metrics_of_a_real_conversation_are_exported_from_the_menu(
     window = Window(Engine(), Settings(target=tiny[0], drafter=tiny[1], seed=3, max_tokens=12))
     qtbot.addWidget(window)
     window.show()
-    window.chat.load_models()
+    window.chat.models.load()
     for prompt in ("hello", "hello again"):
         ask(qtbot, window, prompt)
         wait_for_answer(qtbot, window)
@@ -95,7 +95,7 @@ def test_closing_while_the_real_engine_loads_or_answers_ends_its_thread(qtbot: Q
     window = Window(engine, Settings(target=tiny[0], drafter=tiny[1], max_tokens=2500))
     qtbot.addWidget(window)
     window.show()
-    window.chat.load_models()
+    window.chat.models.load()
     ask(qtbot, window)
     window.close()
     assert engine.close(PATIENCE), "a busy machine may take longer than the window waits"
@@ -109,7 +109,7 @@ def test_a_chat_continues_after_its_model_process_died(
     window = Window(engine, settings, home / "settings.json", store=partial(ChatStore, wait=0.2))
     qtbot.addWidget(window)
     window.show()
-    window.chat.load_models()
+    window.chat.models.load()
     ask(qtbot, window, "hello")
     answer = window.session.turns[0].answer
     qtbot.waitUntil(lambda: answer.tally.rounds > 3)

@@ -133,7 +133,7 @@ def test_a_locked_chat_continues_in_a_copy_or_once_the_other_window_closes(
     qtbot.waitUntil(lambda: window.session.read_only)
     process.tell("temperature 0.35")
     process.says("kept")
-    window.chat.keep(max_tokens=77)
+    window.chat.preferences.set(max_tokens=77)
     process.tell("close")
     qtbot.waitUntil(lambda: not window.session.read_only)
     assert window.session.turns[0].answer.text.text in STORY

@@ -174,7 +174,7 @@ def test_settings_are_kept_for_the_next_start(qtbot: QtBot, open_window: Open, t
     window, _ = open_window(path=path)
     window.header.gamma.setValue(6)
     qtbot.keyClick(window, Qt.Key.Key_G, Qt.KeyboardModifier.ControlModifier)
-    window.chat.keep(appearance="light")
+    window.chat.preferences.set(appearance="light")
     window.resize(1000, 700)
     window.close()
     kept = json.loads(path.read_text())

@@ -38,7 +38,7 @@ def test_the_theme_changes_everything_at_once(qtbot: QtBot, open_window: Open) -
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     for appearance, theme in (("light", themes.LIGHT), ("dark", themes.DARK)):
-        window.chat.keep(appearance=appearance)  # type: ignore[arg-type]
+        window.chat.preferences.set(appearance=appearance)  # type: ignore[arg-type]
         QApplication.processEvents()
         image = window.grab().toImage()
         chat = window.transcript.mapTo(window, QPoint(8, window.transcript.height() - 8))

@@ -22,8 +22,8 @@ def main() -> None:
     path = settings_path()
     window = Window(engine, load(path)[0], path, "", partial(ChatStore, wait=5.0))
     window.show()
-    window.chat.load_models()
-    window.chat.stored.connect(lambda: print("stored", flush=True))
+    window.chat.models.load()
+    window.chat.recorder.written.connect(lambda: print("stored", flush=True))
     window.send("Of the other window")
     asked = QSocketNotifier(sys.stdin.fileno(), QSocketNotifier.Type.Read)
 
@@ -35,7 +35,7 @@ def main() -> None:
             window.close()
             application.quit()
         else:
-            window.chat.keep(**{words[0]: float(words[1])})
+            window.chat.preferences.set(**{words[0]: float(words[1])})
             print("kept", flush=True)
 
     asked.activated.connect(obey)

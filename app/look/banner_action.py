@@ -1,4 +1,4 @@
-"""An action that a message offers as a button."""
+"""The button beside a message of a banner: its label, and what it does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class MessageAction:
+class BannerAction:
     """A button beside a message: its label and its action. With `keeps_message`, the message stays after a click."""
 
     title: str
