@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from PySide6.QtCore import QObject, QPointF, QRect, QRectF, QSize, Qt, Signal, Slot
 from PySide6.QtGui import (
     QAccessible,
@@ -32,7 +30,6 @@ from app.look.theme import Theme
 from app.session.cursor import Cursor
 from app.session.session import Session
 from app.session.token_walk import place_of
-from engine.lens.pieces import Ghosts, Kind
 
 
 class CompareTextInterface(QAccessibleWidget):
@@ -145,24 +142,13 @@ class CompareText(AnswerView):
         self.thought.set_look(theme, scale)
         self.rebuild()
 
-    def set_ghosts(self, ghosts: Ghosts) -> None:
-        """Sets which ghosts are shown."""
-        self.ghosts = ghosts
-        self.rebuild()
-
-    def light(self, kind: Kind | None) -> None:
-        """Highlights the tokens of one kind, even if they are usually hidden, and dims the rest; None ends that."""
-        self.lit = kind
-        self._style = replace(self._style, lit=kind)
-        self.rebuild()
-
     def set_mark(self, position: int | None, kind: Difference) -> None:
         """Marks the position where the text diverges from another column, with the kind of the difference."""
         mark = None if position is None else (position, kind)
         if mark != self._mark:
             self._mark = mark
-            if position is not None and self._is_folded(position):
-                self.show_thought(True)
+            if position is not None:
+                self._unfold(position)
             self.viewport().update()
 
     def rebuild(self) -> None:
@@ -195,19 +181,10 @@ class CompareText(AnswerView):
 
     # Thoughts.
 
-    def show_thought(self, shown: bool) -> None:
-        """Shows or folds away the model's thought before the answer."""
-        if self.run is not None:
-            self.run.answer.shows_thought = shown
-            value, self.following = self.verticalScrollBar().value(), False
-            self.rebuild()
-            self.verticalScrollBar().setValue(value)
-            self.following = self.at_end
-
     @Slot()
     def _turn_thought(self) -> None:
         if self.run is not None:
-            self.show_thought(not self.run.answer.shows_thought)
+            self.show_thought(self.run.answer, not self.run.answer.shows_thought)
 
     def _place_thought(self) -> None:
         """Places the button above the answer that shows how long the model thought."""
@@ -224,6 +201,11 @@ class CompareText(AnswerView):
         answer = self.run.answer
         place = answer.text.place_of(self.run.spots[position])
         return place is not None and place < answer.folded
+
+    def _unfold(self, position: int) -> None:
+        """Shows the thought if an answer position is in it."""
+        if self.run is not None and self._is_folded(position):
+            self.show_thought(self.run.answer, shown=True)
 
     def sizeHint(self) -> QSize:
         return QSize(240, round(110 * self.scale))
@@ -278,8 +260,7 @@ class CompareText(AnswerView):
 
     def bring(self, position: int) -> None:
         """Scrolls an answer position into view."""
-        if self._is_folded(position):
-            self.show_thought(True)
+        self._unfold(position)
         self.scroll_to(position, SHOWN_AT * self.viewport().height() / self._line)
         self.following = False
 

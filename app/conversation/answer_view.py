@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QRect, QSize, Qt
+from dataclasses import replace
+
+from PySide6.QtCore import QEvent, QRect, QSize, Qt, Slot
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
@@ -38,7 +40,7 @@ class AnswerView(PaintedView):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setMouseTracking(True)
-        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # filled by whoever paints it
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # `paintEvent` fills all of it
 
     @property
     def hidden(self) -> frozenset[Kind]:
@@ -49,6 +51,30 @@ class AnswerView(PaintedView):
     def at_end(self) -> bool:
         """Whether the end is in view, within 4 pixels. `following` says whether the view scrolls along with new text."""
         return self.verticalScrollBar().value() >= self.verticalScrollBar().maximum() - 4
+
+    def rebuild(self) -> None:
+        """Lays out everything again, for another width or style."""
+        raise NotImplementedError
+
+    def set_ghosts(self, ghosts: Ghosts) -> None:
+        """Sets which proposed but not accepted tokens are shown."""
+        self.ghosts = ghosts
+        self.rebuild()
+
+    @Slot(object)
+    def light(self, kind: Kind | None) -> None:
+        """Highlights the tokens of one kind, even if they are usually hidden, and dims the rest; None ends that."""
+        self.lit = kind
+        self._style = replace(self._style, lit=kind)
+        self.rebuild()
+
+    def show_thought(self, answer: Answer, shown: bool) -> None:
+        """Shows or folds the thoughts of an answer without moving their line."""
+        bar, answer.shows_thought = self.verticalScrollBar(), shown
+        value, self.following = bar.value(), False
+        self.rebuild()
+        bar.setValue(value)
+        self.following = self.at_end
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:

@@ -10,7 +10,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QTextCharFormat
 
 from app.conversation.chunks import Box, Chunk, Seam
 from app.conversation.figure_line import Word, figure_at, in_lines, paint_words
-from app.conversation.letter_looks import Style
+from app.conversation.letter_looks import Style, format_range
 from app.conversation.markdown_source import Code, shown
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import Flow
@@ -558,10 +558,7 @@ def _selected(
 
 
 def _selected_range(start: int, end: int, colour: str, background: str) -> QTextLayout.FormatRange:
-    result = QTextLayout.FormatRange()
-    result.start, result.length = start, end - start
     look = QTextCharFormat()
     look.setBackground(QColor(background))
     look.setForeground(QColor(colour))
-    result.format = look
-    return result
+    return format_range(start, end - start, look)

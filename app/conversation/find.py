@@ -7,7 +7,7 @@ from typing import Protocol
 
 from PySide6.QtCore import QEvent, QObject, Qt, Slot
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QLineEdit, QScrollBar, QWidget
 
 from app.conversation.blocks import Block
 from app.conversation.chunks import slice_units
@@ -60,17 +60,22 @@ def find(blocks: list[Block], words: str) -> list[Found]:
     return found
 
 
-class Searched(Protocol):
-    """The interface of a view that can be searched."""
+class SearchedView(Protocol):
+    """The part of the transcript's interface that is needed here."""
 
-    def mark_words(self, words: str) -> int:
-        """Highlights all hits and returns their number."""
+    blocks: list[Block]
 
-    def first_found(self) -> int:
-        """Index of the first occurrence that is in view or below it."""
+    def top_of(self, index: int, offset: int) -> float:
+        """Returns the y of a letter of a block in the document, in pixels."""
 
-    def go_to_found(self, at: int) -> None:
-        """Brings an occurrence into view."""
+    def go_to_range(self, index: int, start: int, end: int) -> None:
+        """Selects a range of a block and scrolls to it."""
+
+    def viewport(self) -> QWidget:
+        """Returns the widget in which the text is painted."""
+
+    def verticalScrollBar(self) -> QScrollBar:
+        """Its value is the height of the document that is scrolled out of sight, in pixels."""
 
     def setFocus(self, reason: Qt.FocusReason) -> None:
         """Gives the view the keyboard focus."""
@@ -79,9 +84,10 @@ class Searched(Protocol):
 class FindBar(QWidget):
     """A search field with buttons for the next and the previous hit; hits are highlighted while it is open."""
 
-    def __init__(self, searched: Searched) -> None:
+    def __init__(self, view: SearchedView) -> None:
         super().__init__()
-        self._searched = searched
+        self._view = view
+        self._hits: list[Found] = []
         self._at = 0
         self.frame = named(QFrame(), "banner")
         self.frame.setProperty("tone", "note")
@@ -113,25 +119,32 @@ class FindBar(QWidget):
 
     @Slot(str)
     def _find(self, words: str) -> None:
-        many = self._searched.mark_words(words)
-        self._go_to(self._searched.first_found(), many)
+        self._mark(words)
+        top = self._view.verticalScrollBar().value()
+        self._go_to(next((at for at, (index, start, _) in enumerate(self._hits) if self._view.top_of(index, start) >= top), 0))
+
+    def _mark(self, words: str) -> None:
+        """Finds all hits and highlights them."""
+        self._hits = find(self._view.blocks, words)
+        self._view.viewport().update()
 
     def _step(self, by: int) -> None:
-        many = self._searched.mark_words(self.field.text())  # the text may have grown
-        if many:
-            self._go_to((self._at + by) % many, many)
+        self._mark(self.field.text())  # the text may have grown
+        if self._hits:
+            self._go_to((self._at + by) % len(self._hits))
 
     @Slot()
     def _stop(self) -> None:
         """Closes the bar and removes the highlighting; the last hit stays selected."""
         self.hide()
-        self._searched.mark_words("")
-        self._searched.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self._mark("")
+        self._view.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
-    def _go_to(self, at: int, many: int) -> None:
-        """Goes to the hit at index `at` of `many`."""
-        self._at = at
-        self._searched.go_to_found(at)
+    def _go_to(self, at: int) -> None:
+        """Goes to the hit at an index."""
+        self._at, many = at, len(self._hits)
+        if many:
+            self._view.go_to_range(*self._hits[at])
         words = f"{at + 1:,} of {many:,}" if many else "Not found" if self.field.text() else ""
         self.count.setText(words)
         self.count.setAccessibleDescription(words)

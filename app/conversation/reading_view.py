@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QTextLine
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
-from app.conversation.chunks import Chunk, LineBoxes, PieceRun, lines_of, slice_units
+from app.conversation.chunks import Chunk, LineBoxes, PieceRun, lines_of, slice_units, x_of
 from app.conversation.letter_looks import Style, unbroken
 from app.conversation.line_looks import Look, Span, units
 from app.conversation.markdown_source import LINE_BREAK, Code, Document, Flag, Part, Segment, read, shown
@@ -364,7 +364,7 @@ class ReadingFlow(Flow):
 
     def _segment_at(self, offset: int) -> tuple[Rendered, int, Segment] | None:
         """Returns the chunk, the index of the letter in the segment, and the segment at an offset."""
-        chunk = self.chunks[max(0, bisect_right(self.chunks, offset, key=lambda each: each.start) - 1)]
+        chunk = self.chunks[self.chunk_of(offset)]
         if not isinstance(chunk, Rendered):
             return None
         inside = offset - chunk.start
@@ -392,7 +392,7 @@ class ReadingFlow(Flow):
 
     def _source_of(self, first: int, last: int) -> tuple[int | None, tuple[int, ...]]:
         """Returns the start of the range in the source. It includes the marker of a line that is selected to its end."""
-        for chunk in self.chunks[max(0, bisect_right(self.chunks, first, key=lambda each: each.start) - 1) :]:
+        for chunk in self.chunks[self.chunk_of(first) :]:
             if not isinstance(chunk, Rendered) or chunk.start >= last:
                 break
             inside = max(0, first - chunk.start)
@@ -443,11 +443,6 @@ def rects_of(chunk: Chunk, start: int, end: int) -> list[QRectF]:
     for line in lines_of(chunk):
         first, last = max(start, line.textStart()), min(end, line.textStart() + line.textLength())
         if first < last:
-            left, right = _x(line, first), _x(line, last)
+            left, right = x_of(line, first), x_of(line, last)
             found.append(QRectF(min(left, right), line.y(), abs(right - left), line.height()))
     return found
-
-
-def _x(line: QTextLine, offset: int) -> float:
-    place: tuple[float, int] = line.cursorToX(offset)  # type: ignore[assignment]  # the stubs miss the second value
-    return place[0]

@@ -16,13 +16,15 @@ from PySide6.QtWidgets import QAccessibleWidget
 
 from app.conversation.chunks import slice_units
 from app.conversation.line_looks import units
+from app.conversation.reading_view import ReadingFlow
 from app.conversation.transcript import Transcript
 from app.lanes.lanes import Lanes
 from app.lanes.screen_reader import LanesInterface
+from app.session.attachments import in_short
 from app.session.cursor import Place
 from app.session.token_walk import place_of, spot_of
 from app.verdict.verdict import judge
-from engine.lens.pieces import NOWHERE
+from engine.lens.pieces import NOWHERE, Spot
 
 
 def verdict_words(transcript: Transcript, place: Place | None) -> str:
@@ -36,9 +38,39 @@ def verdict_words(transcript: Transcript, place: Place | None) -> str:
     return "" if verdict is None else verdict.brief
 
 
+def plain_text(transcript: Transcript) -> str:
+    """Returns the conversation in words: prompts, and answers without ghosts, in the reading view without Markdown syntax."""
+    last = len(transcript.session.turns) - 1
+    return _before_answers(transcript)[-1] + _words_of(transcript, last) if last >= 0 else ""
+
+
+def spoken(transcript: Transcript, turn: int) -> list[tuple[str, Spot]]:
+    """Returns the text of an answer in the current view, in parts of one token each, without ghosts."""
+    block = transcript.answer_block(turn)
+    if block is not None and isinstance(block.flow, ReadingFlow):
+        return block.flow.spoken
+    return [(piece.text, piece.spot) for piece in transcript.session.turns[turn].answer.text.pieces if not piece.ghost]
+
+
+def _words_of(transcript: Transcript, turn: int) -> str:
+    return "".join(text for text, _ in spoken(transcript, turn))
+
+
+def _before_answers(transcript: Transcript) -> list[str]:
+    """Returns for every turn the conversation in words up to the first letter of its answer."""
+    found, text, session = list[str](), "", transcript.session
+    for index, turn in enumerate(session.turns):
+        text += "\n" if text else ""
+        text += f"({transcript.unseen_words})\n" if index and index == session.unseen else ""
+        text += f"You: {in_short(turn.prompt)}\n{turn.answer.model or 'Answer'}: "
+        found.append(text)
+        text += _words_of(transcript, index)
+    return found
+
+
 def _answer_starts(transcript: Transcript) -> list[int]:
     """Offset of each answer's first letter in the conversation's text, in UTF-16 units."""
-    return [units(before) for before in transcript.text_before_answers()]
+    return [units(before) for before in _before_answers(transcript)]
 
 
 def offset_of(transcript: Transcript, place: Place | None) -> int:
@@ -47,7 +79,7 @@ def offset_of(transcript: Transcript, place: Place | None) -> int:
     if place is None or not 0 <= place.turn < len(turns):
         return 0
     spot = spot_of(place, turns[place.turn].answer)
-    before = () if spot is None else (text for text, other in transcript.spoken(place.turn) if other < spot)
+    before = () if spot is None else (text for text, other in spoken(transcript, place.turn) if other < spot)
     return _answer_starts(transcript)[place.turn] + sum(map(units, before))
 
 
@@ -57,7 +89,7 @@ def place_at(transcript: Transcript, offset: int) -> Place | None:
     turn = bisect_right(starts, offset) - 1
     if turn < 0:
         return None
-    parts = [part for part in transcript.spoken(turn) if part[0]]
+    parts = [part for part in spoken(transcript, turn) if part[0]]
     ends = list(accumulate(units(text) for text, _ in parts))
     index = bisect_right(ends, offset - starts[turn])
     if index >= len(parts) or parts[index][1] == NOWHERE:
@@ -78,10 +110,10 @@ class ConversationText(QAccessibleTextInterface):
 
     def text(self, startOffset: int, endOffset: int) -> str:
         """The part of the conversation between two offsets, ghosts left out."""
-        return slice_units(self._transcript.plain_text(), startOffset, endOffset)
+        return slice_units(plain_text(self._transcript), startOffset, endOffset)
 
     def characterCount(self) -> int:
-        return units(self._transcript.plain_text())
+        return units(plain_text(self._transcript))
 
     def cursorPosition(self) -> int:
         return offset_of(self._transcript, self._transcript.pointing.cursor.place)
@@ -129,7 +161,7 @@ class TranscriptInterface(QAccessibleWidget):
         transcript = self.object()
         if isinstance(transcript, Transcript):
             if kind == QAccessible.Text.Value:
-                return transcript.plain_text()
+                return plain_text(transcript)
             words = verdict_words(transcript, transcript.pointing.cursor.place)
             if kind == QAccessible.Text.Description and words:
                 return words

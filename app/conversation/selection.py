@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from app.conversation.blocks import Block
 
-Where = tuple[int, int]
-"""A block's index and a character offset in it."""
+Position = tuple[int, int]
+"""A border between two letters: the index of a block, and a character offset in it."""
 
 
 class Selection:
@@ -17,10 +17,10 @@ class Selection:
         anchor: where it began, `end`: where it ends; None if nothing is selected.
     """
 
-    anchor: Where | None = None
-    end: Where | None = None
+    anchor: Position | None = None
+    end: Position | None = None
 
-    def select(self, anchor: Where | None, end: Where | None) -> None:
+    def select(self, anchor: Position | None, end: Position | None) -> None:
         """Selects the text between two positions; None clears the selection."""
         self.anchor, self.end = anchor, end
 

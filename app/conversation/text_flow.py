@@ -297,7 +297,7 @@ class Flow:
 
     def area_of(self, first: int, last: int) -> QRectF:
         """Returns the area of the letters between two offsets; if they span several lines, on the first."""
-        chunk = self.chunks[max(0, bisect_right(self.chunks, first, key=lambda chunk: chunk.start) - 1)]
+        chunk = self.chunks[self.chunk_of(first)]
         inside = min(first - chunk.start, units(chunk.text))
         line = next((line for line in reversed(lines_of(chunk)) if line.textStart() <= inside), None)
         if line is None:
@@ -384,6 +384,10 @@ class Flow:
         """Returns the index of the chunk at a height, or of the nearest one."""
         return max(0, bisect_right(self.chunks, y, key=lambda chunk: chunk.top) - 1)
 
+    def chunk_of(self, offset: int) -> int:
+        """Returns the index of the chunk that contains an offset."""
+        return max(0, bisect_right(self.chunks, offset, key=lambda chunk: chunk.start) - 1)
+
     def offset_at(self, point: QPointF, on_letter: bool = False) -> int:
         """Returns the offset of the border between letters nearest to a point, or of the letter under it."""
         chunk = self.chunks[self.chunk_at(point.y())]
@@ -397,8 +401,7 @@ class Flow:
 
     def link_at(self, offset: int) -> str:
         """Returns the address of the link at an offset; empty if there is none. Its line is parsed for that."""
-        index = max(0, bisect_right(self.chunks, offset, key=lambda chunk: chunk.start) - 1)
-        number, at = self.chunks[index].number, 0
+        number, at = self.chunks[self.chunk_of(offset)].number, 0
         line = []
         for place in range(self._first_of_line(number), self._first_of_line(number + 1)):
             chunk = self.chunks[place]
@@ -418,7 +421,7 @@ class Flow:
 
     def word_at(self, offset: int) -> tuple[int, int]:
         """Start and end of the word around an offset."""
-        chunk = next((chunk for chunk in reversed(self.chunks) if chunk.start <= offset), self.chunks[0])
+        chunk = self.chunks[self.chunk_of(offset)]
         layout, inside = chunk.layout, offset - chunk.start
         if layout is None or not chunk.text:
             return offset, offset

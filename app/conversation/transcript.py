@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
@@ -26,26 +25,23 @@ from PySide6.QtWidgets import QApplication, QMenu, QToolTip, QWidget
 
 from app.conversation.answer_buttons import AnswerButtons
 from app.conversation.answer_view import AnswerView, thought_action
-from app.conversation.blocks import AnswerBlock, Block, UserBlock, settings_words
+from app.conversation.blocks import AnswerBlock, Block, UserBlock
 from app.conversation.chunks import CodeScroll
-from app.conversation.find import Found, find
+from app.conversation.hit_testing import Hit
 from app.conversation.legend import Legend
 from app.conversation.letter_looks import Style
 from app.conversation.message_tools import MessageTools
-from app.conversation.reading_view import ReadingFlow
-from app.conversation.selection import Selection, Where
+from app.conversation.selection import Selection
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.command import native_keys
 from app.look.marks import draw_focus_frame
 from app.look.theme import Theme
 from app.look.widgets import named
-from app.look.wording import DEFINITIONS
-from app.session.attachments import in_short
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
 from app.session.token_walk import spot_of
-from engine.lens.pieces import Ghosts, Kind, Spot
+from engine.lens.pieces import Ghosts, Kind
 from engine.lens.shared_wording import unseen_words
 
 MEASURE = 74
@@ -58,7 +54,6 @@ LEGEND_GAP = 8
 """Pixels between the legend and the answer below it."""
 LEGEND_INDENT = 7
 """Pixels by which the legend extends to the left of the column, so that its words align with the text."""
-SUMMARY_EXPLAINED = f"<p>Tokens and time since the prompt was read. Click for all figures.</p><p>{DEFINITIONS['invariant']}</p>"
 
 
 class Transcript(AnswerView):
@@ -96,10 +91,9 @@ class Transcript(AnswerView):
         self.reading = reading
         self.status = ""
         self.fraction: float | None = None
-        self._blocks: list[Block] = []
+        self.blocks: list[Block] = []
         self._answers: list[Answer] = []
         self.selection = Selection()
-        self._found: list[Found] = []
         self._pressed: QPointF | None = None
         self._settle = QTimer(self, singleShot=True, interval=40)
         self._settle.timeout.connect(self._settled)
@@ -152,17 +146,14 @@ class Transcript(AnswerView):
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
         """Sets which proposed but not accepted tokens are shown."""
-        self.ghosts = ghosts
         self.legend.show_ghosts(ghosts)
-        self.rebuild()
+        super().set_ghosts(ghosts)
 
     @Slot(object)
     def light(self, kind: Kind | None) -> None:
         """Highlights the tokens of one kind, even if they are hidden otherwise, and dims the rest; None ends that."""
-        self.lit = kind
-        self._style = replace(self._style, lit=kind)
         self.legend.show_chosen(kind)
-        self.rebuild()
+        super().light(kind)
 
     def set_reading(self, reading: bool) -> None:
         """Switches finished answers to the reading view or the token view; the pinned or first visible token keeps its
@@ -185,11 +176,11 @@ class Transcript(AnswerView):
         bar = self.verticalScrollBar()
         share = bar.value() / max(1, bar.maximum())
         kept = landmarks or ([] if self.following or not share else self.pointing.landmarks())  # at its top it stays there
-        before = self._blocks
-        self._blocks, self._answers = [], []
+        before = self.blocks
+        self.blocks, self._answers = [], []
         self.selection.select(None, None)
         self.sync()
-        for old, new in zip(before, self._blocks, strict=False):
+        for old, new in zip(before, self.blocks, strict=False):
             if isinstance(old, AnswerBlock) and isinstance(new, AnswerBlock) and old.answer is new.answer:
                 new.flow.scroll_code(old.flow.code_offsets)
         self._place_buttons()
@@ -200,7 +191,7 @@ class Transcript(AnswerView):
     @Slot()
     def _settled(self) -> None:
         """Lays out everything anew once resizing has ended, if the width of the column changed."""
-        if self._blocks and self._blocks[-1].width != self.column.width():
+        if self.blocks and self.blocks[-1].width != self.column.width():
             self.rebuild()
 
     def sync(self, only_rounds: bool = False) -> None:
@@ -211,16 +202,16 @@ class Transcript(AnswerView):
         """
         answers = [turn.answer for turn in self.session.turns]
         if self._answers != answers[: len(self._answers)]:
-            self._blocks, self._answers = [], []
+            self.blocks, self._answers = [], []
             self.selection.select(None, None)
             self.pointing.cursor.forget()
         self.pointing.check()
         known = len(self._answers)
         for turn in self.session.turns[known:]:
-            self._blocks.append(UserBlock(self._style, self.column.width(), turn.prompt))
-            self._blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.ghosts, self.reading))
+            self.blocks.append(UserBlock(self._style, self.column.width(), turn.prompt))
+            self.blocks.append(AnswerBlock(self._style, self.column.width(), turn.answer, self.ghosts, self.reading))
             self._answers.append(turn.answer)
-        if self._blocks and isinstance(newest := self._blocks[-1], AnswerBlock):
+        if self.blocks and isinstance(newest := self.blocks[-1], AnswerBlock):
             newest.status, newest.fraction = self.status, self.fraction
             scrolled = self.verticalScrollBar().value()
             kept = self.pointing.landmarks() if newest.turns and not self.following and newest.shown else []
@@ -244,16 +235,16 @@ class Transcript(AnswerView):
 
     def _place(self) -> None:
         self.tools.leave_room(
-            [block for block in self._blocks if isinstance(block, AnswerBlock)],
-            [block for block in self._blocks if isinstance(block, UserBlock)],
+            [block for block in self.blocks if isinstance(block, AnswerBlock)],
+            [block for block in self.blocks if isinstance(block, UserBlock)],
         )
         unseen = self.session.unseen
         words = self.unseen_words
-        for turn, block in enumerate(self._blocks[::2]):
+        for turn, block in enumerate(self.blocks[::2]):
             if isinstance(block, UserBlock) and block.divide(words if words and turn == unseen else ""):
                 self.viewport().update()
         top = TOP
-        for index, block in enumerate(self._blocks):
+        for index, block in enumerate(self.blocks):
             if index == 1 and self._shows_tokens:
                 top += self.legend.heightForWidth(self.column.width()) + LEGEND_GAP
             block.top = top
@@ -277,7 +268,7 @@ class Transcript(AnswerView):
     @property
     def _shows_tokens(self) -> bool:
         """Whether any answer is in the token view, whose marks the legend explains."""
-        return any(isinstance(block, AnswerBlock) and not block.reads for block in self._blocks)
+        return any(isinstance(block, AnswerBlock) and not block.reads for block in self.blocks)
 
     def _place_legend(self) -> None:
         """Places the legend above the first answer. While a kind is highlighted, the legend stays in view so that this can be
@@ -287,14 +278,14 @@ class Transcript(AnswerView):
             return
         width = self.column.width()
         height = self.legend.heightForWidth(width)
-        y = round(self._blocks[1].top) - height - LEGEND_GAP - self.verticalScrollBar().value()
+        y = round(self.blocks[1].top) - height - LEGEND_GAP - self.verticalScrollBar().value()
         self.legend.setGeometry(self.column.left() - LEGEND_INDENT, y if self.lit is None else max(0, y), width, height)
         self.legend.setVisible(self.legend.geometry().bottom() >= 0)
 
     def _place_buttons(self) -> None:
         self._place_legend()
         self._show_tools(round(26 * self.scale))
-        newest = self._blocks[-1] if self._blocks else None
+        newest = self.blocks[-1] if self.blocks else None
         scrolled, answers = self.verticalScrollBar().value(), [*self._answers_in_view()]
         unfinished = [
             (block, top)
@@ -320,8 +311,8 @@ class Transcript(AnswerView):
     def _in_view(self) -> Iterator[tuple[int, Block, float]]:
         """Yields the messages that are at least partly in view, as (index, block, y of its top in the viewport)."""
         scrolled, height = self.verticalScrollBar().value(), self.viewport().height()
-        first = self._block_at(scrolled) if self._blocks else 0
-        for index, block in enumerate(self._blocks[first:], first):
+        first = self._block_at(scrolled) if self.blocks else 0
+        for index, block in enumerate(self.blocks[first:], first):
             if block.top > scrolled + height:
                 return
             yield index, block, block.top - scrolled
@@ -332,14 +323,6 @@ class Transcript(AnswerView):
 
     def _turn_thought(self, block: AnswerBlock) -> None:
         self.show_thought(block.answer, not block.answer.shows_thought)
-
-    def show_thought(self, answer: Answer, shown: bool) -> None:
-        """Shows or folds the thoughts of an answer without moving their line."""
-        bar, answer.shows_thought = self.verticalScrollBar(), shown
-        value, self.following = bar.value(), False
-        self.rebuild()
-        bar.setValue(value)
-        self.following = self.at_end
 
     @Slot(object)
     def _unfold(self, place: Place | None) -> None:
@@ -375,7 +358,7 @@ class Transcript(AnswerView):
         bar = self.verticalScrollBar()
         above = before.top + before.height <= bar.value()
         block = AnswerBlock(self._style, self.column.width(), answer, self.ghosts, self.reading)
-        self._blocks[2 * turn + 1] = block
+        self.blocks[2 * turn + 1] = block
         self.selection.select(None, None)
         value = bar.value()
         self._place()
@@ -400,12 +383,12 @@ class Transcript(AnswerView):
 
     def answer_block(self, turn: int) -> AnswerBlock | None:
         """Returns the block of a turn's answer."""
-        block = self._blocks[2 * turn + 1] if 0 <= 2 * turn + 1 < len(self._blocks) else None
+        block = self.blocks[2 * turn + 1] if 0 <= 2 * turn + 1 < len(self.blocks) else None
         return block if isinstance(block, AnswerBlock) else None
 
     def turn_at(self, y: float) -> tuple[int, AnswerBlock] | None:
         """Returns the answer at a height of the document, with the index of its turn."""
-        index = self._block_at(y) if self._blocks else 0
+        index = self._block_at(y) if self.blocks else 0
         block = self.answer_block(index // 2) if index % 2 else None
         return None if block is None else (index // 2, block)
 
@@ -417,44 +400,29 @@ class Transcript(AnswerView):
         self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
         self.buttons.latest.hide()
 
-    def mark_words(self, words: str) -> int:
-        """Highlights all hits and returns their number."""
-        self._found = find(self._blocks, words)
-        self.viewport().update()
-        return len(self._found)
+    def top_of(self, index: int, offset: int) -> float:
+        """Returns the y of a letter of a block in the document, in pixels."""
+        block = self.blocks[index]
+        return block.top + block.origin.y() + block.flow.chunks[block.flow.chunk_of(offset)].top
 
-    def first_found(self) -> int:
-        """Returns the index of the first hit in view or below it; 0 if there is none."""
-        top = self.verticalScrollBar().value()
-        return next((at for at, found in enumerate(self._found) if self._top_of(found) >= top), 0)
-
-    def go_to_found(self, at: int) -> None:
-        """Selects a hit and scrolls to it."""
-        if not 0 <= at < len(self._found):
-            return
-        index, start, end = self._found[at]
+    def go_to_range(self, index: int, start: int, end: int) -> None:
+        """Selects a range of a block and scrolls to it."""
         self.selection.select((index, start), (index, end))
-        bar, top = self.verticalScrollBar(), self._top_of(self._found[at])
+        bar, top = self.verticalScrollBar(), self.top_of(index, start)
         if not bar.value() + TOP <= top <= bar.value() + self.viewport().height() - 3 * TOP:
             self.following = False
             bar.setValue(round(top - self.viewport().height() / 3))
-        flow = self._blocks[index].flow
+        flow = self.blocks[index].flow
         if flow.reveal(flow.area_of(start, end)):
             self.code_moved()
         self.viewport().update()
 
-    def _top_of(self, found: Found) -> float:
-        """Returns the y of a hit in the document, in pixels."""
-        block = self._blocks[found[0]]
-        chunk = next((chunk for chunk in block.flow.chunks if found[1] < chunk.start + chunk.length), block.flow.chunks[-1])
-        return block.top + block.origin.y() + chunk.top
-
     def go_to(self, turn: int, prompt: bool) -> None:
         """Scrolls to the prompt of a turn, or to its answer."""
         index = 2 * turn + (not prompt)
-        if index < len(self._blocks):
+        if index < len(self.blocks):
             self.following = False
-            self.verticalScrollBar().setValue(round(self._blocks[index].top - TOP))
+            self.verticalScrollBar().setValue(round(self.blocks[index].top - TOP))
 
     def _follow_from_button(self) -> None:
         self.setFocus(Qt.FocusReason.MouseFocusReason)
@@ -476,19 +444,12 @@ class Transcript(AnswerView):
         self.viewport().update()
         self.code_scrolled.emit()
 
-    def _code_scroll_at(self, y: float) -> CodeScroll | None:
-        """Returns the scrollable code block at a height of the viewport."""
-        below = y + self.verticalScrollBar().value()
-        if (found := self.turn_at(below)) is None or not found[1].shown:
-            return None
-        inside = below - found[1].top - found[1].origin.y()
-        return next((scroll for scroll in found[1].flow.code_scrolls if scroll.top <= inside < scroll.bottom), None)
-
     def _code_scroll_for_keys(self) -> CodeScroll | None:
         """Returns the scrollable code block that contains the cursor, or else the first one in view."""
         area, height = self.pointing.area(self.pointing.cursor.place), self.viewport().height()
-        if not area.isEmpty() and 0 <= area.center().y() < height and (scroll := self._code_scroll_at(area.center().y())):
-            return scroll
+        hit = None if area.isEmpty() or not 0 <= area.center().y() < height else self.hit(area.center().toPointF())
+        if hit is not None and hit.code_scroll is not None:
+            return hit.code_scroll
         for block, top in self._answers_in_view():
             for scroll in block.flow.code_scrolls if block.shown else ():
                 if top + block.origin.y() + scroll.bottom > 0 and top + block.origin.y() + scroll.top < height:
@@ -501,7 +462,8 @@ class Transcript(AnswerView):
         delta, point = event.angleDelta(), event.position()
         shifted = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
         by = delta.x() or (delta.y() if shifted else 0)
-        scroll = self._code_scroll_at(point.y()) if abs(by) > (0 if shifted else abs(delta.y())) else None
+        hit = self.hit(point) if abs(by) > (0 if shifted else abs(delta.y())) else None
+        scroll = None if hit is None else hit.code_scroll
         if scroll is None or not scroll.left <= point.x() - self.column.left() <= scroll.right:
             super().wheelEvent(event)
             return
@@ -512,14 +474,26 @@ class Transcript(AnswerView):
 
     # Selection
 
+    def hit(self, point: QPointF) -> Hit | None:
+        """Returns what a point of the viewport is over; None in an empty conversation."""
+        if not self.blocks:
+            return None
+        y = point.y() + self.verticalScrollBar().value()
+        index = self._block_at(y)
+        return Hit(index, self.blocks[index], QPointF(point.x() - self.column.left(), y - self.blocks[index].top))
+
+    def _block_at(self, y: float) -> int:
+        """Returns the index of the block at a height of the document, or of the nearest one."""
+        return max(0, bisect_right(self.blocks, y, key=lambda block: block.top) - 1)
+
     def selected_text(self) -> str:
         """The selected text without ghosts; turns are separated by a blank line."""
-        return self.selection.text(self._blocks)
+        return self.selection.text(self.blocks)
 
     def select_all(self) -> None:
         """Selects everything from the first prompt to the end of the newest answer."""
-        if self._blocks:
-            self.selection.select((0, 0), (len(self._blocks) - 1, self._blocks[-1].flow.length))
+        if self.blocks:
+            self.selection.select((0, 0), (len(self.blocks) - 1, self.blocks[-1].flow.length))
             self.viewport().update()
 
     def copy(self) -> None:
@@ -534,46 +508,6 @@ class Transcript(AnswerView):
             text = self._answers[-1].text
             QGuiApplication.clipboard().setText(text.answer or text.text)
 
-    def plain_text(self) -> str:
-        """Returns the conversation in words, for screen readers."""
-        last = len(self.session.turns) - 1
-        return self.text_before_answers()[-1] + self._words_of(last) if last >= 0 else ""
-
-    def spoken(self, turn: int) -> list[tuple[str, Spot]]:
-        """Returns the text of an answer in the current view, in parts of one token each, without ghosts."""
-        block = self.answer_block(turn)
-        if block is not None and isinstance(block.flow, ReadingFlow):
-            return block.flow.spoken
-        return [(piece.text, piece.spot) for piece in self.session.turns[turn].answer.text.pieces if not piece.ghost]
-
-    def _words_of(self, turn: int) -> str:
-        return "".join(text for text, _ in self.spoken(turn))
-
-    def text_before_answers(self) -> list[str]:
-        """Returns for every turn the conversation in words up to its answer's first letter."""
-        found: list[str] = []
-        text = ""
-        for index, turn in enumerate(self.session.turns):
-            text += "\n" if text else ""
-            text += f"({self.unseen_words})\n" if index and index == self.session.unseen else ""
-            text += f"You: {in_short(turn.prompt)}\n{turn.answer.model or 'Answer'}: "
-            found.append(text)
-            text += self._words_of(index)
-        return found
-
-    def _block_at(self, y: float) -> int:
-        tops = [block.top for block in self._blocks]
-        return max(0, bisect_right(tops, y) - 1)
-
-    def _place_at(self, point: QPointF) -> Where | None:
-        if not self._blocks:
-            return None
-        y = point.y() + self.verticalScrollBar().value()
-        index = self._block_at(y)
-        block = self._blocks[index]
-        inside = QPointF(point.x() - self.column.left(), y - block.top) - block.origin
-        return index, block.flow.offset_at(inside)
-
     # Qt
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -582,8 +516,8 @@ class Transcript(AnswerView):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         column, scrolled = self.column, self.verticalScrollBar().value()
         first = self._block_at(scrolled)
-        for index in range(first, len(self._blocks)):
-            block = self._blocks[index]
+        for index in range(first, len(self.blocks)):
+            block = self.blocks[index]
             if block.top - scrolled > event.rect().bottom():
                 break
             if block.top + block.height - scrolled < event.rect().top():
@@ -600,53 +534,14 @@ class Transcript(AnswerView):
 
     def viewportEvent(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            QToolTip.showText(event.globalPos(), self._explanation_at(event.pos().y()), self.viewport())
+            hit = self.hit(QPointF(event.pos()))
+            QToolTip.showText(event.globalPos(), "" if hit is None else hit.explanation, self.viewport())
             return True
         return super().viewportEvent(event)
 
-    def _link_at(self, point: QPointF) -> str:
-        """Returns the address of the link under a point; empty if there is none."""
-        place = self.pointing.place_at(point)
-        at = self._place_at(point) if place is not None else None
-        return "" if at is None or at[0] % 2 == 0 else self._blocks[at[0]].flow.link_at(self._letter_at(point))
-
-    def _letter_at(self, point: QPointF) -> int:
-        """Returns the offset of the letter under a point."""
-        index = self._block_at(point.y() + self.verticalScrollBar().value())
-        block = self._blocks[index]
-        inside = QPointF(point.x() - self.column.left(), point.y() + self.verticalScrollBar().value() - block.top) - block.origin
-        return block.flow.offset_at(inside, on_letter=True)
-
-    def _link_to_open(self, point: QPointF) -> str:
-        """Returns the link that a click at a point opens; only in the reading view, because in the token view a click pins."""
-        found = self.turn_at(point.y() + self.verticalScrollBar().value())
-        return self._link_at(point) if found is not None and found[1].reads else ""
-
-    def _figure_at(self, point: QPointF) -> tuple[int, str] | None:
-        """Returns turn and definition of the figure at a point of the viewport."""
-        below = point.y() + self.verticalScrollBar().value()
-        found = self.turn_at(below)
-        if found is None or not 0 <= (inside := below - found[1].top - found[1].footer_top) <= found[1].foot:
-            return None
-        key = found[1].figure_at(point.x() - self.column.left(), inside)
-        return (found[0], key) if key else None
-
-    def _explanation_at(self, y: int) -> str:
-        """Returns the tooltip: all settings over an answer's header, an explanation of the summary over its footer."""
-        if not self._blocks:
-            return ""
-        below = y + self.verticalScrollBar().value()
-        block = self._blocks[self._block_at(below)]
-        if not isinstance(block, AnswerBlock):
-            return ""
-        inside = below - block.top
-        if inside <= block.head:
-            return ", ".join(settings_words(block.answer))
-        return SUMMARY_EXPLAINED if 0 <= inside - block.footer_top <= block.foot else ""
-
     def resizeEvent(self, event: QResizeEvent) -> None:
         if event.size().width() != event.oldSize().width():
-            if event.oldSize().width() <= 0 or not self._blocks:
+            if event.oldSize().width() <= 0 or not self.blocks:
                 self.rebuild()
             else:
                 self._settle.start()
@@ -656,12 +551,13 @@ class Transcript(AnswerView):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
-            place = self._place_at(event.position())
+            hit = self.hit(event.position())
+            position = None if hit is None else hit.position
             if event.modifiers() & Qt.KeyboardModifier.ShiftModifier and self.selection.anchor is not None:
                 self._pressed = None  # this selects
             else:
-                self.selection.anchor, self._pressed = place, event.position()
-            self.selection.end = place
+                self.selection.anchor, self._pressed = position, event.position()
+            self.selection.end = position
             self.viewport().update()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -670,8 +566,9 @@ class Transcript(AnswerView):
             self._drag_on()
         elif not event.buttons():
             self.pointing.hover(event.position())
-            over = self._figure_at(event.position()) is not None or bool(self._link_to_open(event.position()))
-            self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if over else Qt.CursorShape.IBeamCursor)
+            hit = self.hit(event.position())
+            is_button = hit is not None and bool(hit.figure or hit.link_to_open)
+            self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if is_button else Qt.CursorShape.IBeamCursor)
 
     def _drag_on(self) -> None:
         """Extends the selection to the pointer. Beyond an edge of the view or of a scrollable code block, it also scrolls in
@@ -679,7 +576,8 @@ class Transcript(AnswerView):
         bar, point, height = self.verticalScrollBar(), self._dragged, self.viewport().height()
         down = -1 if point.y() < 0 else 1 if point.y() > height else 0
         bar.setValue(bar.value() + down * bar.singleStep())
-        scroll = self._code_scroll_at(min(max(0.0, point.y()), height - 1.0))
+        hit = self.hit(QPointF(point.x(), min(max(0.0, point.y()), height - 1.0)))
+        scroll = None if hit is None else hit.code_scroll
         x = point.x() - self.column.left()
         aside = 0 if scroll is None else -1 if x < scroll.left else 1 if x > scroll.right else 0
         if scroll is not None and scroll.move(scroll.offset + aside * bar.singleStep()):
@@ -688,27 +586,28 @@ class Transcript(AnswerView):
             self._drag.start()
         else:
             self._drag.stop()
-        self.selection.end = self._place_at(point)
+        hit = self.hit(point)
+        self.selection.end = None if hit is None else hit.position
         self.viewport().update()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         self._drag.stop()
         pressed, self._pressed = self._pressed, None
         if pressed is not None and (event.position() - pressed).manhattanLength() < QApplication.startDragDistance():
-            if (figure := self._figure_at(event.position())) is not None:
-                self.figure_wanted.emit(*figure, event.globalPosition().toPoint() + QPoint(0, 12))
-            elif link := self._link_to_open(event.position()):
-                self.link_wanted.emit(link)
+            hit = self.hit(event.position())
+            if hit is not None and hit.figure:
+                self.figure_wanted.emit(hit.turn, hit.figure, event.globalPosition().toPoint() + QPoint(0, 12))
+            elif hit is not None and hit.link_to_open:
+                self.link_wanted.emit(hit.link_to_open)
             else:
                 self.pointing.click(event.position())
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        if (place := self._place_at(event.position())) is None:
+        if (hit := self.hit(event.position())) is None:
             return
         self.pointing.let_go()  # its first click was a pin
-        index, offset = place
-        start, end = self._blocks[index].flow.word_at(offset)
-        self.selection.select((index, start), (index, end))
+        start, end = hit.block.flow.word_at(hit.position[1])
+        self.selection.select((hit.index, start), (hit.index, end))
         self.viewport().update()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -739,35 +638,23 @@ class Transcript(AnswerView):
         else:
             super().keyPressEvent(event)
 
-    def _code_at(self, point: QPointF) -> str:
-        """Returns the code under a point; empty outside closed code blocks."""
-        below = point.y() + self.verticalScrollBar().value()
-        found = self.turn_at(below)
-        if found is None or not found[1].shown:
-            return ""
-        block, inside = found[1], below - found[1].top - found[1].origin.y()
-        return next((block.code_text(code) for top, bottom, code in block.flow.codes if top <= inside < bottom), "")
-
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        menu = QMenu(self)
+        menu, hit = QMenu(self), self.hit(QPointF(event.pos()))
         menu.addAction("Copy", self.copy).setEnabled(bool(self.selection))
-        menu.addAction("Select all", self.select_all).setEnabled(bool(self._blocks))
-        point = QPointF(event.pos())
-        if code := self._code_at(point):
-            menu.addAction("Copy code", partial(QGuiApplication.clipboard().setText, code))
-        if link := self._link_at(point):
+        menu.addAction("Select all", self.select_all).setEnabled(hit is not None)
+        if hit is not None and hit.code:
+            menu.addAction("Copy code", partial(QGuiApplication.clipboard().setText, hit.code))
+        if hit is not None and hit.link:
             menu.addSeparator()
-            menu.addAction("Open link…", partial(self.link_wanted.emit, link))
-            menu.addAction("Copy link", partial(QGuiApplication.clipboard().setText, link))
-        found = self.turn_at(point.y() + self.verticalScrollBar().value())
-        if found is not None and found[1].fold:
-            answer = found[1].answer
+            menu.addAction("Open link…", partial(self.link_wanted.emit, hit.link))
+            menu.addAction("Copy link", partial(QGuiApplication.clipboard().setText, hit.link))
+        if hit is not None and hit.answer is not None and hit.answer.fold:
+            answer = hit.answer.answer
             menu.addAction(thought_action(answer), partial(self.show_thought, answer, not answer.shows_thought))
         menu.addSeparator()
         menu.addAction("Show tokens" if self.reading else "Reading view", self.reading_wanted.emit)
-        if self._blocks:
+        if hit is not None:
             menu.addSeparator()
-            index = self._block_at(point.y() + self.verticalScrollBar().value())
-            self.tools.fill(menu, (index // 2, index % 2 == 0))
+            self.tools.fill(menu, (hit.turn, hit.answer is None))
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(event.globalPos())

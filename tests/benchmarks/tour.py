@@ -253,7 +253,7 @@ def messages(guide: Guide) -> None:
     guide.wait("it is stopped", lambda: window.session.running is None)
     guide.keys("ctrl+f")
     guide.write("lighthouse")
-    guide.wait("Ctrl+F finds words in the chat", lambda: window.transcript._found)
+    guide.wait("Ctrl+F finds words in the chat", lambda: " of " in window.column.find_bar.count.text())
     guide.picture("find")
     guide.keys("Escape")
     guide.click(window.composer.edit, QPoint(8, 8))

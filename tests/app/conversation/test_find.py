@@ -26,7 +26,7 @@ def test_every_occurrence_is_counted_marked_and_reached(qtbot: QtBot, open_windo
     assert bar.count.text() == f"1 of {many}", "behind the last comes the first"
     qtbot.keyClick(bar.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     assert bar.count.text() == f"{many} of {many}"
-    assert sum(len(block.found) for block in transcript._blocks) == many
+    assert sum(len(block.found) for block in transcript.blocks) == many
 
 
 def test_ghosts_are_not_found_and_words_may_stand_around_them(qtbot: QtBot, open_window: Open) -> None:
@@ -41,4 +41,4 @@ def test_ghosts_are_not_found_and_words_may_stand_around_them(qtbot: QtBot, open
     assert window.transcript.selected_text() == "The last lamp on the point had burned"
     qtbot.keyClick(window.column.find_bar.field, Qt.Key.Key_Escape)
     assert not window.column.find_bar.isVisible()
-    assert all(block.found == [] for block in window.transcript._blocks)
+    assert all(block.found == [] for block in window.transcript.blocks)

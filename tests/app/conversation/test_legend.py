@@ -45,7 +45,7 @@ def open_transcript(qtbot: QtBot) -> Open:
 def bright(transcript: Transcript) -> set[Kind]:
     """The kinds whose tokens are not dimmed."""
     found: set[Kind] = set()
-    for chunk in transcript._blocks[1].flow.chunks:
+    for chunk in transcript.blocks[1].flow.chunks:
         assert chunk.layout is not None
         dimmed = [part for part in chunk.layout.formats() if part.format.foreground().color().name() == LIGHT.muted]
         for run in chunk.runs:
@@ -56,7 +56,7 @@ def bright(transcript: Transcript) -> set[Kind]:
 
 def texts(transcript: Transcript, kind: Kind) -> list[str]:
     """The runs of a kind as they are shown."""
-    chunks = transcript._blocks[1].flow.chunks
+    chunks = transcript.blocks[1].flow.chunks
     return [chunk.text[run.start : run.end] for chunk in chunks for run in chunk.runs if run.kind == kind]
 
 
@@ -67,13 +67,13 @@ def test_a_press_lights_up_the_tokens_of_one_kind_and_another_press_ends_that(
     transcript = open_transcript()
     everything = bright(transcript)
     assert everything == set(LEGEND)
-    height = transcript._blocks[1].height
+    height = transcript.blocks[1].height
     button = transcript.legend.buttons[kind]
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
     assert bright(transcript) == {kind}
     assert button.isChecked()
     qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
-    assert bright(transcript) == everything and transcript._blocks[1].height == height
+    assert bright(transcript) == everything and transcript.blocks[1].height == height
     assert not button.isChecked()
 
 
@@ -83,7 +83,7 @@ def test_only_one_kind_is_lit_and_the_prompt_stays_as_it_is(qtbot: QtBot, open_t
         qtbot.mouseClick(transcript.legend.buttons[kind], Qt.MouseButton.LeftButton)
     assert bright(transcript) == {"bonus"}
     assert [button.kind for button in transcript.legend.buttons.values() if button.isChecked()] == ["bonus"]
-    prompt = transcript._blocks[0]
+    prompt = transcript.blocks[0]
     assert isinstance(prompt, UserBlock) and prompt.style.lit is None
 
 
@@ -133,7 +133,7 @@ def test_marks_of_other_kinds_are_not_drawn(open_transcript: Open) -> None:
 
     def marks() -> set[str]:
         image = transcript.viewport().grab().toImage()
-        top = round(transcript._blocks[1].top) + 20  # the legend above has marks, too
+        top = round(transcript.blocks[1].top) + 20  # the legend above has marks, too
         names = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(top, image.height())}
         return {mark for mark in ("accepted_tint", "correction") if getattr(LIGHT, mark) in names}
 
@@ -170,7 +170,7 @@ def test_the_legend_stands_above_the_first_answer_and_stays_in_view_while_someth
     transcript = open_transcript(text=STORY * 12)
     bar, legend = transcript.verticalScrollBar(), transcript.legend
     bar.setValue(0)
-    prompt, answer = transcript._blocks[0], transcript._blocks[1]
+    prompt, answer = transcript.blocks[0], transcript.blocks[1]
     assert isinstance(answer, AnswerBlock)
     assert prompt.top + prompt.height - 1 <= legend.y() and legend.geometry().bottom() <= answer.top
     bar.setValue(bar.maximum())

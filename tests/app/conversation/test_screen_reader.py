@@ -9,7 +9,7 @@ from PySide6.QtGui import QAccessible
 from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
-from app.conversation.screen_reader import ConversationText, offset_of, place_at
+from app.conversation.screen_reader import ConversationText, offset_of, place_at, plain_text, spoken
 from app.session.token_walk import place_of
 from app.window.window import Window
 from tests.app.conversation.markdown_texts import RICH
@@ -58,8 +58,8 @@ def test_letters_and_tokens_belong_together_in_both_views(read: Callable[..., Wi
     window = read(text, reading)
     transcript = window.transcript
     whole = ConversationText(transcript)
-    assert whole.characterCount() == len(transcript.plain_text().encode("utf-16-le")) // 2
-    shown = {spot for part, spot in transcript.spoken(0) if part}
+    assert whole.characterCount() == len(plain_text(transcript).encode("utf-16-le")) // 2
+    shown = {spot for part, spot in spoken(transcript, 0) if part}
     assert len(shown) > 10
     for spot in shown:
         place = place_of(0, spot)

@@ -29,7 +29,7 @@ TEXT = f"{THOUGHT}\n\n{ANSWER}"
 
 def shown_text(window: Window) -> str:
     """The newest answer's text as it stands on the screen, without ghosts."""
-    flow = window.transcript._blocks[-1].flow
+    flow = window.transcript.blocks[-1].flow
     return flow.text_between(0, flow.length)
 
 
@@ -105,7 +105,7 @@ def test_a_click_opens_it_where_it_is_and_folds_it_again(qtbot: QtBot, show_wind
     qtbot.mouseClick(button(window), Qt.MouseButton.LeftButton)
     assert shown_text(window) == TEXT
     assert button(window).y() == top
-    flow = window.transcript._blocks[-1].flow
+    flow = window.transcript.blocks[-1].flow
     assert [seam.divider.words for chunk in flow.chunks for seam in chunk.seams] == ["Answer"]
     qtbot.mouseClick(button(window), Qt.MouseButton.LeftButton)
     assert shown_text(window) == ANSWER

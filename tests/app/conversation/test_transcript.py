@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QAccessible, QColor, QGuiApplication
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -23,7 +24,7 @@ def test_one_key_shows_no_ghosts_then_rejected_ones_then_all(qtbot: QtBot, open_
     wait_for_answer(qtbot, window)
 
     def shown() -> tuple[str, set[str], str]:
-        flow = window.transcript._blocks[1].flow
+        flow = window.transcript.blocks[1].flow
         kinds: set[str] = {run.kind for chunk in flow.chunks for run in chunk.runs}
         checked = next(step for step in GHOST_STEPS if window.actions_by_id[f"{step}GhostsAction"].isChecked())
         return window.settings.ghosts, kinds & {"rejected", "unjudged"}, f"{window.status.ghosts.text()}, {checked}"
@@ -70,9 +71,10 @@ def test_an_answer_tells_what_it_was_made_with_and_what_changed(qtbot: QtBot, op
     engine.pause_after = None
     wait_for_answer(qtbot, window)
     made_with = "Small draft model → N-gram, Gumbel → Match, gamma 4 → 6, temperature 0.2, seed 7"
-    block = window.transcript._blocks[-1]
+    block = window.transcript.blocks[-1]
     window.transcript.verticalScrollBar().setValue(0)
-    assert window.transcript._explanation_at(round(block.top + 4)) == made_with
+    hit = window.transcript.hit(QPointF(0, block.top + 4))
+    assert hit is not None and hit.explanation == made_with
 
 
 def test_an_empty_answer_promises_nothing(qtbot: QtBot, open_window: Open) -> None:
@@ -128,13 +130,13 @@ def test_the_mouse_selects_what_it_passes(qtbot: QtBot, open_window: Open) -> No
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
     transcript, viewport = window.transcript, window.transcript.viewport()
-    block = transcript._blocks[1]
+    block = transcript.blocks[1]
     corner = QPoint(transcript.column.left(), round(block.top + block.origin.y()) + 6)
     qtbot.mousePress(viewport, Qt.MouseButton.LeftButton, pos=corner)
     QApplication.processEvents()
-    transcript.selection.end = transcript._place_at((corner + QPoint(90, 0)).toPointF())
+    QTest.mouseMove(viewport, corner + QPoint(90, 0))
+    qtbot.waitUntil(lambda: bool(transcript.selected_text()))
     selected = transcript.selected_text()
-    assert selected
     assert STORY.startswith(selected)
     qtbot.mouseDClick(viewport, Qt.MouseButton.LeftButton, pos=corner + QPoint(8, 0))
     assert transcript.selected_text() == "The"
@@ -144,9 +146,11 @@ def test_the_figures_of_an_answer_explain_themselves(qtbot: QtBot, open_window: 
     window, _ = open_window()
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
-    block = window.transcript._blocks[1]
-    assert "Click for all figures" in window.transcript._explanation_at(round(block.top + block.height - 40))
-    assert window.transcript._explanation_at(round(block.top + 40)) == ""
+    block = window.transcript.blocks[1]
+    footer = window.transcript.hit(QPointF(0, block.top + block.height - 40))
+    text = window.transcript.hit(QPointF(0, block.top + 40))
+    assert footer is not None and "Click for all figures" in footer.explanation
+    assert text is not None and text.explanation == ""
 
 
 def test_a_screen_reader_gets_the_conversation(qtbot: QtBot, open_window: Open) -> None:

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
+from app.conversation.screen_reader import plain_text
 from app.conversation.verdict_host import corner
 from app.look.placing import visible_part
 from app.session.cursor import Place
@@ -509,7 +510,7 @@ def test_a_screen_reader_reads_tokens_and_their_states(qtbot: QtBot, open_window
     text = interface.textInterface()
     assert text is not None
     whole = text.text(0, text.characterCount())
-    assert whole == transcript.plain_text()
+    assert whole == plain_text(transcript)
     assert STORY in whole
     answer = window.session.turns[0].answer
     for index, piece in enumerate(answer.text.pieces):

@@ -13,6 +13,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QFileDialog
 from pytestqt.qtbot import QtBot
 
+from app.conversation.screen_reader import plain_text
 from app.look.wording import DEFINITIONS
 from app.panel.definitions import NAMES
 from app.session.plain_baseline import PLAIN_TOKENS
@@ -75,7 +76,7 @@ def test_the_summary_below_an_answer_opens_all_its_figures(qtbot: QtBot, open_wi
 def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: QtBot, open_window: Callable[..., Opened]) -> None:
     window, engine = open_window()
     answer = window.session.turns[0].answer
-    text = window.transcript.plain_text()
+    text = plain_text(window.transcript)
     speed_up = window.panel.figures.tiles["speed_up"]
     assert (speed_up.value.text(), speed_up.unit.text()) == ("–", "not measured")
     engine.rounds = list(PLAIN)
@@ -87,7 +88,7 @@ def test_the_plain_speed_is_measured_without_entering_the_conversation(qtbot: Qt
     assert (request.drafter, request.conversation) == ("none", "")
     assert request.messages == engine.requests[0].messages
     assert len(window.session.turns) == 1 and window.session.answer is answer
-    assert window.transcript.plain_text() == text
+    assert plain_text(window.transcript) == text
     baseline = window.session.baseline(answer)
     assert baseline is not None and baseline.fits and baseline.throughput == pytest.approx(20.0)
     speed = answer.tokens_per_second
@@ -298,14 +299,14 @@ def test_the_tile_offers_a_measurement_and_shows_it_running(qtbot: QtBot, open_w
 
 def test_the_plain_speed_is_measured_while_nothing_else_happens(qtbot: QtBot, alone: MeasuredAlone) -> None:
     window, engine = alone.window, alone.engine
-    text, first = window.transcript.plain_text(), engine.requests[0]
+    text, first = plain_text(window.transcript), engine.requests[0]
     alone.begin()
     qtbot.waitUntil(lambda: alone.tile[1] == "× plain")
     asked = engine.requests[-1]
     expected = replace(first.options, max_tokens=PLAIN_TOKENS)
     assert (asked.messages, asked.options, asked.target, asked.drafter) == (first.messages, expected, first.target, "none")
     assert (asked.conversation, asked.kept, asked.only_measures) == ("", False, True)
-    assert window.transcript.plain_text() == text and window.session.answer is alone.answer and window.session.drafter != "none"
+    assert plain_text(window.transcript) == text and window.session.answer is alone.answer and window.session.drafter != "none"
     alone.idle()
     assert len(engine.requests) == 2, "once is enough"
 

@@ -24,6 +24,7 @@ from pytestqt.qtbot import QtBot
 
 import app.window.launch
 from app.cli.entry import main
+from app.conversation.screen_reader import plain_text
 from app.replay.player import EVEN_SECONDS
 from app.session.cursor import Place
 from app.session.lazy_engine import LazyEngine
@@ -72,7 +73,7 @@ def test_a_trace_opens_paused_at_its_beginning_without_a_model(window: Window, t
     player = window.replay_controller.player
     assert player is not None and not player.playing
     assert window.session.answer is not None and window.session.answer.rounds == []
-    assert window.session.turns[-1].prompt in window.transcript.plain_text(), "the prompt stands there already"
+    assert window.session.turns[-1].prompt in plain_text(window.transcript), "the prompt stands there already"
     assert f"Round 0 of {rounds}" in place(window)
     assert f"Replay, round 0 of {rounds}" in window.status.line.text()
     assert "paused at its beginning" in window.banner.label.text() and window.banner.isVisible()
@@ -298,7 +299,7 @@ def test_going_back_behind_a_pinned_place_is_harmless(window: Window, trace: Pat
         window.replay_controller.go_to(shown)
         window.panel.refresh()
         window.grab()
-    assert STORY in window.transcript.plain_text()
+    assert STORY in plain_text(window.transcript)
 
 
 @pytest.mark.parametrize("page", ["rounds", "charts", "table"])
@@ -326,7 +327,7 @@ def test_home_and_end_go_to_the_ends(qtbot: QtBot, window: Window, trace: Path) 
     for target in (window.replay_controller.bar, window.replay_controller.bar.slider):
         qtbot.keyClick(target, Key.Key_Home)
         assert f"Round 0 of {rounds}" in place(window)
-        assert STORY not in window.transcript.plain_text()
+        assert STORY not in plain_text(window.transcript)
         qtbot.keyClick(target, Key.Key_End)
         assert f"Round {rounds} of {rounds}" in place(window)
 
@@ -368,13 +369,13 @@ def test_the_conversation_comes_back_as_it_was(qtbot: QtBot, window: Window, tra
     window.send("A question of mine.")
     qtbot.waitUntil(lambda: window.session.running is None)
     window.composer.set_text("half a thought")
-    before = window.transcript.plain_text()
+    before = plain_text(window.transcript)
     window.replay_controller.open(trace)
-    assert "A question of mine." not in window.transcript.plain_text()
+    assert "A question of mine." not in plain_text(window.transcript)
     window.send("not now")
     assert engine_of(window).requests[-1].messages[-1].content == "A question of mine.", "nothing is sent from a replay"
     window.replay_controller.bar.close_button.click()
-    assert window.transcript.plain_text() == before
+    assert plain_text(window.transcript) == before
     assert window.composer.text == "half a thought" and window.composer.isVisible()
     window.send("And now?")
     qtbot.waitUntil(lambda: window.session.running is None)
@@ -448,7 +449,7 @@ def test_the_command_opens_a_window_without_starting_an_engine(
     def look(*_: object) -> int:
         (window,) = [widget for widget in QApplication.topLevelWidgets() if isinstance(widget, Window)]
         window.replay_controller.go_to(len(story_rounds()))
-        shown.append(window.transcript.plain_text())
+        shown.append(plain_text(window.transcript))
         window.close()
         window.deleteLater()
         return 0

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.conversation.pasted_text import AttachmentPreview
+from app.conversation.screen_reader import plain_text
 from app.window.window import Window
 from tests.app.driving import Open, settle, wait_for_answer
 from tests.app.look.test_large_text import cut_off
@@ -79,7 +80,7 @@ def test_files_are_attached_counted_removed_sent_and_edited(
     prompt = "pasted\ntext\n\nFile: a.py\n```py\nx = 1\ny = 2\n```\n\nFile: b.txt\n```txt\none two three\n```"
     assert engine.requests[0].messages[-1].content == prompt
     assert not composer.chips and composer.edit.toPlainText() == ""
-    assert "You: pasted\ntext\n[a.py, 2 lines]\n[b.txt, 1 line]\n" in window.transcript.plain_text()
+    assert "You: pasted\ntext\n[a.py, 2 lines]\n[b.txt, 1 line]\n" in plain_text(window.transcript)
     qtbot.keyClick(composer.edit, Qt.Key.Key_Up)
     assert composer.edit.toPlainText() == "pasted\ntext"
     qtbot.waitUntil(lambda: chips(window) == ["a.py  6 tokens", "b.txt  3 tokens"])

@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 from pytestqt.qtbot import QtBot
 
+from app.conversation.screen_reader import plain_text
 from app.session.context_meter import ContextMeter
 from app.window.messages import LEAVE_OUT
 from app.window.window import Window
@@ -104,9 +105,9 @@ def test_a_full_context_offers_to_leave_out_the_oldest_turns(qtbot: QtBot, show_
     assert not window.banner.isVisible()
     words = "The model no longer sees the oldest turn: the context is too small for all"
     assert window.transcript.unseen_words == words
-    said = window.transcript.plain_text()
+    said = plain_text(window.transcript)
     assert said.index(f"({words})") < said.index("You: second") and said.index("You: first") < said.index(words)
-    blocks = window.transcript._blocks
+    blocks = window.transcript.blocks
     assert [getattr(block, "above", "") for block in blocks] == ["", "", words, "", "", ""]
     ask(qtbot, window, "fourth")
     assert engine.requests[-1].dropped == 2, "what is left out stays out"

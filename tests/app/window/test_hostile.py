@@ -107,7 +107,7 @@ def test_an_answer_fetches_nothing_in_either_view(
         window.toggle_reading()
         settle()
         assert not window.grab().isNull()
-        assert window.settings.reading is isinstance(window.transcript._blocks[-1].flow, ReadingFlow)
+        assert window.settings.reading is isinstance(window.transcript.blocks[-1].flow, ReadingFlow)
     assert asked == [] and opened == []
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytestqt.qtbot import QtBot
 
+from app.conversation.screen_reader import plain_text
 from app.session.settings import Settings
 from app.window.window import Window
 from engine.types import (
@@ -121,7 +122,7 @@ def test_an_answer_keeps_the_name_of_the_model_that_gave_it(qtbot: QtBot, open_w
     ask(qtbot, window, "And by the other?")
     wait_for_answer(qtbot, window)
     assert [turn.answer.model for turn in window.session.turns] == ["SmolLM2 135M", "Other-1B"]
-    spoken = window.transcript.plain_text()
+    spoken = plain_text(window.transcript)
     assert f"SmolLM2 135M: {STORY}" in spoken
     assert f"Other-1B: {STORY}" in spoken
 

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.conversation.blocks import footer_words
+from app.conversation.screen_reader import plain_text
 from app.export.kinds import kind_named
 from engine.types import PrefillProgress, RoundFinished
 from tests.app.driving import Open, ask, choose, settle, status, wait_for_answer
@@ -26,7 +27,7 @@ def test_an_answer_streams_into_the_window(qtbot: QtBot, open_window: Open) -> N
     engine.pause_after = None
     wait_for_answer(qtbot, window)
     assert window.session.turns[0].answer.text.text == STORY
-    assert STORY in window.transcript.plain_text()
+    assert STORY in plain_text(window.transcript)
     assert status(window) == "Done: end of answer", "figures stand in the panel, and once"
     window.panel.refresh()
     summary = window.session.turns[0].answer.tally.summary

@@ -51,13 +51,13 @@ def test_text_can_be_made_larger_and_back(qtbot: QtBot, open_window: Open) -> No
     window, _ = open_window()
     ask(qtbot, window)
     wait_for_answer(qtbot, window)
-    height = window.transcript._blocks[1].flow.height
+    height = window.transcript.blocks[1].flow.height
     for _ in range(3):
         qtbot.keyClick(window, Qt.Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
     assert window.settings.text_scale == pytest.approx(1.3)
-    assert window.transcript._blocks[1].flow.height > height
+    assert window.transcript.blocks[1].flow.height > height
     qtbot.keyClick(window, Qt.Key.Key_0, Qt.KeyboardModifier.ControlModifier)
-    assert window.transcript._blocks[1].flow.height == height
+    assert window.transcript.blocks[1].flow.height == height
 
 
 def test_a_narrow_window_hides_the_panel(qtbot: QtBot, open_window: Open) -> None:
