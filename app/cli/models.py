@@ -123,7 +123,7 @@ def download_model(name: str) -> int:
 def _fetch_builtin() -> Path:
     line, told = StatusLine(), ""
 
-    def report(step: str, fraction: float | None) -> None:
+    def report(step: str, fraction: float | None, is_download: bool = False, /) -> None:
         """Shows the step on standard error: with its progress, overwriting the line, in a terminal; else once when it begins."""
         nonlocal told
         if sys.stderr.isatty():

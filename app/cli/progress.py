@@ -42,7 +42,7 @@ class ProgressBar(StatusLine):
         super().__init__()
         self._terminal = sys.stderr.isatty()
         self._step = ""
-        self._told = 0.0
+        self._printed = 0.0
         self._began: tuple[float, float] | None = None
         self._fraction = 0.0
 
@@ -50,26 +50,27 @@ class ProgressBar(StatusLine):
         """Shows the progress in an event; ignores other events. Why a model was not loaded is reported at the end of the task."""
         match event:
             case LoadProgress(name, step):
-                self._show(f"{name}: {step}", None)
+                self._show(f"{name}: {step}", None, f"{name}: {step}")
             case TaskProgress(_, step, fraction):
-                self._show(step, fraction)
+                self._show(event.words, fraction, step)
 
     def say(self, text: str) -> None:
         """Prints a permanent line above the bar."""
         self.clear()
         print(text, file=sys.stderr, flush=True)
 
-    def _show(self, step: str, fraction: float | None) -> None:
+    def _show(self, words: str, fraction: float | None, step: str) -> None:
+        """Shows words with the remaining time. Without a terminal, a step gets a line when it begins, and then now and then."""
         left = "" if fraction is None else self._left(fraction)
         if not self._terminal:
-            kind, now = step.partition(",")[0], time.perf_counter()  # figures follow the comma
-            if kind != self._step or now - self._told > _LINE_EVERY:
-                print(step if fraction is None else f"{fraction:4.0%}  {step}{left}", file=sys.stderr, flush=True)
-                self._step, self._told = kind, now
+            now = time.perf_counter()
+            if step != self._step or now - self._printed > _LINE_EVERY:
+                print(words if fraction is None else f"{fraction:4.0%}  {words}{left}", file=sys.stderr, flush=True)
+                self._step, self._printed = step, now
             return
-        text, room = step, shutil.get_terminal_size().columns - 1
+        text, room = words, shutil.get_terminal_size().columns - 1
         if fraction is not None:
-            text = f"{fraction:4.0%}  {step}{left}"
+            text = f"{fraction:4.0%}  {words}{left}"
             long = min(_BAR, (room - len(text) - 3) // _STEP * _STEP)
             full = round(fraction * long)
             text = f"[{'#' * full}{'.' * (long - full)}] {text}" if long > 0 else text

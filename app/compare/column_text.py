@@ -117,7 +117,7 @@ class CompareText(AnswerView):
         self._moving = False
         self.pointing = TokenPointer(self, cursor, self)
         self.thought = ThoughtButton(self.viewport())
-        self.thought.clicked.connect(self._turn_thought)
+        self.thought.clicked.connect(self._toggle_thought)
         self.setObjectName("compareText")
         self.setAccessibleDescription(
             "Left and Right move from token to token in every column, Enter pins one, Page Up and Page Down scroll all columns."
@@ -182,9 +182,9 @@ class CompareText(AnswerView):
     # Thoughts.
 
     @Slot()
-    def _turn_thought(self) -> None:
+    def _toggle_thought(self) -> None:
         if self.run is not None:
-            self.show_thought(self.run.answer, not self.run.answer.shows_thought)
+            self.toggle_thought(self.run.answer)
 
     def _place_thought(self) -> None:
         """Places the button above the answer that shows how long the model thought."""

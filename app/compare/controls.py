@@ -283,7 +283,7 @@ class ColumnControls(QWidget):
         blockers = [QSignalBlocker(box) for box in (self.rule, self.drafter, self.gamma, self.temperature, self.prompt)]
         self.drafter.clear()
         for name in dict.fromkeys((*DRAFTERS, target, *names, column.drafter)):
-            self.drafter.addItem(drafter_words(name, target), name)
+            self.drafter.add_model(drafter_words(name, target), name)
         self.drafter.setCurrentIndex(self.drafter.findData(column.drafter))
         self.rule.setCurrentIndex(self.rule.findData(column.rule))
         self.gamma.show_value(column.gamma)

@@ -15,7 +15,7 @@ from app.compare.comparison import ColumnSetup, Setup
 from engine.files.whole_file import write_whole
 from engine.rounds.codec import round_to_json
 from engine.rounds.metrics import wilson_interval
-from engine.types import EXPECTED_RULES
+from engine.types import EXPECTED_RULES, Event, SampleTaken, SamplingFinished, TaskFailed
 from engine.values.requests.compare import Sample
 
 SCHEMA = "draftlight.samples/1"
@@ -84,6 +84,41 @@ class SampleTally:
 
 def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
+
+
+class Sampling:
+    """Many short answers under each setting of a comparison, which the engine draws in turn.
+
+    Attributes:
+        running: whether the engine still draws.
+        tallies: one per setting.
+        problem: why drawing ended early; empty if it did not.
+    """
+
+    def __init__(self, setup: Setup, target: str) -> None:
+        self.setup, self.target = setup, target
+        self.running = True
+        self.tallies = [SampleTally(column) for column in setup.columns]
+        self.problem = ""
+
+    def apply(self, event: Event) -> None:
+        """Applies one event; ignores all but those of samples."""
+        match event:
+            case SampleTaken(sample=sample):
+                self.tallies[sample.request].add(sample)
+            case SamplingFinished():
+                self.running = False
+            case TaskFailed(message=message):
+                self.failed(message)
+
+    def failed(self, message: str) -> None:
+        """Records that the engine refused or ended the drawing."""
+        self.running, self.problem = False, message
+
+    @property
+    def largest(self) -> int:
+        """The highest count of any number or of the rest, in all settings."""
+        return max(max(tally.numbers.values(), default=1) for tally in self.tallies)
 
 
 def write_samples(path: Path, setup: Setup, target: str, tallies: Sequence[SampleTally]) -> Path:

@@ -7,34 +7,30 @@ import math
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal, Slot
 from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QFileDialog, QWidget
+from PySide6.QtWidgets import QWidget
 
 from app.compare.column import CompareColumn
 from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare.controls import CompareBar
+from app.compare.exporting import ComparisonExporter
 from app.compare.finding import agreeing, closing, rule_findings, waiting_for
 from app.compare.linked_columns import LinkedColumns
-from app.compare.parting_line import LONGEST, PartingLine, parting_words, verdict_of
+from app.compare.parting_line import LONGEST, PartingLine, parting_words
 from app.compare.presets import PRESETS, Preset
 from app.compare.rule_band import RuleBand
-from app.compare.sample_tally import SampleTally, write_samples
+from app.compare.sample_tally import SampleTally, Sampling
 from app.conversation.legend import Legend
-from app.export.dialog import ask_for_file, busy_pointer, documents_folder, replace_prompt, show_folder, theme_of
-from app.export.kinds import ExportKind, export_session, free_name, kind_named
 from app.look.banner import Banner
 from app.look.theme import Theme
 from app.look.throttle import trailing_throttle
 from app.look.widgets import in_column, in_row, named, scrolling
 from app.session.engine_link import EngineLink
 from app.session.settings import Settings
-from engine.exports.formats import named_as
 from engine.lens.pieces import Ghosts, Kind
-from engine.types import SEED_LIMIT, Event, SampleTaken, SamplingFinished, TaskFailed
+from engine.types import SEED_LIMIT, Event
 from engine.values.errors import DraftlightError
 from engine.values.requests.compare import CompareRequest, SampleRequest
 from engine.values.wording import amount
@@ -54,12 +50,10 @@ class CompareView(QWidget):
     Signals:
         closed: the user goes back to the chat.
         changed: a comparison has started or ended, or its settings were edited.
-        exported: (folder, kind) folder and format of an export.
     """
 
     closed = Signal()
     changed = Signal()
-    exported = Signal(str, str)
 
     def __init__(self, link: EngineLink, settings: Callable[[], Settings]) -> None:
         super().__init__()
@@ -67,12 +61,8 @@ class CompareView(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.link = link
         self.settings = settings
-        self.comparison: Comparison | None = None
-        self.tallies: list[SampleTally] = []
-        self.sampling = False
-        self._asked: Setup | None = None
+        self.shown: Comparison | Sampling | None = None
         self._preset: Preset | None = None
-        self._asked_target = ""
         self._stale = False
         self._repaints = trailing_throttle(self.refresh, REFRESH_SECONDS, self)
         self.bar = CompareBar()
@@ -84,6 +74,7 @@ class CompareView(QWidget):
         self.bar.preset.connect(self.show_preset)
         self.bar.edited.connect(self._edited)
         self.banner = Banner()
+        self.exporter = ComparisonExporter(settings, self.banner, self)
         self.legend = Legend()
         self.legend.chosen.connect(self._light)
         self.parting = PartingLine()
@@ -119,43 +110,54 @@ class CompareView(QWidget):
         return [column for column in self.columns if not column.isHidden()]
 
     @property
+    def comparison(self) -> Comparison | None:
+        """The shown answers; None while samples or nothing are shown."""
+        return self.shown if isinstance(self.shown, Comparison) else None
+
+    @property
+    def tallies(self) -> list[SampleTally]:
+        """The statistics of the shown samples; empty while answers or nothing are shown."""
+        return self.shown.tallies if isinstance(self.shown, Sampling) else []
+
+    @property
     def running(self) -> bool:
         """Whether answers or samples of this comparison are still being generated."""
-        return self.sampling or (self.comparison is not None and self.comparison.running)
+        return self.shown is not None and self.shown.running
 
     @property
     def may_export(self) -> bool:
         """Whether there is something to export (a sample, or an answer with a trace) and nothing is running."""
-        there = bool(self.tallies and self.tallies[0].samples) or bool(self.comparison and self.comparison.traces)
-        return there and not self.running
+        there = self.comparison.traces if self.comparison is not None else self.tallies and self.tallies[0].samples
+        return bool(there) and not self.running
 
     @property
     def status_words(self) -> str:
         """The status of this page in words."""
-        if self.sampling and self._asked is not None:
-            return f"Drawing {amount(self._asked.samples, 'sample')} in each of {amount(len(self.tallies), 'column')}"
-        if self.comparison is not None and self.comparison.running:
-            return f"Comparing {amount(len(self.comparison.columns), 'answer')}, one round each in turn"
+        shown = self.shown
+        if shown is None:
+            return "Ready to compare"
+        if shown.running and isinstance(shown, Sampling):
+            return f"Drawing {amount(shown.setup.samples, 'sample')} in each of {amount(len(shown.tallies), 'column')}"
+        if shown.running:
+            return f"Comparing {amount(len(shown.setup.columns), 'answer')}, one round each in turn"
         if self.outdated:
             return "Changed since this comparison. Start compares again"
-        if self.comparison is not None and self.comparison.lacks_answers:
-            return "Comparison ended with an error"
-        shown = self.comparison is not None or self.tallies
-        return "Comparison done" if shown else "Ready to compare"
+        failed = isinstance(shown, Comparison) and shown.lacks_answers
+        return "Comparison ended with an error" if failed else "Comparison done"
 
     @property
     def outdated(self) -> bool:
         """Whether the controls were changed since the shown comparison was started."""
-        asked, setup = self._asked, self.setup
-        if asked is None or self.running:
+        if self.shown is None or self.running:
             return False
-        return (setup if setup.seed is not None else replace(setup, seed=asked.seed)) != asked
+        started, setup = self.shown.setup, self.setup
+        return (setup if setup.seed is not None else replace(setup, seed=started.seed)) != started
 
     def show_setup(self, setup: Setup, words: str) -> None:
         """Shows another comparison, not started yet, in place of the shown one."""
         self.banner.hide()
         self._preset = None
-        self.comparison, self.tallies, self._asked = None, [], None
+        self.shown = None
         self.bar.show_setup(setup, words)
         self.bar.show_drawn_seed(None)
         self._show_columns(setup)
@@ -207,7 +209,7 @@ class CompareView(QWidget):
 
     @Slot()
     def _edited(self) -> None:
-        if self.comparison is None and not self.tallies:
+        if self.shown is None:
             target = self.settings().target
             for column in self._shown:
                 column.show_title(column.controls.setup.title(target))
@@ -234,7 +236,6 @@ class CompareView(QWidget):
             setup = replace(setup, seed=secrets.randbelow(SEED_LIMIT))
             self.bar.show_drawn_seed(setup.seed)
         setup = replace(setup, template=setup.template and not settings.raw)
-        self._asked, self._asked_target = setup, settings.target
         requests = setup.requests(settings.target, settings.options(), settings.system_prompt, settings.thinking)
         self.parting.show_words()
         self.band.show_findings(())
@@ -243,33 +244,27 @@ class CompareView(QWidget):
             column.show_title(own.title(settings.target))
         self.legend.setVisible(not setup.samples)
         self._level(anew=True)
-        if setup.samples:
-            self._start_sampling(setup, SampleRequest(requests, setup.samples))
-        else:
-            self._start_comparison(setup, CompareRequest(requests))
+        self.shown = Sampling(setup, settings.target) if setup.samples else Comparison(setup, requests)
+        try:
+            if isinstance(self.shown, Comparison):
+                self.shown.started(self.link.compare(CompareRequest(requests)))
+            else:
+                self.link.sample(SampleRequest(requests, setup.samples))
+        except DraftlightError as error:
+            self.shown.failed(str(error))
+        if isinstance(self.shown, Comparison):
+            for column, run in zip(self.columns, self.shown.columns, strict=False):
+                column.show_run(run)
+        for column, tally in zip(self.columns, self.tallies, strict=False):
+            column.show_samples(tally, setup.samples)
+        self._show_problem()
         self.changed.emit()
         self.refresh()
 
-    def _start_comparison(self, setup: Setup, request: CompareRequest) -> None:
-        self.tallies = []
-        self.comparison = Comparison(setup, request.requests)
-        try:
-            self.comparison.started(self.link.compare(request))
-        except DraftlightError as error:
-            self.comparison.failed(str(error))
-        for column, run in zip(self.columns, self.comparison.columns, strict=False):
-            column.show_run(run)
-
-    def _start_sampling(self, setup: Setup, request: SampleRequest) -> None:
-        self.comparison = None
-        self.tallies = [SampleTally(column) for column in setup.columns]
-        for column, tally in zip(self.columns, self.tallies, strict=False):
-            column.show_samples(tally, setup.samples)
-        try:
-            self.link.sample(request)
-            self.sampling = True
-        except DraftlightError as error:
-            self._say(str(error), "error")
+    def _show_problem(self) -> None:
+        """Shows why samples are no longer drawn. Answers that failed say so themselves."""
+        if isinstance(self.shown, Sampling) and self.shown.problem:
+            self.banner.show_message(self.shown.problem, "error")
 
     @Slot()
     def stop(self) -> None:
@@ -288,18 +283,11 @@ class CompareView(QWidget):
     def receive(self, events: list[Event]) -> None:
         """Applies the engine's events for this comparison."""
         was_running = self.running
-        for event in events:
-            match event:
-                case SampleTaken(sample=sample) if self.tallies:
-                    self.tallies[sample.request].add(sample)
-                case SamplingFinished():
-                    self.sampling = False
-                case TaskFailed(message=message):
-                    self.sampling = False
-                    self._say(message, "error")
-                case _ if self.comparison is not None:
-                    self.comparison.apply(event)
+        if self.shown is not None:
+            for event in events:
+                self.shown.apply(event)
         if was_running and not self.running:
+            self._show_problem()
             self.refresh()
             self._show_parting()
             self.changed.emit()
@@ -325,10 +313,9 @@ class CompareView(QWidget):
         self._stale = False
         if self.comparison is not None:
             self._sync(self.comparison)
-        elif self.tallies:
-            largest = max((max(tally.numbers.values(), default=1) for tally in self.tallies), default=1)
-            for column in self._shown[: len(self.tallies)]:
-                column.sync_samples(largest)
+        elif isinstance(self.shown, Sampling):
+            for column in self.columns[: len(self.tallies)]:
+                column.sync_samples(self.shown.largest)
             self._level()
         self._show_state()
 
@@ -369,71 +356,17 @@ class CompareView(QWidget):
             column.set_state(running, len(setup.columns) > 2)
 
     @Slot()
+    def export(self) -> None:
+        """Exports what is shown to a file that the user chooses."""
+        if self.shown is not None:
+            self.exporter.ask(self.shown)
+
+    @Slot()
     def go_to_divergence(self) -> None:
         """Scrolls to the first difference in every column, and pins it."""
         if self.comparison is not None and (position := self.comparison.divergence) is not None:
             self._area.ensureWidgetVisible(self.columns[0].text)
             self.links.bring(position)
-
-    # Results.
-
-    @Slot()
-    def export(self) -> None:
-        """Exports the answers with their rounds, or the samples, to a file that the user chooses."""
-        settings = self.settings()
-        if self.tallies and self._asked is not None:
-            start = Path(settings.export_folder) if settings.export_folder else documents_folder()
-            name, _ = QFileDialog.getSaveFileName(self, "Export", str(start / "draftlight-samples.json"), "JSON (*.json)")
-            if name:
-                path = Path(name)
-                self.write_samples(path if path.suffix.lower() == ".json" else free_name(named_as(path, ".json")))
-        elif self.comparison is not None and self.comparison.traces:
-            chosen = ask_for_file(self, settings.export_folder, kind_named(settings.export_kind), "comparison")
-            if chosen is not None:
-                self.write_answers(*chosen)
-
-    def write_samples(self, path: Path) -> None:
-        """Writes the samples to a file and reports it."""
-        if (setup := self._asked) is not None:
-            self._written(lambda: (write_samples(path, setup, self._asked_target, self.tallies),))
-
-    def write_answers(self, kind: ExportKind, path: Path) -> None:
-        """Writes the answers of all columns to one file and reports it."""
-        if (comparison := self.comparison) is None:
-            return
-        settings = self.settings()
-        theme, plain, ghosts = theme_of(settings), comparison.plain_runs, settings.compare_ghosts
-        may_replace = replace_prompt(self)
-        if self._written(
-            lambda: export_session(
-                comparison.traces,
-                path,
-                kind,
-                theme,
-                plain,
-                ghosts,
-                compared=True,
-                may_replace=may_replace,
-                verdict=verdict_of(comparison),
-            )
-        ):
-            self.exported.emit(str(path.parent), kind.id)
-
-    def _written(self, write: Callable[[], tuple[Path, ...]]) -> bool:
-        try:
-            with busy_pointer():
-                written = write()
-        except DraftlightError as error:
-            self._say(str(error), "error")
-            return False
-        if not written:
-            return False
-        self._say(f"Comparison saved to {' and '.join(str(name) for name in written)}.", "note")
-        self.banner.show_action("Show in folder", partial(show_folder, written[0].parent))
-        return True
-
-    def _say(self, words: str, tone: str) -> None:
-        self.banner.show_message(words, tone)
 
     # Look.
 

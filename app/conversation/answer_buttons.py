@@ -16,7 +16,6 @@ from app.conversation.floating_buttons import FloatingButtons, floating
 from app.look.command import native_keys
 from app.look.theme import DARK, Theme
 from app.look.widgets import named, restyle, tint
-from app.session.session import Answer
 
 
 class AnswerButtons:
@@ -33,8 +32,8 @@ class AnswerButtons:
     def __init__(
         self,
         viewport: QWidget,
-        turn_thought: Callable[[AnswerBlock], object],
-        go_on: Callable[[Answer], object],
+        toggle_thought: Callable[[AnswerBlock], object],
+        continue_turn: Callable[[int], object],
         code_moved: Callable[[], object],
     ) -> None:
         self._viewport = viewport
@@ -45,8 +44,8 @@ class AnswerButtons:
         self.regenerate = self._tool("Regenerate", "regenerate")
         self.reading = self._tool("Reading view", "reading")
         self.reading.setCheckable(True)
-        self.thoughts = FloatingButtons[ThoughtButton, AnswerBlock](partial(ThoughtButton, viewport), turn_thought)
-        self.continues = FloatingButtons[QToolButton, Answer](self._continue_button, go_on)
+        self.thoughts = FloatingButtons[ThoughtButton, AnswerBlock](partial(ThoughtButton, viewport), toggle_thought)
+        self.continues = FloatingButtons[QToolButton, int](self._continue_button, continue_turn)
         self.codes = FloatingButtons[QToolButton, str](self._code_button, lambda code: QGuiApplication.clipboard().setText(code))
         self.bars = CodeBars(viewport, code_moved)
 
@@ -87,7 +86,7 @@ class AnswerButtons:
         newest: Block | None,
         in_view: Sequence[tuple[AnswerBlock, float]],
         may_repeat: bool,
-        unfinished: Sequence[tuple[AnswerBlock, float]],
+        unfinished: Sequence[tuple[int, AnswerBlock, float]],
     ) -> None:
         """Places every button.
 
@@ -95,7 +94,7 @@ class AnswerButtons:
             column: the column of text in viewport coordinates. scrolled: pixels of the document above the viewport.
             in_view: the answers that are at least partly in view, each with the y of its top in the viewport.
             may_repeat: whether the newest answer can be regenerated.
-            unfinished: the answers in view that can be continued now.
+            unfinished: the answers in view that can be continued now, with the indices of their turns.
         """
         size = round(26 * self._look[1])
         done = isinstance(newest, AnswerBlock) and not newest.answer.running
@@ -126,14 +125,13 @@ class AnswerButtons:
             button.setGeometry(column.right() - size, top, size, size)
 
     def _place_continues(
-        self, column: QRect, newest: Block | None, unfinished: Sequence[tuple[AnswerBlock, float]], size: int
+        self, column: QRect, newest: Block | None, unfinished: Sequence[tuple[int, AnswerBlock, float]], size: int
     ) -> None:
         """Places a Continue button left of the other buttons of each answer that can be continued, where there is room."""
-        unfinished = [(block, top) for block, top in unfinished if block.may_show_continue]
-        blocks = {id(block.answer): (block, top) for block, top in unfinished}
-        for button, answer in self.continues.show_for([block.answer for block, _ in unfinished]):
-            block, top = blocks[id(answer)]
-            full = answer.finish == "context"
+        blocks = {turn: (block, top) for turn, block, top in unfinished if block.may_show_continue}
+        for button, turn in self.continues.show_for([*blocks]):
+            block, top = blocks[turn]
+            full = block.answer.finish == "context"
             tip = "The context is full: goes on without the oldest turns" if full else "Goes on with the answer where it ended"
             button.setToolTip(f"{tip} ({native_keys('Ctrl+Shift+Return')})" if block is newest else tip)
             button.setAccessibleDescription(tip)

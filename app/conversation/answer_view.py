@@ -76,6 +76,10 @@ class AnswerView(PaintedView):
         bar.setValue(value)
         self.following = self.at_end
 
+    def toggle_thought(self, answer: Answer) -> None:
+        """Shows the thoughts of an answer if they are folded, and folds them if they are shown."""
+        self.show_thought(answer, not answer.shows_thought)
+
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
             self.pointing.leave()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal, Protocol
 
@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QRect, Qt, Signal
 from PySide6.QtGui import QCursor
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
-from app.conversation.blocks import AnswerBlock, UserBlock
+from app.conversation.blocks import AnswerBlock, Block, UserBlock
 from app.conversation.floating_buttons import FloatingButtons
 from app.conversation.sibling_switch import SiblingSwitch
 from app.look.theme import Theme
@@ -83,15 +83,17 @@ class MessageTools(QObject):
         for button in self.more.buttons:
             tint(button, theme, scale)
 
-    def leave_room(self, answers: list[AnswerBlock], prompts: list[UserBlock]) -> None:
+    def reserve_room(self, blocks: Sequence[Block]) -> None:
         """Reserves room for the arrows of messages with siblings. Takes all blocks of the conversation, in order."""
         turns = self._view.session.turns
-        if not _show(answers, turns):
-            return
-        for turn, answer, prompt in zip(turns, answers, prompts, strict=True):
-            if turn.siblings:
-                answer.reserve(self._width(len(turn.siblings)) + 8.0)
-            prompt.reserve(float(self.newest.sizeHint().height()) if turn.wording[1] > 1 else 0.0)
+        if len(blocks) != 2 * len(turns):
+            return  # the blocks still belong to the previous conversation
+        for index, block in enumerate(blocks):
+            turn = turns[index // 2]
+            if isinstance(block, UserBlock):
+                block.reserve(float(self.newest.sizeHint().height()) if turn.wording[1] > 1 else 0.0)
+            elif isinstance(block, AnswerBlock) and block.answer is turn.answer and turn.siblings:
+                block.reserve(self._width(len(turn.siblings)) + 8.0)
 
     def _width(self, many: int) -> int:
         """Returns the width of a switch between `many` siblings, in pixels."""
@@ -99,17 +101,16 @@ class MessageTools(QObject):
         words = metrics.horizontalAdvance(f"{many}/{many}") - metrics.horizontalAdvance(self.newest.words.text())
         return self.newest.sizeHint().width() + words
 
-    def place(
-        self, answers: list[tuple[int, AnswerBlock, float]], prompts: list[tuple[int, UserBlock, float]], size: int
-    ) -> None:
-        """Places the tools of the messages in view, which are given as (index of the turn, block, y of its top in the
-        viewport)."""
+    def place(self, in_view: Sequence[tuple[int, Block, float]], size: int) -> None:
+        """Places the tools of the messages in view, which are given as (index, block, y of its top in the viewport)."""
         session, column = self._view.session, self._view.column
         running = session.running is not None or session.replaying
         turns = session.turns
-        if any(at >= len(turns) or block.answer is not turns[at].answer for at, block, _ in answers):
+        in_view = [placed for placed in in_view if placed[0] // 2 < len(turns)]
+        answers = [(index // 2, block, top) for index, block, top in in_view if isinstance(block, AnswerBlock)]
+        prompts = [(index // 2, block, top) for index, block, top in in_view if isinstance(block, UserBlock)]
+        if any(block.answer is not turns[at].answer for at, block, _ in answers):
             answers, prompts = [], []  # another conversation, which is not laid out yet
-        prompts = [placed for placed in prompts if placed[0] < len(turns)]
         left: dict[bool, list[SiblingSwitch]] = {False: self._switches[False][1:], True: [*self._switches[True]]}
         last = len(turns) - 1
         self.newest.hide()
@@ -192,8 +193,3 @@ def _can(wish: Wish, turn: Turn, prompt: bool) -> bool:
         case "edit" | "copy":
             return not turn.answer.missing
     return True
-
-
-def _show(answers: list[AnswerBlock], turns: list[Turn]) -> bool:
-    """Returns whether the blocks belong to the turns; briefly they may still belong to the previous conversation."""
-    return len(turns) == len(answers) and all(block.answer is turn.answer for block, turn in zip(answers, turns, strict=True))

@@ -113,7 +113,12 @@ class Transcript(AnswerView):
         self.pointing = TokenPointer(self, Cursor(self) if cursor is None else cursor, self)
         self.pointing.cursor.pinned.connect(self._unfold)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
-        self.buttons = AnswerButtons(self.viewport(), self._turn_thought, self._go_on, self.code_moved)
+        self.buttons = AnswerButtons(
+            self.viewport(),
+            lambda block: self.toggle_thought(block.answer),
+            lambda turn: self.wanted.emit("continue", turn, False),
+            self.code_moved,
+        )
         self.buttons.latest.clicked.connect(self._follow_from_button)
         self.buttons.copy.clicked.connect(self.copy_answer)
         self.buttons.regenerate.clicked.connect(self.regenerate)
@@ -234,10 +239,7 @@ class Transcript(AnswerView):
         self.viewport().update()
 
     def _place(self) -> None:
-        self.tools.leave_room(
-            [block for block in self.blocks if isinstance(block, AnswerBlock)],
-            [block for block in self.blocks if isinstance(block, UserBlock)],
-        )
+        self.tools.reserve_room(self.blocks)
         unseen = self.session.unseen
         words = self.unseen_words
         for turn, block in enumerate(self.blocks[::2]):
@@ -284,29 +286,28 @@ class Transcript(AnswerView):
 
     def _place_buttons(self) -> None:
         self._place_legend()
-        self._show_tools(round(26 * self.scale))
-        newest = self.blocks[-1] if self.blocks else None
-        scrolled, answers = self.verticalScrollBar().value(), [*self._answers_in_view()]
-        unfinished = [
-            (block, top)
-            for index, block, top in self._in_view()
-            if isinstance(block, AnswerBlock) and self._may_go_on(index // 2, block.answer)
-        ]
-        may_repeat = not self.session.replaying and not self.session.read_only
-        self.buttons.place(self.column, scrolled, newest, answers, may_repeat, unfinished)
+        in_view, session = [*self._in_view()], self.session
+        self.tools.place(in_view, round(26 * self.scale))
+        self.buttons.place(
+            self.column,
+            self.verticalScrollBar().value(),
+            self.blocks[-1] if self.blocks else None,
+            [(block, top) for _, block, top in in_view if isinstance(block, AnswerBlock)],
+            not session.replaying and not session.read_only,
+            [
+                (index // 2, block, top)
+                for index, block, top in in_view
+                if isinstance(block, AnswerBlock) and self._can_continue(index // 2, block.answer)
+            ],
+        )
         self.buttons.reading.setChecked(self.reading)
         self.buttons.latest.setVisible(not self.at_end)
 
-    def _may_go_on(self, at: int, answer: Answer) -> bool:
+    def _can_continue(self, at: int, answer: Answer) -> bool:
         """Returns whether the answer of a turn ended early and can be continued now."""
         session = self.session
         here = at < len(session.turns) and session.turns[at].answer is answer
         return answer.ended_early and here and session.idle and not session.why_not_continue(at)
-
-    def _go_on(self, answer: Answer) -> None:
-        at = next((at for at, turn in enumerate(self.session.turns) if turn.answer is answer), None)
-        if at is not None:
-            self.wanted.emit("continue", at, False)
 
     def _in_view(self) -> Iterator[tuple[int, Block, float]]:
         """Yields the messages that are at least partly in view, as (index, block, y of its top in the viewport)."""
@@ -321,9 +322,6 @@ class Transcript(AnswerView):
         """Yields the answers that are at least partly in view, as (block, y of its top in the viewport)."""
         return ((block, top) for _, block, top in self._in_view() if isinstance(block, AnswerBlock))
 
-    def _turn_thought(self, block: AnswerBlock) -> None:
-        self.show_thought(block.answer, not block.answer.shows_thought)
-
     @Slot(object)
     def _unfold(self, place: Place | None) -> None:
         """Unfolds the thoughts if a token in them was pinned in another view."""
@@ -334,17 +332,6 @@ class Transcript(AnswerView):
         if at is not None and at < block.answer.folded:
             self.show_thought(block.answer, shown=True)
             self.pointing.show(place)
-
-    def _show_tools(self, size: int) -> None:
-        """Places the sibling arrows and the menu buttons of all messages in view."""
-        answers: list[tuple[int, AnswerBlock, float]] = []
-        prompts: list[tuple[int, UserBlock, float]] = []
-        for index, block, top in self._in_view():
-            if isinstance(block, AnswerBlock):
-                answers.append((index // 2, block, top))
-            elif isinstance(block, UserBlock):
-                prompts.append((index // 2, block, top))
-        self.tools.place(answers, prompts, size)
 
     def unread_in_view(self) -> list[Answer]:
         """Returns the answers in view whose trace has not been loaded yet, the newest first."""
@@ -650,7 +637,7 @@ class Transcript(AnswerView):
             menu.addAction("Copy link", partial(QGuiApplication.clipboard().setText, hit.link))
         if hit is not None and hit.answer is not None and hit.answer.fold:
             answer = hit.answer.answer
-            menu.addAction(thought_action(answer), partial(self.show_thought, answer, not answer.shows_thought))
+            menu.addAction(thought_action(answer), partial(self.toggle_thought, answer))
         menu.addSeparator()
         menu.addAction("Show tokens" if self.reading else "Reading view", self.reading_wanted.emit)
         if hit is not None:

@@ -7,13 +7,14 @@ from PySide6.QtWidgets import QComboBox, QStyleOptionComboBox
 
 from engine.values.drafter_kinds import DRAFTERS, SMALL_DRAFT
 
-BUILT_IN = " (built in)"
+_SHORT = Qt.ItemDataRole.UserRole + 1
+"""Role of what is shown of an entry while the list is closed."""
 USUAL_DRAFTER = DRAFTERS[SMALL_DRAFT].title
 """The longest name of the drafters that most users choose from."""
 
 
 class ModelSelector(QComboBox):
-    """A list of models. It displays the name of the chosen one without the remark after it.
+    """A list of models. Closed, it shows the short title of the chosen one, without its remark.
 
     Args:
         example: the name whose width it always has, so that nothing next to it moves; longer names are elided in the middle.
@@ -24,6 +25,12 @@ class ModelSelector(QComboBox):
         super().__init__()
         self._example = example
 
+    def add_model(self, title: str, value: str, remark: str = "") -> None:
+        """Adds a model, with a remark in parentheses."""
+        self.addItem(f"{title} ({remark})" if remark else title, value)
+        short = DRAFTERS[value].short_title if value in DRAFTERS else ""
+        self.setItemData(self.count() - 1, short or title, _SHORT)
+
     def initStyleOption(self, option: QStyleOptionComboBox) -> None:
         super().initStyleOption(option)
         available_width = self.width() - self.fontMetrics().height() - 6
@@ -31,8 +38,7 @@ class ModelSelector(QComboBox):
 
     @property
     def _display_name(self) -> str:
-        name = self.currentText().removesuffix(BUILT_IN)
-        return name.split(" (")[0] if self.currentData() in DRAFTERS else name
+        return self.currentData(_SHORT) or self.currentText()
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()

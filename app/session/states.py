@@ -46,13 +46,14 @@ class Loading:
     Attributes:
         target: requested name of the target that is loading or loaded.
         name: name of the model that is loading now: the target or a drafter.
-        step, fraction: as in `LoadProgress`.
+        step, fraction, is_download: as in `LoadProgress`.
     """
 
     target: str
     name: str
     step: str = ""
     fraction: float | None = None
+    is_download: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,8 @@ def _loading(event: object, target: str, ready: Ready | None) -> Loading:
         case Requested(wanted, drafter):
             stays = ready is not None and ready.target == wanted and drafter != NO_DRAFTER
             return Loading(target or wanted, drafter if stays else wanted)
-        case LoadProgress(name, step, fraction):
-            return Loading(target or name, name, step, fraction)
+        case LoadProgress(name, step, fraction, is_download):
+            return Loading(target or name, name, step, fraction, is_download)
         case LoadStarted(name):
             return Loading(name, name)
     raise AssertionError(f"{event} loads nothing")

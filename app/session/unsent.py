@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from PySide6.QtCore import QObject, QTimer, Signal, Slot
+from PySide6.QtCore import QObject, Signal, Slot
 
+from app.look.throttle import trailing_throttle
 from app.session.attachments import put_together
 from app.session.chat_keeper import ChatKeeper
 from app.session.session import Turn
@@ -15,10 +16,8 @@ from app.session.stored_chat import KeptChat
 from engine.chats import ChatsBusy, ChatsDamaged, ChatsNotSaved, ChatStore, UnsentText
 from engine.values.errors import DraftlightError
 
-PAUSE_MS = 700
-"""Milliseconds from a change to the write; further changes do not extend the delay."""
-RETRY_MS = 5000
-"""Milliseconds before a failed write is retried."""
+PAUSE_SECONDS = 0.7
+"""Seconds from a change to the write, and from a failed write to the next; further changes do not extend the delay."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,8 +90,7 @@ class Unsent(QObject):
         self._written: list[Written] = []
         self._under_way = 0
         self._refused = self._stopped = False
-        self._timer = QTimer(self, singleShot=True)
-        self._timer.timeout.connect(self._due)
+        self._writes = trailing_throttle(self._write_due, PAUSE_SECONDS, self)
 
     def of(self, chat: KeptChat, turn: Turn | None = None) -> Written:
         """Returns the draft of a chat's next message, or of a new version of a turn's prompt. Drafts of two windows are
@@ -139,11 +137,10 @@ class Unsent(QObject):
     @Slot()
     def touch(self) -> None:
         """Schedules a write."""
-        if self._keeper is not None and not self._stopped and not self._timer.isActive():
-            self._timer.start(PAUSE_MS)
+        if self._keeper is not None and not self._stopped:
+            self._writes.touch()
 
-    @Slot()
-    def _due(self) -> None:
+    def _write_due(self) -> None:
         if self._under_way:
             self.touch()  # a slow disk gets no more work
         else:
@@ -172,7 +169,7 @@ class Unsent(QObject):
     def stop(self) -> None:
         """Writes the drafts for the last time."""
         self._stopped = True
-        self._timer.stop()
+        self._writes.stop()
         self.keep()
 
     def _kept(self, _: object) -> None:
@@ -183,8 +180,7 @@ class Unsent(QObject):
 
     def _not_kept(self, message: str) -> None:
         self._under_way -= 1
-        if not self._stopped:
-            self._timer.start(RETRY_MS)
+        self.touch()
         if not self._refused:
             self._refused = True
             self.refused.emit(message)

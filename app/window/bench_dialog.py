@@ -95,8 +95,8 @@ class BenchDialog(TransientDialog):
         for event in events:
             self._results.take(event)
             match event:
-                case TaskProgress(_, step, fraction):
-                    self.step.setText(capitalised(step))
+                case TaskProgress(fraction=fraction):
+                    self.step.setText(capitalised(event.words))
                     self.progress.setValue(round(STEPS * fraction))
                 case BenchFinished() | TaskFailed():
                     self._running = False

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QWidg
 from app.look.command import native_keys
 from app.look.fields import GammaBox, SeedField, TemperatureBox, fit_widths, require_focus_for_wheel
 from app.look.flow_layout import wrapping
-from app.look.model_selector import BUILT_IN, USUAL_DRAFTER, ModelSelector
+from app.look.model_selector import USUAL_DRAFTER, ModelSelector
 from app.look.rule_selector import RuleSelector
 from app.look.theme import Theme
 from app.look.widgets import LabelledControl, icon_button, in_column, in_row, named, plain_tip, restyle, tint
@@ -93,7 +93,7 @@ class Header(QWidget):
         self.note_row.addWidget(self.strip)
         in_column(controls, self.note_row, spacing=7, margins=(16, 10, 12, 8), parent=self)
 
-    def _selector(self, name: str, label: str, description: str, example: str = "") -> QComboBox:
+    def _selector(self, name: str, label: str, description: str, example: str = "") -> ModelSelector:
         box = named(ModelSelector(example), name, label, description, description)
         box.activated.connect(self._handle_choice)
         return box
@@ -158,17 +158,17 @@ class Header(QWidget):
         self.seed.show_last(seed)
         self.pin.setToolTip("Keep this seed" if seed is None else f"Keep the seed {seed} for the next answers")
 
-    def _fill(self, box: QComboBox, names: tuple[str, ...], current: str, kind: str, target: str) -> None:
+    def _fill(self, box: ModelSelector, names: tuple[str, ...], current: str, kind: str, target: str) -> None:
         box.clear()
         for name in names if current in names else (*names, current):
             drafter = DRAFTERS.get(name) if kind == "drafter" else None
             title = target_title(name) if kind == "target" else drafter_title(name)
             built_in = name == "builtin" or (drafter is not None and drafter.fits == "builtin")
-            box.addItem(title + BUILT_IN if built_in else title, name)
+            fits = kind == "target" or may_fit(name, target)
+            box.add_model(title, name, ("built in" if built_in else "") if fits else "for the built-in target only")
             tip = drafter_note(drafter) if drafter is not None else "" if built_in else name
             box.setItemData(box.count() - 1, plain_tip(tip), Qt.ItemDataRole.ToolTipRole)
-            if kind == "drafter" and not may_fit(name, target):
-                box.setItemText(box.count() - 1, f"{title} (for the built-in target only)")
+            if not fits:
                 items = box.model()
                 assert isinstance(items, QStandardItemModel)
                 items.item(box.count() - 1).setEnabled(False)

@@ -73,7 +73,7 @@ class Pages(QStackedWidget):
         view = self.compare = CompareView(self._link, self._settings)
         view.closed.connect(self.open_conversation)
         view.changed.connect(self.changed)
-        view.exported.connect(self.exported)
+        view.exporter.exported.connect(self.exported)
         self.show_settings()
         if prompt := self._prompt():
             view.show_prompt(prompt)

@@ -17,7 +17,8 @@ from engine.lens.outlook_words import pause_reason
 from engine.lens.pieces import GHOST_STEPS, Ghosts
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.values.drafter_kinds import drafter_kind
-from engine.values.wording import amount, seconds
+from engine.values.events import LOADING
+from engine.values.wording import amount, capitalised, seconds
 
 
 class StatusStrip(QWidget):
@@ -122,7 +123,7 @@ def _loading_text(session: Session) -> str:
     elif drafter_kind(loading.name).fits == "builtin":
         name = f"the {name.lower()}"
     share = f", {100 * loading.fraction:.0f}%" if loading.fraction is not None else ""
-    if loading.step.startswith("downloading"):  # it names the file
-        return f"D{loading.step[1:]}{share}"
-    step = f", {loading.step}" if loading.step and not loading.step.startswith("loading") else ""
+    if loading.is_download:
+        return f"{capitalised(loading.step)}{share}"
+    step = f", {loading.step}" if loading.step not in ("", LOADING) else ""
     return f"Loading {name}{step}{share}"

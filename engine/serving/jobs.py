@@ -47,7 +47,7 @@ class LongTask(Control, Generic[Wanted]):
         super().__init__()
         self.id = task_id
         self.request = request
-        self._told = ("", 0.0)
+        self._reported = ("", 0.0)
 
     def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> TaskEnd:
         """Does the work, and returns the end event. Raises Stopped or Closing if it is interrupted."""
@@ -77,10 +77,10 @@ class LongTask(Control, Generic[Wanted]):
         if self.stopped:
             raise Stopped
 
-    def report(self, emit: Callable[[Event], None], step: str, fraction: float) -> None:
-        """Emits progress when a new step begins, and a few times a second within it; `step` has its figures after a comma."""
+    def report(self, emit: Callable[[Event], None], step: str, fraction: float, detail: str = "") -> None:
+        """Emits progress when a new step begins, and a few times a second within it. `detail` has the figures of the step."""
         self.proceed()
-        kind, now = step.partition(",")[0], time.perf_counter()
-        if kind != self._told[0] or now - self._told[1] >= REPORT_EVERY:
-            self._told = kind, now
-            emit(TaskProgress(self.id, step, fraction))
+        now = time.perf_counter()
+        if step != self._reported[0] or now - self._reported[1] >= REPORT_EVERY:
+            self._reported = step, now
+            emit(TaskProgress(self.id, step, fraction, detail))

@@ -25,6 +25,7 @@ from engine.types import (
     ModelInfo,
 )
 from engine.values.errors import DraftlightError, NotEnoughMemory
+from engine.values.events import ReportStep
 
 if TYPE_CHECKING:  # the module itself needs no MLX
     from engine.drafters.base import Drafter
@@ -280,11 +281,11 @@ class ModelSlots:
     def _is_forced(self, name: str) -> bool:
         return name in self._anyway or EVERY in self._anyway
 
-    def _progress(self, name: str) -> Callable[[str, float | None], None]:
-        def report(step: str, fraction: float | None) -> None:
-            """Sends `LoadProgress` for a step and its fraction (None if unknown). Raises Closing to interrupt the loading."""
+    def _progress(self, name: str) -> ReportStep:
+        def report(step: str, fraction: float | None, is_download: bool = False, /) -> None:
+            """Sends `LoadProgress` for a step. Raises Closing to interrupt the loading."""
             self._proceed()
-            self._emit(LoadProgress(name, step, fraction))
+            self._emit(LoadProgress(name, step, fraction, is_download))
 
         return report
 

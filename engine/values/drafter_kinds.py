@@ -22,7 +22,7 @@ class DrafterKind:
     Attributes:
         name: the name by which it is selected, typed and stored; for a kind that is selected by path, the model type in its
             config.json.
-        title: its name for people.
+        title: its name for people. short_title: the same where there is little room; empty if it is no shorter.
         does: one sentence for the user.
         build: "module:function", a `Build` of `engine.drafters.loaded`; empty for no drafter, and for one that chooses among
             others.
@@ -44,6 +44,7 @@ class DrafterKind:
     benched: bool = False
     members: tuple[str, ...] = ()
     follows_text: bool = False
+    short_title: str = ""
 
 
 NO_DRAFTER, AUTO, NGRAM, HEAD, SMALL_DRAFT, BLOCK = "none", "auto", "ngram", "head", "builtin-draft", "builtin-block"
@@ -81,6 +82,7 @@ DRAFTERS: dict[str, DrafterKind] = {
             "engine.drafters.ngram_mod:build",
             has_distribution=False,
             sets_own_length=True,
+            short_title="N-gram hashing",
         ),
         DrafterKind(
             HEAD,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from engine.values.answers import DecodingOptions, Finish, Gamma, ModelInfo, Round, Rule
 from engine.values.requests.bench import BenchRow, BenchSetup
@@ -35,13 +36,30 @@ class LoadStarted:
     name: str
 
 
+LOADING = "loading the model"
+"""The step of loading that has no more to tell than that."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """A step of loading a model goes on; `fraction` is None while the length of the step is unknown."""
+    """A step of loading a model goes on.
+
+    Attributes:
+        fraction: None while the length of the step is unknown.
+        is_download: whether files are being downloaded; `step` then names what.
+    """
 
     name: str
     step: str
     fraction: float | None = None
+    is_download: bool = False
+
+
+class ReportStep(Protocol):
+    """A function that reports a step of loading; it may raise to interrupt the loading."""
+
+    def __call__(self, step: str, fraction: float | None, is_download: bool = False, /) -> None:
+        """Takes what `LoadProgress` has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +222,21 @@ class PromptCounted:
 
 @dataclass(frozen=True, slots=True)
 class TaskProgress(TaskEvent):
-    """Progress of a long task. `fraction` is of the whole task, or of the current stage if the task has stages."""
+    """Progress of a long task.
+
+    Attributes:
+        fraction: of the whole task, or of the current stage if the task has stages.
+        detail: figures of the step, which change while it goes on; empty if there are none.
+    """
 
     step: str
     fraction: float
+    detail: str = ""
+
+    @property
+    def words(self) -> str:
+        """Step and detail."""
+        return ", ".join(filter(None, (self.step, self.detail)))
 
 
 @dataclass(frozen=True, slots=True)

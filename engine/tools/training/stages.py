@@ -57,8 +57,9 @@ def train(target: LoadedModel, request: TrainRequest, tell: Tell, report: Report
     """Runs the requested stages.
 
     Args:
-        tell: called with lines that stay visible. report: called with the current step and the fraction of its stage; it may
-            raise to interrupt, and what was done until then is saved. measured: called with every measurement.
+        tell: called with lines that stay visible. measured: called with every measurement.
+        report: called with the current step, the fraction of its stage, and figures of the step. It may raise to interrupt, and
+            what was done until then is saved.
 
     Raises:
         DraftlightError: says what is not possible, and what to do.
@@ -176,7 +177,7 @@ class _Run:
         for number, group in enumerate(texts.in_files(records)):
             any_text = True
             path = self.work.text / f"{texts.GIVEN}-{number:05}.npz"
-            self.report(f"reading text, file {number + 1}", 0.0)
+            self.report("reading text", 0.0, f"file {number + 1}")
             if not path.exists():
                 texts.save(path, group)
         if not any_text:
@@ -189,7 +190,7 @@ class _Run:
         def tick(what: str, tokens: int) -> None:
             """Reports the current step: writing questions, or answers with their number of tokens."""
             if what == "questions":
-                self.report("writing questions", 0.0)
+                self.report("writing questions", 0.0, "")
             else:
                 answers(tokens)
 
@@ -375,7 +376,7 @@ def _counting(report: Report, what: str, total: int) -> Callable[[int], None]:
         began = began or (now, done)
         passed = now - began[0]
         rate = f", {(done - began[1]) / passed:.0f} per second" if passed > _RATE_AFTER else ""
-        report(f"{what}, {done:,} of {amount(total, 'token')}{rate}", min(1.0, done / total))
+        report(what, min(1.0, done / total), f"{done:,} of {amount(total, 'token')}{rate}")
 
     return tick
 
@@ -395,7 +396,7 @@ MEASUREMENTS = 16
 """Measurements in a whole training, not counting the one before it."""
 CHECKPOINT = "checkpoint.safetensors"
 
-Report = Callable[[str, float], None]
+Report = Callable[[str, float, str], None]
 
 
 def ended(training: DrafterTraining, patience: int) -> str:
@@ -425,7 +426,7 @@ def run_to_end(
     saved = time.monotonic()
     for _ in training.run():
         try:
-            report(_step(training), min(1.0, training.fraction))
+            report("training", min(1.0, training.fraction), _figures(training))
         except Exception:
             training.save(folder / CHECKPOINT)
             raise
@@ -438,10 +439,11 @@ def run_to_end(
             saved = time.monotonic()
 
 
-def _step(training: DrafterTraining) -> str:
+def _figures(training: DrafterTraining) -> str:
+    """Returns the current step, its loss and the best overlap, in words."""
     progress = training.progress
     best = "" if progress.best is None else f", best overlap {progress.best.overlap[0]:.3f}"
-    return f"training, step {progress.step:,}, loss {progress.loss:.3f}{best}"
+    return f"step {progress.step:,}, loss {progress.loss:.3f}{best}"
 
 
 def _measure_if_due(training: DrafterTraining, folder: Path, report: Report, told: Callable[[HeldOut], None]) -> bool:
@@ -450,7 +452,7 @@ def _measure_if_due(training: DrafterTraining, folder: Path, report: Report, tol
         return False
     if training.progress.step:
         training.save(folder / CHECKPOINT)
-    measured = training.measure(lambda: report("measuring on held-out text", min(1.0, training.fraction)))
+    measured = training.measure(lambda: report("measuring on held-out text", min(1.0, training.fraction), ""))
     if training.note(measured):
         training.save_weights(weights_file(folder, measured))
     training.save(folder / CHECKPOINT)

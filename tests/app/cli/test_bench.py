@@ -393,6 +393,13 @@ def test_the_bar_makes_room_for_the_words(
     assert (len(drawn.lstrip("[")), told) == (bar, f" 20%  {words}"[: columns - 1])
 
 
+def test_a_step_gets_a_line_however_often_its_figures_change(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = ProgressBar()
+    for step, detail in (("first, part one", "1"), ("first, part one", "2"), ("first, part two", "3")):
+        progress.take(TaskProgress(1, step, 0.0, detail))
+    assert capsys.readouterr().err.splitlines() == ["  0%  first, part one, 1", "  0%  first, part two, 3"]
+
+
 def test_the_time_left_follows_from_what_was_done(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     now = 100.0
     monkeypatch.setattr("app.cli.progress.time.perf_counter", lambda: now)

@@ -38,16 +38,16 @@ class TrainingBackend(FakeBackend):
         target: Any,
         request: TrainRequest,
         tell: Callable[[str], None],
-        report: Callable[[str, float], None],
+        report: Callable[[str, float, str], None],
         measured: Callable[[HeldOut], None],
     ) -> Trained:
         self.requests.append(request)
         tell("Features: 12 tokens.")
-        report("training, step 1", 0.25)
+        report("training", 0.25, "step 1")
         measured(MEASURED)
         self.started.set()
         while self.wait:
-            report("training, step 2", 0.5)
+            report("training", 0.5, "step 2")
         if self.trouble is not None:
             raise self.trouble
         return Trained(request.output, self.held_out)

@@ -538,7 +538,7 @@ def test_an_export_that_cannot_be_written_says_so(qtbot: QtBot, open_compare: Op
     _, view, _ = open_compare(preset="random-number")
     run(qtbot, view)
     (tmp_path / "taken").write_text("")
-    view.write_samples(tmp_path / "taken" / "samples.json")
+    view.exporter.write_samples(view.shown, tmp_path / "taken" / "samples.json")
     assert view.banner.isVisible() and view.banner.frame.property("tone") == "error"
 
 
@@ -723,10 +723,10 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     traces = [read(path) for path in view.comparison.traces]
     assert [trace.missing for trace in traces] == [None, None]
     assert [list(trace.rounds) for trace in traces] == [column.answer.rounds for column in view.comparison.columns]
-    view.write_answers(kind_named("json"), tmp_path / "both.json")
+    view.exporter.write_answers(view.shown, kind_named("json"), tmp_path / "both.json")
     assert view.banner.frame.property("tone") == "note" and view.banner.action.text() == "Show in folder"
     window.chat.preferences.set(appearance="light")
-    view.write_answers(kind_named("card-svg"), tmp_path / "both.svg")
+    view.exporter.write_answers(view.shown, kind_named("card-svg"), tmp_path / "both.svg")
     card = (tmp_path / "both.svg").read_text(encoding="utf-8")
     shown = [
         *(field.words.text() for field in view.band.fields if not field.isHidden()),
@@ -745,7 +745,7 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
         store.traces.retention = Retention(days=0)
         store.tidy(wished=True)
     assert not list(store.traces.folder.iterdir())
-    view.write_answers(kind_named("json"), tmp_path / "gone.json")
+    view.exporter.write_answers(view.shown, kind_named("json"), tmp_path / "gone.json")
     assert view.banner.frame.property("tone") == "error"
     assert "cannot be read: No such file" in view.banner.label.text()
     assert not (tmp_path / "gone.json").exists()

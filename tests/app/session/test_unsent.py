@@ -238,7 +238,7 @@ def test_a_prompt_that_failed_at_once_waits_for_a_new_chat(qtbot: QtBot, open_ke
 def test_a_full_disk_is_said_once_and_holds_up_nothing(
     qtbot: QtBot, open_kept: Opened, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.session.unsent.RETRY_MS", 50)
+    monkeypatch.setattr("app.session.unsent.PAUSE_SECONDS", 0.05)
     window = open_kept()
     full, tries = True, 0
     keep = UnsentTexts.keep

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel, QMenu, QWid
 from pytestqt.qtbot import QtBot
 
 import app.look.command
+from app.compare.sample_tally import Sampling
 from app.look.command import EDIT_MENU, ESCAPE, WIDGET_KEYS
 from app.session.cursor import Place
 from app.window.commands import window_commands
@@ -296,7 +297,7 @@ def test_escape_in_a_comparison_lets_go_and_then_stops(qtbot: QtBot, open_window
     assert view is not None
     stopped: list[bool] = []
     view.stop = lambda: stopped.append(True)  # type: ignore[method-assign]
-    view.sampling = True
+    view.shown = Sampling(view.setup, "builtin")
     column = view.columns[0]
     column.text.pointing.walking = True
     qtbot.keyClick(view.bar.prompt, Qt.Key.Key_Escape)
@@ -304,7 +305,7 @@ def test_escape_in_a_comparison_lets_go_and_then_stops(qtbot: QtBot, open_window
     qtbot.keyClick(view.bar.prompt, Qt.Key.Key_Escape)
     assert stopped
     assert window.pages.comparing is view, "it stays open"
-    view.sampling = False
+    view.shown = None
 
 
 def test_enter_presses_every_button_that_tab_reaches(qtbot: QtBot, open_window: Open, monkeypatch: pytest.MonkeyPatch) -> None:

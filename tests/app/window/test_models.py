@@ -84,7 +84,7 @@ def test_a_prompt_sent_during_loading_is_answered_afterwards(qtbot: QtBot, open_
     engine.hold = True
     engine.say(ModelsUnloaded(), LoadStarted("builtin"), LoadProgress("builtin", "reading weights", 0.4))
     qtbot.waitUntil(lambda: "Loading the built-in model, reading weights, 40%" in status(window))
-    engine.say(LoadProgress("builtin", "downloading the built-in model", 0.07))
+    engine.say(LoadProgress("builtin", "downloading the built-in model", 0.07, is_download=True))
     qtbot.waitUntil(lambda: status(window) == "Downloading the built-in model, 7%")
     ask(qtbot, window)
     assert window.session.running is not None

@@ -58,7 +58,7 @@ def no_fetching(*_: object) -> NoReturn:
 
 def test_it_is_fetched_once_and_found_afterwards(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, float | None]] = []
-    path = builtin.fetch_builtin(lambda step, fraction: steps.append((step, fraction)))
+    path = builtin.fetch_builtin(lambda step, fraction, *_: steps.append((step, fraction)))
     assert path.read_bytes() == CONTENT
     assert nothing_left_behind()
     assert steps[0] == ("downloading the built-in model", 0.0)

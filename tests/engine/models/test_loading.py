@@ -382,7 +382,7 @@ def test_a_hub_model_in_the_cache_of_the_hub_client_is_loaded_from_there(tmp_pat
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     tiny_models.write_folder(tmp_path / "models--organisation--model" / "snapshots" / "abc")
     steps: list[str] = []
-    assert load("organisation/model", lambda step, _: steps.append(step)).name == "organisation/model"
+    assert load("organisation/model", lambda step, *_: steps.append(step)).name == "organisation/model"
     assert steps == ["loading the model"]
 
 

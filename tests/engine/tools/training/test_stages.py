@@ -21,6 +21,7 @@ from engine.models.block_model import load_block
 from engine.models.head_model import load_head
 from engine.models.loaded import LoadedModel
 from engine.tools.training import stages
+from engine.tools.training.stages import Report
 from engine.types import DecodingOptions
 from engine.values.errors import DraftlightError
 from engine.values.requests.train import HeldOut, Trained, TrainRequest
@@ -58,17 +59,17 @@ class Told:
         self.steps: list[str] = []
         self.held_out: list[HeldOut] = []
 
-    def train(self, target: LoadedModel, request: TrainRequest, report: Callable[[str, float], None] | None = None) -> Trained:
-        def take(step: str, fraction: float) -> None:
+    def train(self, target: LoadedModel, request: TrainRequest, report: Report | None = None) -> Trained:
+        def take(step: str, fraction: float, detail: str) -> None:
             assert 0 <= fraction <= 1
-            self.steps.append(step)
+            self.steps.append(f"{step}, {detail}" if detail else step)
             if report is not None:
-                report(step, fraction)
+                report(step, fraction, detail)
 
         return stages.train(target, request, self.lines.append, take, self.held_out.append)
 
 
-def train(target: LoadedModel, request: TrainRequest, report: Callable[[str, float], None] | None = None) -> Trained:
+def train(target: LoadedModel, request: TrainRequest, report: Report | None = None) -> Trained:
     return Told().train(target, request, report)
 
 
@@ -125,11 +126,11 @@ class Killed(BaseException):
     """Nothing in the program catches this: like kill -9, what is not on disk is gone."""
 
 
-def killing(what: str, after: int) -> Callable[[str, float], None]:
+def killing(what: str, after: int) -> Report:
     """Kills at the `after`-th report of a step that begins like this."""
     seen = 0
 
-    def report(step: str, fraction: float) -> None:
+    def report(step: str, fraction: float, detail: str) -> None:
         nonlocal seen
         seen += step.startswith(what)
         if seen == after:
