@@ -12,16 +12,16 @@ from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QStackedWidget, QWidg
 from app.compare.column_text import CompareText, mark_colour
 from app.compare.comparison import LETTERS, Column, ColumnSetup, Comparison, Kind, Relation
 from app.compare.controls import ColumnControls
+from app.compare.round_strip import RoundStrip
 from app.compare.sample_chart import SampleChart
 from app.compare.sample_tally import SampleTally
-from app.compare.time_strip import RoundStrip
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
 from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named, plain_tip, restyle, tint
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from app.session.token_walk import spot_of
+from app.session.token_navigation import spot_of
 from app.verdict.verdict import Verdict, judge
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.values.wording import amount, noun
@@ -173,7 +173,7 @@ class CompareColumn(QFrame):
         if by_rule:  # the band above the columns shows it
             return
         relation = comparison.relation(self.index)
-        others = comparison.held_against(self.index) if relation is None and answer.tally.rounds else ""
+        others = comparison.letters_compared_with(self.index) if relation is None and answer.tally.rounds else ""
         verb = "are" if " " in others else "is"
         related = (relation, f"{others} {verb} compared with this text." if others else "")
         if related != self._related:

@@ -22,14 +22,14 @@ from app.compare.comparison import Kind as Difference
 from app.conversation.answer_view import AnswerView, ThoughtButton
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import lines_of
-from app.conversation.letter_looks import Style
+from app.conversation.letter_formats import Style
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.marks import draw_focus_frame, faded
 from app.look.theme import Theme
 from app.session.cursor import Cursor
 from app.session.session import Session
-from app.session.token_walk import place_of
+from app.session.token_navigation import place_of
 
 
 class CompareTextInterface(QAccessibleWidget):
@@ -138,7 +138,9 @@ class CompareText(AnswerView):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Applies colours and fonts and lays out the text again, a little smaller than in the conversation."""
         self.theme, self.scale = theme, scale
-        self._style = Style(theme, themes.reading_font(scale * 14 / 15), themes.mono_font(scale, 12.5), lit=self.lit)
+        self._style = Style(
+            theme, themes.reading_font(scale * 14 / 15), themes.mono_font(scale, 12.5), highlighted=self.highlighted
+        )
         self.thought.set_look(theme, scale)
         self.rebuild()
 
@@ -258,7 +260,7 @@ class CompareText(AnswerView):
         self._moving = False
         self.following = self.at_end
 
-    def bring(self, position: int) -> None:
+    def scroll_into_view(self, position: int) -> None:
         """Scrolls an answer position into view."""
         self._unfold(position)
         self.scroll_to(position, SHOWN_AT * self.viewport().height() / self._line)

@@ -270,7 +270,7 @@ class Comparison:
         alike = [other for other in range(index) if self._one_prompt(other, index)]
         return next((other for other in alike if not self._reasons(other, index)), next(iter(alike), None))
 
-    def held_against(self, index: int) -> str:
+    def letters_compared_with(self, index: int) -> str:
         """Returns the letters of the columns compared with this one, as in "B and C"; empty if there are none."""
         letters = [letter for letter, other in zip(LETTERS, self._others, strict=False) if other == index]
         return " and ".join(filter(None, (", ".join(letters[:-1]), *letters[-1:])))
@@ -313,7 +313,7 @@ class Comparison:
         reasons = self._reasons(other, index)
         if reasons:
             return Relation(other, same, compared, first, "expected", f"Expected: {' and '.join(reasons)}.", ended)
-        return Relation(other, same, compared, first, *self._broken(mine, theirs, first), ended)
+        return Relation(other, same, compared, first, *self._explain_difference(mine, theirs, first), ended)
 
     def _first_difference(self, index: int) -> int | None:
         """Returns where two texts diverge: at different tokens, or where one ended by itself and the other continues."""
@@ -328,7 +328,7 @@ class Comparison:
                 return agree
         return None
 
-    def _broken(self, mine: Column, theirs: Column, first: int) -> tuple[Kind, str]:
+    def _explain_difference(self, mine: Column, theirs: Column, first: int) -> tuple[Kind, str]:
         """Returns the kind and description of a difference between texts that should be equal."""
         options = mine.answer.options
         there = (column.tokens[first] if first < len(column.tokens) else None for column in (mine, theirs))

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.compare.comparison import Comparison
-from app.compare.parting_line import verdict_of
+from app.compare.difference_line import result_sentences
 from app.compare.sample_tally import Sampling, write_samples
 from app.export.dialog import ask, asking, documents, folder_action, theme_of, waiting
 from app.export.kinds import ExportKind, export_session, free_name, kind_named
@@ -64,7 +64,7 @@ class ComparisonExporter(QObject):
                 settings.compare_ghosts,
                 compared=True,
                 may_replace=may_replace,
-                verdict=verdict_of(comparison),
+                verdict=result_sentences(comparison),
             )
         ):
             self.exported.emit(str(path.parent), kind.id)

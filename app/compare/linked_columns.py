@@ -7,7 +7,7 @@ from functools import partial
 
 from app.compare.column import CompareColumn
 from app.session.cursor import Place
-from app.session.token_walk import place_of, spot_of
+from app.session.token_navigation import place_of, spot_of
 
 
 class LinkedColumns:
@@ -21,12 +21,12 @@ class LinkedColumns:
             column.cursor_place.pinned.connect(partial(self._follow, column, True))
             column.text.scrolled.connect(partial(self._scroll, column))
 
-    def bring(self, position: int) -> None:
+    def scroll_into_view(self, position: int) -> None:
         """Scrolls a position into view in every column, and pins it."""
         self._busy = True
         for column in self._columns:
             if column.run is not None:
-                column.text.bring(position)
+                column.text.scroll_into_view(position)
                 if position < len(column.run.spots):
                     column.cursor_place.pin(place_of(0, column.run.spots[position]))
         self._busy = False

@@ -23,7 +23,7 @@ ANSWER, RULES_ANSWER, DRAWS, DRAW_TOKENS, COPIES = 128, 64, 200, 3, 96
 TEMPERATURE, GAMMA = 0.8, 3
 """Values at which rules differ visibly: with filters, or near temperature 0, they accept almost the same. The draft length is
 fixed, because an automatic one would differ between the columns."""
-PARTING_SEED = 1
+DIVERGING_SEED = 1
 """With the built-in model, its two drafters and this seed, the texts under Rejection diverge within the first few tokens."""
 
 
@@ -94,7 +94,7 @@ def _rejection_gumbel(settings: Settings) -> Setup:
     columns = tuple(
         _column(settings, rule=rule, drafter=drafter, gamma=GAMMA) for rule in rules for drafter in _two_drafters(settings)
     )
-    seed = PARTING_SEED if settings.target == "builtin" else settings.seed
+    seed = DIVERGING_SEED if settings.target == "builtin" else settings.seed
     return Setup(STORY, columns, seed=seed, max_tokens=RULES_ANSWER, unfiltered=True)
 
 

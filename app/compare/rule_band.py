@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QWidget
 
-from app.compare.finding import RuleFinding
+from app.compare.findings import RuleFinding
 from app.look import theme as themes
 from app.look.theme import DARK, Theme
 from app.look.widgets import in_row, text_label

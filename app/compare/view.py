@@ -15,10 +15,10 @@ from PySide6.QtWidgets import QWidget
 from app.compare.column import CompareColumn
 from app.compare.comparison import MOST_COLUMNS, Comparison, Setup, with_column
 from app.compare.controls import CompareBar
+from app.compare.difference_line import LONGEST, DifferenceLine, difference_words
 from app.compare.exporting import ComparisonExporter
-from app.compare.finding import agreeing, closing, rule_findings, waiting_for
+from app.compare.findings import agreement_words, conclusion, conclusion_placeholder, rule_findings
 from app.compare.linked_columns import LinkedColumns
-from app.compare.parting_line import LONGEST, PartingLine, parting_words
 from app.compare.presets import PRESETS, Preset
 from app.compare.rule_band import RuleBand
 from app.compare.sample_tally import SampleTally, Sampling
@@ -76,9 +76,9 @@ class CompareView(QWidget):
         self.banner = Banner()
         self.exporter = ComparisonExporter(settings, self.banner, self)
         self.legend = Legend()
-        self.legend.chosen.connect(self._light)
-        self.parting = PartingLine()
-        self.parting.go.clicked.connect(self.go_to_divergence)
+        self.legend.chosen.connect(self._highlight)
+        self.difference = DifferenceLine()
+        self.difference.go.clicked.connect(self.go_to_divergence)
         self.band = RuleBand(MOST_COLUMNS // 2)
         self.columns = [CompareColumn(index) for index in range(MOST_COLUMNS)]
         self.links = LinkedColumns(self.columns)
@@ -88,7 +88,7 @@ class CompareView(QWidget):
         in_row(*((column, 1) for column in self.columns), parent=side_by_side)
         area = self._area = scrolling(side_by_side)  # for small windows with large text
         in_column(
-            self.bar, self.banner, self.parting, self.band, in_row(self.legend, margins=(7, 3, 12, 3)), (area, 1), parent=self
+            self.bar, self.banner, self.difference, self.band, in_row(self.legend, margins=(7, 3, 12, 3)), (area, 1), parent=self
         )
         link.compared.connect(self.receive)
         self.show_preset(PRESETS[0].id)
@@ -163,7 +163,7 @@ class CompareView(QWidget):
         self._show_columns(setup)
         for column in self.columns:
             column.show_run(None)
-        self.parting.show_words()
+        self.difference.show_words()
         self.band.show_findings(())
         self._level(anew=True)
         self._show_state()
@@ -237,7 +237,7 @@ class CompareView(QWidget):
             self.bar.show_drawn_seed(setup.seed)
         setup = replace(setup, template=setup.template and not settings.raw)
         requests = setup.requests(settings.target, settings.options(), settings.system_prompt, settings.thinking)
-        self.parting.show_words()
+        self.difference.show_words()
         self.band.show_findings(())
         self.banner.hide()
         for column, own in zip(self.columns, setup.columns, strict=False):
@@ -299,7 +299,7 @@ class CompareView(QWidget):
         position = self.comparison.divergence if self.comparison is not None and self.comparison.setup.rules else None
         for column in self._shown:
             if position is not None and column.text.following:
-                column.text.bring(position)
+                column.text.scroll_into_view(position)
 
     def touch(self) -> None:
         """Schedules a repaint."""
@@ -333,11 +333,11 @@ class CompareView(QWidget):
         """Shows the result, and whether the controls were changed since."""
         found = rule_findings(comparison)
         self.band.show_findings(found)
-        headline, words = closing(comparison) if found else ("", parting_words(comparison))
-        until, least = (waiting_for(comparison), LONGEST) if found else (agreeing(comparison), words)
+        headline, words = conclusion(comparison) if found else ("", difference_words(comparison))
+        until, least = (conclusion_placeholder(comparison), LONGEST) if found else (agreement_words(comparison), words)
         if self.outdated and (headline or words):
             headline = " ".join(filter(None, (BEFORE_CHANGES, headline)))
-        self.parting.show_words(headline, words, until=until, least=least, parted=comparison.divergence is not None)
+        self.difference.show_words(headline, words, until=until, least=least, parted=comparison.divergence is not None)
 
     def _level(self, anew: bool = False) -> None:
         """Aligns the beginnings of the texts below the words above them. They move up only for another comparison."""
@@ -366,7 +366,7 @@ class CompareView(QWidget):
         """Scrolls to the first difference in every column, and pins it."""
         if self.comparison is not None and (position := self.comparison.divergence) is not None:
             self._area.ensureWidgetVisible(self.columns[0].text)
-            self.links.bring(position)
+            self.links.scroll_into_view(position)
 
     # Look.
 
@@ -380,10 +380,10 @@ class CompareView(QWidget):
             column.set_look(theme, scale)
 
     @Slot(object)
-    def _light(self, kind: Kind | None) -> None:
+    def _highlight(self, kind: Kind | None) -> None:
         """Highlights the tokens of one kind in every column."""
         for column in self.columns:
-            column.text.light(kind)
+            column.text.highlight(kind)
 
     def set_ghosts(self, ghosts: Ghosts) -> None:
         """Sets which ghosts the texts of all columns show."""

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QRect, QSize, Qt, Slot
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
-from app.conversation.letter_looks import Style
+from app.conversation.letter_formats import Style
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.painted_view import PaintedView
@@ -33,7 +33,7 @@ class AnswerView(PaintedView):
         self.theme: Theme = DARK
         self.scale = 1.0
         self.ghosts = ghosts
-        self.lit: Kind | None = None
+        self.highlighted: Kind | None = None
         self.following = True
         self.accessible: object = None
         self._style = Style(DARK, themes.reading_font(1.0), themes.mono_font(1.0))
@@ -45,7 +45,7 @@ class AnswerView(PaintedView):
     @property
     def hidden(self) -> frozenset[Kind]:
         """The kinds of tokens that are left out of the text."""
-        return hidden_kinds(self.ghosts, self.lit)
+        return hidden_kinds(self.ghosts, self.highlighted)
 
     @property
     def at_end(self) -> bool:
@@ -62,10 +62,10 @@ class AnswerView(PaintedView):
         self.rebuild()
 
     @Slot(object)
-    def light(self, kind: Kind | None) -> None:
+    def highlight(self, kind: Kind | None) -> None:
         """Highlights the tokens of one kind, even if they are usually hidden, and dims the rest; None ends that."""
-        self.lit = kind
-        self._style = replace(self._style, lit=kind)
+        self.highlighted = kind
+        self._style = replace(self._style, highlighted=kind)
         self.rebuild()
 
     def show_thought(self, answer: Answer, shown: bool) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QTextCharFormat, QTextLayout
 
-from app.conversation.chunks import Box, Chunk, Seam
+from app.conversation.chunks import Box, Chunk, PlacedDivider
 from app.conversation.figure_line import Word, figure_at, in_lines, paint_words
-from app.conversation.letter_looks import Style, format_range
+from app.conversation.letter_formats import Style, format_range
 from app.conversation.markdown_source import Code, shown
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import Flow
@@ -92,11 +92,11 @@ class Block:
             lines = clip.adjusted(0, -OVERHANG, 0, OVERHANG) if self.flow.in_order else QRectF()
             chunk.layout.draw(painter, QPointF(-chunk.offset, chunk.top), ranges, lines)
         painter.restore()
-        for seam in chunk.seams:
+        for placed in chunk.placed_dividers:
             painter.save()
             _clip(painter, chunk, None if chunk.window is None else (0, self.flow.width))
             painter.translate(0, chunk.top)
-            paint_seam(painter, replace(seam, x=seam.x - chunk.offset), self.flow, self.style.theme)
+            paint_divider(painter, replace(placed, x=placed.x - chunk.offset), self.flow, self.style.theme)
             painter.restore()
 
 
@@ -104,7 +104,7 @@ class UserBlock(Block):
     """A prompt, shown as a bubble on the right."""
 
     def __init__(self, style: Style, width: float, prompt: str) -> None:
-        super().__init__(replace(style, line_height=1.35, lit=None), width)
+        super().__init__(replace(style, line_height=1.35, highlighted=None), width)
         self.prompt = prompt
         widest = min(width * 0.82, 560.0 * style.text.pixelSize() / 15)
         self.flow = Flow(self.style, widest - 2 * PAD)
@@ -171,7 +171,7 @@ class AnswerBlock(Block):
         self.fraction: float | None = None
         self.reserved = 0.0
         self.small = sized(style.text, max(9, style.text.pixelSize() * 0.8))
-        self._told: list[Word] = []
+        self._shown_header: list[Word] = []
         self._head: list[list[Word]] = []
         self.foot = 0.0
         self.grow()
@@ -198,7 +198,7 @@ class AnswerBlock(Block):
     def reserve(self, width: float) -> None:
         """Leaves room for buttons at the right end of the lines above the text."""
         if width != self.reserved:
-            self.reserved, self._told = width, []
+            self.reserved, self._shown_header = width, []
             self._measure()
 
     def grow(self) -> None:
@@ -215,11 +215,11 @@ class AnswerBlock(Block):
             self._divided_by, changed = 0, 0.0
         if self.shown < len(pieces) and not undecided:
             fresh = pieces[max(self.shown, folded) :]
-            hidden = hidden_kinds(self.ghosts, self.style.lit)
+            hidden = hidden_kinds(self.ghosts, self.style.highlighted)
             for part in self._divided(fresh):
                 for stretch in self._behind_thought(part):
                     visible = [piece for piece in stretch if piece.kind not in hidden]
-                    self.flow.append(visible if self.style.lit == "unjudged" else with_folds(visible))
+                    self.flow.append(visible if self.style.highlighted == "unjudged" else with_folds(visible))
                     changed = min(changed, self.flow.changed_top)
             self.shown = len(pieces)
         if not self.answer.running and self.shown:
@@ -232,10 +232,10 @@ class AnswerBlock(Block):
     def _measure(self) -> None:
         """Updates the position of the text and the height of the block. If the words above the text changed, all of it is
         repainted."""
-        told = self._head_words()
-        if told != self._told:
-            self._told = told
-            self._head = in_lines(self.small, self.width - self.reserved, told)
+        words = self._head_words()
+        if words != self._shown_header:
+            self._shown_header = words
+            self._head = in_lines(self.small, self.width - self.reserved, words)
             self.changed_top = 0.0
         above = self.head + self.fold
         if above != self.origin.y():
@@ -281,7 +281,7 @@ class AnswerBlock(Block):
         """Whether the reading view is to be shown now. It is not while tokens are highlighted, nor for a text with an endless
         line:
         laid out as one paragraph, that would block the window for seconds."""
-        wanted = self.reading and self.style.lit is None and not self.answer.running and bool(self.answer.text.pieces)
+        wanted = self.reading and self.style.highlighted is None and not self.answer.running and bool(self.answer.text.pieces)
         return wanted and not self._has_endless_line()
 
     def _has_endless_line(self) -> bool:
@@ -434,22 +434,22 @@ def _clip(painter: QPainter, chunk: Chunk, window: tuple[float, float] | None) -
         painter.setClipRect(area, Qt.ClipOperation.IntersectClip)
 
 
-def paint_seam(painter: QPainter, seam: Seam, flow: Flow, theme: Theme) -> None:
+def paint_divider(painter: QPainter, placed: PlacedDivider, flow: Flow, theme: Theme) -> None:
     """Paints a divider: a thin line across the text with words, and a vertical stroke where the text after it begins."""
     metrics = QFontMetricsF(flow.divider_font)
-    words = metrics.elidedText(seam.divider.words, Qt.TextElideMode.ElideRight, flow.width - 16)
+    words = metrics.elidedText(placed.divider.words, Qt.TextElideMode.ElideRight, flow.width - 16)
     wide = metrics.horizontalAdvance(words)
-    left = max(8.0, min(seam.x + 8, flow.width - wide - 8))
-    if seam.x < left + wide and left < seam.x + 4:
-        left = max(8.0, seam.x - 8 - wide)
-    middle = round(seam.top + flow.divider_room / 2)
+    left = max(8.0, min(placed.x + 8, flow.width - wide - 8))
+    if placed.x < left + wide and left < placed.x + 4:
+        left = max(8.0, placed.x - 8 - wide)
+    middle = round(placed.top + flow.divider_room / 2)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-    colour = QColor(seam.divider.colour)
+    colour = QColor(placed.divider.colour)
     painter.fillRect(QRectF(0, middle, left - 6, 1), colour)
     painter.fillRect(QRectF(left + wide + 6, middle, max(0.0, flow.width - left - wide - 6), 1), colour)
-    crosses = left - 4 < seam.x < left + wide + 4  # then it begins below the words
+    crosses = left - 4 < placed.x < left + wide + 4  # then it begins below the words
     top = middle + metrics.height() / 2 if crosses else middle
-    painter.fillRect(QRectF(round(seam.x) - 2, top, 2, seam.bottom - top), colour)
+    painter.fillRect(QRectF(round(placed.x) - 2, top, 2, placed.bottom - top), colour)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setFont(flow.divider_font)
     draw_text(painter, theme.dim, QPointF(left, middle + metrics.ascent() / 2 - 1), words)
@@ -474,7 +474,7 @@ def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:
     font."""
     by_kind: dict[Kind, list[Box]] = {}
     for box in boxes:
-        if style.lit in (None, box.kind):
+        if style.highlighted in (None, box.kind):
             by_kind.setdefault(box.kind, []).append(box)
     for kind, paint in _MARKS.items():
         if kind in by_kind:

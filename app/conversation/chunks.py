@@ -11,7 +11,7 @@ from typing import NamedTuple
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QTextLayout, QTextLine
 
-from app.conversation.line_looks import NO_LOOK, Look, Span, units
+from app.conversation.line_formats import PLAIN_LINE, LineFormat, Span, units
 from engine.lens.pieces import GHOSTS, NOWHERE, Kind, Spot
 
 NEWLINE = 6.0
@@ -28,7 +28,7 @@ class PieceRun:
 
     Attributes:
         blanks: leading blanks, which its mark leaves out unless it is a tint; 0 if the piece is all blank.
-        goes_on, began: whether letters of the piece are in the next chunk and in the previous one.
+        continues_after, continues_before: whether letters of the piece are in the next chunk and in the previous one.
     """
 
     start: int
@@ -36,8 +36,8 @@ class PieceRun:
     kind: Kind
     spot: Spot = NOWHERE
     blanks: int = 0
-    goes_on: bool = False
-    began: bool = False
+    continues_after: bool = False
+    continues_before: bool = False
 
     @property
     def end(self) -> int:
@@ -76,7 +76,7 @@ class DividerLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Seam:
+class PlacedDivider:
     """The position of a divider relative to the chunk: a line across the text at `top`, and a stroke down to `bottom` at `x`,
     left of
     the first token after it."""
@@ -145,7 +145,7 @@ class CodeScroll:
 
 @dataclass(slots=True)
 class Chunk:
-    """A few lines, laid out once. Its layout, its seams and the boxes of its runs have coordinates of their own: `inside` and
+    """A few lines, laid out once. Its layout, its dividers and the boxes of its runs have coordinates of their own: `inside` and
     `outside` convert points and rectangles between them and the flow's.
 
     Attributes:
@@ -153,8 +153,8 @@ class Chunk:
         newline: how the newline token behind this chunk is marked, and `newline_spot` which token it belongs to; None where no
             paragraph ends.
         number: of its line in the text, and `into`: where in that line it begins, without ghosts.
-        look: how the line is set.
-        seams: the dividers in it.
+        line_format: the format of its line.
+        placed_dividers: the dividers in it.
         extent: where its widest line ends in the flow while nothing is scrolled, a margin included; 0 where lines are wrapped.
         scroll: the sideways scrolling of its block of code; None elsewhere.
         below: how much of its height is left to the scroll bar of the block that ends with it.
@@ -169,11 +169,11 @@ class Chunk:
     newline_spot: Spot = NOWHERE
     number: int = 0
     into: int = 0
-    look: Look = NO_LOOK
+    line_format: LineFormat = PLAIN_LINE
     height: float = 0.0
     hang: float = 0.0
     layout: QTextLayout | None = None
-    seams: list[Seam] = field(default_factory=list)
+    placed_dividers: list[PlacedDivider] = field(default_factory=list)
     boxes: LineBoxes = field(default_factory=LineBoxes)
     whole_boxes: LineBoxes = field(default_factory=LineBoxes)
     extent: float = 0.0
@@ -215,7 +215,7 @@ class Chunk:
     @property
     def code(self) -> bool:
         """Whether it is part of a code block, fences included."""
-        return self.look.kind in ("code", "fence")
+        return self.line_format.kind in ("code", "fence")
 
     @property
     def committed(self) -> int:
@@ -225,7 +225,7 @@ class Chunk:
     @property
     def spans(self) -> tuple[Span, ...]:
         """The formatted spans in it, in UTF-16 units of its text without ghosts."""
-        return self.look.within(self.into, self.into + self.committed)
+        return self.line_format.within(self.into, self.into + self.committed)
 
     @property
     def first_spot(self) -> Spot | None:
@@ -243,7 +243,7 @@ def cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
             0.0,
             raw[2 * start : 2 * end].decode("utf-16-le", "surrogatepass"),
             number=chunk.number,
-            look=chunk.look,
+            line_format=chunk.line_format,
             hang=chunk.hang,
         )
         for start, end in pairwise(edges)
@@ -256,9 +256,14 @@ def cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
             while start >= edges[part + 1]:
                 part += 1
             stop, letters = min(end, edges[part + 1]), run.start + run.blanks
-            goes_on, began = run.goes_on or letters < stop < end, run.began or start > letters
+            continues_after, continues_before = (
+                run.continues_after or letters < stop < end,
+                run.continues_before or start > letters,
+            )
             blanks = min(blanks, stop - start)
-            parts[part].runs.append(PieceRun(start - edges[part], stop - start, run.kind, run.spot, blanks, goes_on, began))
+            parts[part].runs.append(
+                PieceRun(start - edges[part], stop - start, run.kind, run.spot, blanks, continues_after, continues_before)
+            )
             start, blanks = stop, 0
     into = chunk.into
     for piece in parts:
@@ -270,14 +275,14 @@ def cut(chunk: Chunk, cuts: list[int]) -> list[Chunk]:
 def joined_chunk(chunks: list[Chunk]) -> Chunk:
     """Joins chunks that `cut` made, without position or layout."""
     first, last = chunks[0], chunks[-1]
-    whole = Chunk(first.start, first.top, number=first.number, into=first.into, look=first.look, hang=first.hang)
+    whole = Chunk(first.start, first.top, number=first.number, into=first.into, line_format=first.line_format, hang=first.hang)
     whole.newline, whole.newline_spot = last.newline, last.newline_spot
     for chunk in chunks:
         shift = units(whole.text)
         for run in chunk.runs:
             before = whole.runs[-1] if whole.runs else None
             if before is not None and not run.start and (before.kind, before.spot) == (run.kind, run.spot):
-                whole.runs[-1] = replace(before, length=before.length + run.length, goes_on=run.goes_on)
+                whole.runs[-1] = replace(before, length=before.length + run.length, continues_after=run.continues_after)
             else:
                 whole.runs.append(replace(run, start=shift + run.start))
         whole.text += chunk.text
@@ -287,7 +292,7 @@ def joined_chunk(chunks: list[Chunk]) -> Chunk:
 def prefix(chunk: Chunk) -> str:
     """Returns the marker of a list item or a quote, without ghosts."""
     parts: list[str] = []
-    left = chunk.look.hang
+    left = chunk.line_format.hang
     for run in chunk.runs:
         if left <= 0:
             break
@@ -332,8 +337,8 @@ def boxes_on(chunk: Chunk, with_blanks: bool = False, from_line: int = 0) -> Ite
             begin, stop = max(start, run.start + (0 if with_blanks or run.kind == "accepted" else run.blanks)), min(end, run.end)
             letters_begin = run.start + run.blanks
             has_letters = max(start, letters_begin) < stop
-            at_start = has_letters and (run.began or letters_begin < start)
-            at_end = has_letters and (run.goes_on or end < run.end)
+            at_start = has_letters and (run.continues_before or letters_begin < start)
+            at_end = has_letters and (run.continues_after or end < run.end)
             if has_letters and mixed:  # blanks between two directions stand apart from the letters
                 for left, right, backwards in _spans(line, max(begin, letters_begin), stop):
                     opens = (at_end, at_start) if backwards else (at_start, at_end)

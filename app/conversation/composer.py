@@ -30,7 +30,7 @@ from app.look.widgets import (
     tint,
 )
 from app.look.wording import DEFINITIONS
-from app.session.active import Active
+from app.session.active_settings import ActiveSetting
 from app.session.attachments import Attachment, is_attachable, joined, taken_apart
 from engine.values.wording import amount
 
@@ -125,17 +125,17 @@ class Chip(QFrame):
         """Shows the number of tokens of the file, once it is known."""
         name = self.attachment.name
         short = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}…{name[-LONGEST_NAME // 2 :]}"
-        told = "" if tokens is None else f"  {amount(tokens, 'token')}"
-        self.words.setText((short + told).replace("&", "&&"))
+        words = "" if tokens is None else f"  {amount(tokens, 'token')}"
+        self.words.setText((short + words).replace("&", "&&"))
         changed = " Its line endings were changed to those of Unix." if self.attachment.normalised else ""
         self.setToolTip(plain_tip(f"{name}, {amount(self.attachment.lines, 'line')}.{changed}"))
-        self.setAccessibleName(f"Attached file: {name}{told}")
+        self.setAccessibleName(f"Attached file: {name}{words}")
 
 
 class ActiveChip(QFrame):
     """A setting in force in the chat, such as its system prompt. One button opens its editor, the other one removes it."""
 
-    def __init__(self, active: Active, opened: Callable[[], object], removed: Callable[[], object]) -> None:
+    def __init__(self, active: ActiveSetting, opened: Callable[[], object], removed: Callable[[], object]) -> None:
         super().__init__()
         self.setObjectName("activeChip")
         self.active = active
@@ -273,7 +273,7 @@ class Composer(QWidget):
             self.attached.emit(attachment)
         self._show_chips()
 
-    def show_active(self, active: Sequence[Active]) -> None:
+    def show_active(self, active: Sequence[ActiveSetting]) -> None:
         """Shows a chip for each setting in force in the chat."""
         if list(active) == [chip.active for chip in self.active_chips]:
             return

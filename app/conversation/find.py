@@ -16,7 +16,7 @@ from app.look.theme import Theme
 from app.look.widgets import icon_button, in_row, named, tint
 from engine.lens.pieces import GHOSTS
 
-Found = tuple[int, int, int]
+Match = tuple[int, int, int]
 """Index of a block, and the start and end of the hit in its flow."""
 
 
@@ -51,9 +51,9 @@ def occurrences(flow: Flow, words: str) -> list[tuple[int, int]]:
     return found
 
 
-def find(blocks: list[Block], words: str) -> list[Found]:
+def find(blocks: list[Block], words: str) -> list[Match]:
     """Marks all occurrences in the blocks and returns them in reading order; an empty text marks nothing."""
-    found: list[Found] = []
+    found: list[Match] = []
     for index, block in enumerate(blocks):
         block.found = occurrences(block.flow, words)
         found += [(index, start, end) for start, end in block.found]
@@ -87,7 +87,7 @@ class FindBar(QWidget):
     def __init__(self, view: SearchedView) -> None:
         super().__init__()
         self._view = view
-        self._hits: list[Found] = []
+        self._matches: list[Match] = []
         self._at = 0
         self.frame = named(QFrame(), "banner")
         self.frame.setProperty("tone", "note")
@@ -121,17 +121,17 @@ class FindBar(QWidget):
     def _find(self, words: str) -> None:
         self._mark(words)
         top = self._view.verticalScrollBar().value()
-        self._go_to(next((at for at, (index, start, _) in enumerate(self._hits) if self._view.top_of(index, start) >= top), 0))
+        self._go_to(next((at for at, (index, start, _) in enumerate(self._matches) if self._view.top_of(index, start) >= top), 0))
 
     def _mark(self, words: str) -> None:
         """Finds all hits and highlights them."""
-        self._hits = find(self._view.blocks, words)
+        self._matches = find(self._view.blocks, words)
         self._view.viewport().update()
 
     def _step(self, by: int) -> None:
         self._mark(self.field.text())  # the text may have grown
-        if self._hits:
-            self._go_to((self._at + by) % len(self._hits))
+        if self._matches:
+            self._go_to((self._at + by) % len(self._matches))
 
     @Slot()
     def _stop(self) -> None:
@@ -142,9 +142,9 @@ class FindBar(QWidget):
 
     def _go_to(self, at: int) -> None:
         """Goes to the hit at an index."""
-        self._at, many = at, len(self._hits)
+        self._at, many = at, len(self._matches)
         if many:
-            self._view.go_to_range(*self._hits[at])
+            self._view.go_to_range(*self._matches[at])
         words = f"{at + 1:,} of {many:,}" if many else "Not found" if self.field.text() else ""
         self.count.setText(words)
         self.count.setAccessibleDescription(words)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
 from app.conversation.blocks import paint_marks
 from app.conversation.chunks import Box
-from app.conversation.letter_looks import Style
+from app.conversation.letter_formats import Style
 from app.look import theme as themes
 from app.look.command import native_keys
 from app.look.flow_layout import FlowLayout
@@ -107,7 +107,7 @@ class Legend(QWidget):
     """A button for each kind of token; at most one is down.
 
     Signals:
-        chosen: the kind whose tokens are to be lit up, or None for all alike.
+        chosen: the kind whose tokens are to be highlighted, or None for all alike.
     """
 
     chosen = Signal(object)

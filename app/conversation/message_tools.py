@@ -17,10 +17,10 @@ from app.look.theme import Theme
 from app.look.widgets import tint
 from app.session.session import Session, Turn
 
-Wish = Literal["copy", "edit", "regenerate", "continue", "replay", "compare", "new chat", "delete"]
+MessageAction = Literal["copy", "edit", "regenerate", "continue", "replay", "compare", "new chat", "delete"]
 Message = tuple[int, bool]
 """Index of a turn, and whether its prompt is meant rather than its answer."""
-TITLES: dict[Wish, tuple[str, str]] = {
+TITLES: dict[MessageAction, tuple[str, str]] = {
     "copy": ("Copy prompt", "Copy answer"),
     "edit": ("Edit prompt", "Edit answer…"),
     "regenerate": ("", "Regenerate"),
@@ -91,7 +91,7 @@ class MessageTools(QObject):
         for index, block in enumerate(blocks):
             turn = turns[index // 2]
             if isinstance(block, UserBlock):
-                block.reserve(float(self.newest.sizeHint().height()) if turn.wording[1] > 1 else 0.0)
+                block.reserve(float(self.newest.sizeHint().height()) if turn.version[1] > 1 else 0.0)
             elif isinstance(block, AnswerBlock) and block.answer is turn.answer and turn.siblings:
                 block.reserve(self._width(len(turn.siblings)) + 8.0)
 
@@ -126,7 +126,7 @@ class MessageTools(QObject):
                 x = column.right() - (4 * size + 12 if at == last else size)
                 messages.append(((at, False), x, round(top + answer.footer_top - 5)))
         for at, prompt, top in prompts:
-            place, many = turns[at].wording
+            place, many = turns[at].version
             if many > 1:
                 switch = self._next(left, prompts=True)
                 switch.show_place(at, place, many, running)
@@ -181,7 +181,7 @@ class MessageTools(QObject):
             action.setEnabled(_can(wish, turn, prompt) and (idle or reads or wish == "copy"))
 
 
-def _can(wish: Wish, turn: Turn, prompt: bool) -> bool:
+def _can(wish: MessageAction, turn: Turn, prompt: bool) -> bool:
     """Returns whether a message has the data that an action needs."""
     if prompt:
         return True

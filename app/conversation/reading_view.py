@@ -16,8 +16,8 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from app.conversation.chunks import Chunk, LineBoxes, PieceRun, lines_of, slice_units, x_of
-from app.conversation.letter_looks import Style, unbroken
-from app.conversation.line_looks import Look, Span, units
+from app.conversation.letter_formats import Style, unbroken
+from app.conversation.line_formats import LineFormat, Span, units
 from app.conversation.markdown_source import LINE_BREAK, Code, Document, Flag, Part, Segment, read, shown
 from app.conversation.text_flow import BUTTON, INSET, Flow
 from app.look.theme import sized
@@ -126,7 +126,7 @@ class ReadingFlow(Flow):
             chunk.marker = ""
         if part.kind == "code":
             spans = [span for span in spans if span.ink]
-        chunk.look = Look(kind, part.level, 0, tuple(spans))
+        chunk.line_format = LineFormat(kind, part.level, 0, tuple(spans))
         return chunk
 
     def _tasks(self, segments: Sequence[Segment], part: Part) -> Iterable[Segment]:
@@ -350,7 +350,7 @@ class ReadingFlow(Flow):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(self.style.theme.raised))
-        for span in chunk.look.spans if not chunk.code else ():
+        for span in chunk.line_format.spans if not chunk.code else ():
             if span.flags & Flag.CODE:
                 for rect in rects_of(chunk, span.start, span.end):
                     painter.drawRoundedRect(rect.translated(0, chunk.top).adjusted(-2, 0, 2, 0), 4, 4)

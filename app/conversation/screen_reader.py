@@ -15,14 +15,14 @@ from PySide6.QtGui import QAccessible, QAccessibleInterface, QAccessibleTextInte
 from PySide6.QtWidgets import QAccessibleWidget
 
 from app.conversation.chunks import slice_units
-from app.conversation.line_looks import units
+from app.conversation.line_formats import units
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.transcript import Transcript
 from app.lanes.lanes import Lanes
 from app.lanes.screen_reader import LanesInterface
 from app.session.attachments import in_short
 from app.session.cursor import Place
-from app.session.token_walk import place_of, spot_of
+from app.session.token_navigation import place_of, spot_of
 from app.verdict.verdict import judge
 from engine.lens.pieces import NOWHERE, Spot
 
@@ -61,7 +61,7 @@ def _before_answers(transcript: Transcript) -> list[str]:
     found, text, session = list[str](), "", transcript.session
     for index, turn in enumerate(session.turns):
         text += "\n" if text else ""
-        text += f"({transcript.unseen_words})\n" if index and index == session.unseen else ""
+        text += f"({transcript.dropped_words})\n" if index and index == session.dropped_turns else ""
         text += f"You: {in_short(turn.prompt)}\n{turn.answer.model or 'Answer'}: "
         found.append(text)
         text += _words_of(transcript, index)

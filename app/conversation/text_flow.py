@@ -23,7 +23,7 @@ from app.conversation.chunks import (
     DividerLine,
     LineBoxes,
     PieceRun,
-    Seam,
+    PlacedDivider,
     boxes_on,
     cut,
     joined_boxes,
@@ -35,8 +35,8 @@ from app.conversation.chunks import (
     split_units,
     x_of,
 )
-from app.conversation.letter_looks import Style, unbroken
-from app.conversation.line_looks import LineLooks, Look, units
+from app.conversation.letter_formats import Style, unbroken
+from app.conversation.line_formats import LineFormat, LineFormatter, units
 from app.conversation.markdown_source import Code, link_in, shown
 from app.look.theme import sized
 from engine.lens.pieces import GHOSTS, Piece, Spot
@@ -85,7 +85,7 @@ class Flow:
         self.chunks: list[Chunk] = [Chunk(0, 0.0)]
         self.changed_top = 0.0
         self._dividers: dict[int, DividerLine] = {}  # by the offset in the text before which they stand
-        self._looks = LineLooks(markdown)
+        self._formats = LineFormatter(markdown)
         self._unwrapped = markdown
         self._scrolls: dict[int, CodeScroll] = {}  # by the number of their first line
         self._lay_out_from(0)
@@ -125,7 +125,7 @@ class Flow:
                     self._end_paragraph(piece)
                     self._add(part, piece)
             self.chunks[first].layout = None
-            self._lay_out_from(min(first, self._take_looks()), before)
+            self._lay_out_from(min(first, self._take_formats()), before)
 
     def divide(self, words: str, colour: str) -> None:
         """Puts a divider before the next piece."""
@@ -134,15 +134,15 @@ class Flow:
     def finish(self) -> None:
         """Completes the text: formats what was still open."""
         self.changed_top = self.height
-        self._looks.finish()
-        if (first := self._take_looks()) < len(self.chunks):
+        self._formats.finish()
+        if (first := self._take_formats()) < len(self.chunks):
             self._lay_out_from(first)
 
     @property
     def codes(self) -> list[tuple[float, float, Code]]:
         """The closed code blocks, each with its top and its bottom."""
         found = []
-        for code in self._looks.codes:
+        for code in self._formats.codes:
             first = self.chunks[self._first_of_line(code.first)]
             behind = self._first_of_line(code.last)
             bottom = self.chunks[behind].top if behind < len(self.chunks) else self.height
@@ -158,25 +158,25 @@ class Flow:
         chunk.runs.append(PieceRun(units(chunk.text), units(text), piece.kind, piece.spot, blanks))
         chunk.text += text
         if not piece.ghost:
-            self._looks.add(text)
+            self._formats.add(text)
 
     def _end_paragraph(self, piece: Piece) -> None:
         chunk = self.chunks[-1]
         chunk.newline, chunk.newline_spot = piece.kind, piece.spot
-        self._looks.end_line()
+        self._formats.end_line()
         self.chunks.append(Chunk(0, 0.0, number=chunk.number + 1))
 
-    def _take_looks(self) -> int:
+    def _take_formats(self) -> int:
         """Applies changed line formats; returns the index of the first chunk to lay out, or the number of chunks."""
         first = len(self.chunks)
-        for number, look in sorted(self._looks.changes().items(), reverse=True):
-            first = min(first, self._restyle(number, look))
+        for number, line_format in sorted(self._formats.changes().items(), reverse=True):
+            first = min(first, self._restyle(number, line_format))
         return first
 
     def _first_of_line(self, number: int) -> int:
         return bisect_left(self.chunks, number, key=lambda chunk: chunk.number)
 
-    def _restyle(self, number: int, look: Look) -> int:
+    def _restyle(self, number: int, line_format: LineFormat) -> int:
         """Joins a line's chunks from the first changed one on, because they break differently now; returns the first one to lay
         out."""
         start = self._first_of_line(number)
@@ -184,8 +184,8 @@ class Flow:
         chunks = self.chunks[start:end]
         changed = len(chunks)
         for index, chunk in enumerate(chunks):
-            before, chunk.look = (chunk.look, chunk.spans), look
-            same = (before[0].kind, before[0].level, before[0].hang) == (look.kind, look.level, look.hang)
+            before, chunk.line_format = (chunk.line_format, chunk.spans), line_format
+            same = (before[0].kind, before[0].level, before[0].hang) == (line_format.kind, line_format.level, line_format.hang)
             if changed == len(chunks) and not (same and before[1] == chunk.spans):
                 changed = index
         if changed == len(chunks):
@@ -318,7 +318,7 @@ class Flow:
     def _lay_out(self, chunk: Chunk) -> None:
         layout, metrics, pitch = unbroken(chunk, self.style)
         inset = INSET if chunk.code else 0.0
-        hang = metrics.horizontalAdvance(prefix(chunk)) if chunk.look.hang and not chunk.into else chunk.hang
+        hang = metrics.horizontalAdvance(prefix(chunk)) if chunk.line_format.hang and not chunk.into else chunk.hang
         chunk.hang = min(hang, self.width / 3)
         layout.beginLayout()
         y = 0.0
@@ -334,8 +334,8 @@ class Flow:
             line.setPosition(QPointF(left, y + max(0.0, (pitch - line.height()) / 2)))
             y += max(pitch, line.height())
         layout.endLayout()
-        chunk.seams = [
-            Seam(divider, x_of(line, offset), top, line.y() + max(line.height(), pitch) - 3)
+        chunk.placed_dividers = [
+            PlacedDivider(divider, x_of(line, offset), top, line.y() + max(line.height(), pitch) - 3)
             for offset, divider, top, line in placed
         ]
         blank = not chunk.text and chunk.newline is not None

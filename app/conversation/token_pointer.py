@@ -17,7 +17,7 @@ from app.look.marks import draw_bracket, open_box_path
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Session
-from app.session.token_walk import neighbour, place_of, spot_of
+from app.session.token_navigation import neighbour, place_of, spot_of
 from engine.lens.pieces import GHOSTS, Kind, Spot, fold_of, kind_of
 
 LAST = 2**31

@@ -29,7 +29,7 @@ from app.conversation.blocks import AnswerBlock, Block, UserBlock
 from app.conversation.chunks import CodeScroll
 from app.conversation.hit_testing import Hit
 from app.conversation.legend import Legend
-from app.conversation.letter_looks import Style
+from app.conversation.letter_formats import Style
 from app.conversation.message_tools import MessageTools
 from app.conversation.selection import Selection
 from app.conversation.token_pointer import TokenPointer
@@ -40,7 +40,7 @@ from app.look.theme import Theme
 from app.look.widgets import named
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer, Session
-from app.session.token_walk import spot_of
+from app.session.token_navigation import spot_of
 from engine.lens.pieces import Ghosts, Kind
 from engine.lens.shared_wording import unseen_words
 
@@ -128,7 +128,7 @@ class Transcript(AnswerView):
         self.tools.wanted.connect(self.wanted)
         self.legend = Legend(self.viewport())
         self.legend.hide()
-        self.legend.chosen.connect(self.light)
+        self.legend.chosen.connect(self.highlight)
         self.legend.show_ghosts(ghosts)
         self.set_look(theme, scale)
 
@@ -142,7 +142,7 @@ class Transcript(AnswerView):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Sets colours and fonts and lays the whole conversation out again."""
         self.theme, self.scale = theme, scale
-        self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale), lit=self.lit)
+        self._style = Style(theme, themes.reading_font(scale), themes.mono_font(scale), highlighted=self.highlighted)
         self._measure = round(MEASURE * QFontMetricsF(self._style.text).horizontalAdvance(SAMPLE) / len(SAMPLE))
         self.legend.set_look(theme, scale)
         self.buttons.set_look(theme, scale)
@@ -155,10 +155,10 @@ class Transcript(AnswerView):
         super().set_ghosts(ghosts)
 
     @Slot(object)
-    def light(self, kind: Kind | None) -> None:
+    def highlight(self, kind: Kind | None) -> None:
         """Highlights the tokens of one kind, even if they are hidden otherwise, and dims the rest; None ends that."""
         self.legend.show_chosen(kind)
-        super().light(kind)
+        super().highlight(kind)
 
     def set_reading(self, reading: bool) -> None:
         """Switches finished answers to the reading view or the token view; the pinned or first visible token keeps its
@@ -240,10 +240,10 @@ class Transcript(AnswerView):
 
     def _place(self) -> None:
         self.tools.reserve_room(self.blocks)
-        unseen = self.session.unseen
-        words = self.unseen_words
+        dropped_turns = self.session.dropped_turns
+        words = self.dropped_words
         for turn, block in enumerate(self.blocks[::2]):
-            if isinstance(block, UserBlock) and block.divide(words if words and turn == unseen else ""):
+            if isinstance(block, UserBlock) and block.divide(words if words and turn == dropped_turns else ""):
                 self.viewport().update()
         top = TOP
         for index, block in enumerate(self.blocks):
@@ -262,10 +262,10 @@ class Transcript(AnswerView):
         self._place_buttons()
 
     @property
-    def unseen_words(self) -> str:
+    def dropped_words(self) -> str:
         """A note that the oldest turns did not fit into the context of the newest answer; empty if all did."""
-        unseen = self.session.unseen
-        return f"{unseen_words(unseen)}: the context is too small for all" if unseen else ""
+        dropped_turns = self.session.dropped_turns
+        return f"{unseen_words(dropped_turns)}: the context is too small for all" if dropped_turns else ""
 
     @property
     def _shows_tokens(self) -> bool:
@@ -281,7 +281,7 @@ class Transcript(AnswerView):
         width = self.column.width()
         height = self.legend.heightForWidth(width)
         y = round(self.blocks[1].top) - height - LEGEND_GAP - self.verticalScrollBar().value()
-        self.legend.setGeometry(self.column.left() - LEGEND_INDENT, y if self.lit is None else max(0, y), width, height)
+        self.legend.setGeometry(self.column.left() - LEGEND_INDENT, y if self.highlighted is None else max(0, y), width, height)
         self.legend.setVisible(self.legend.geometry().bottom() >= 0)
 
     def _place_buttons(self) -> None:

@@ -15,7 +15,7 @@ from app.look.placing import visible_part
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from app.session.token_walk import spot_of
+from app.session.token_navigation import spot_of
 from app.verdict.verdict import judge, kept_before
 from engine.lens.pieces import Spot
 

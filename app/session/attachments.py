@@ -118,5 +118,5 @@ def put_together(prompts: Iterable[str]) -> str:
 def in_short(prompt: str) -> str:
     """Returns a short form of a prompt for display, with files given by name and number of lines."""
     text, attachments = taken_apart(prompt)
-    told = (f"[{each.name}, {amount(each.lines, 'line')}]" for each in attachments)
-    return "\n".join(filter(None, (text, *told)))
+    words = (f"[{each.name}, {amount(each.lines, 'line')}]" for each in attachments)
+    return "\n".join(filter(None, (text, *words)))

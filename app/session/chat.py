@@ -15,14 +15,14 @@ from app.session import stored_chat
 from app.session.chat_keeper import ChatKeeper
 from app.session.chat_recorder import ChatRecorder
 from app.session.engine_link import EngineLink
+from app.session.message_drafts import MessageDrafts
 from app.session.model_loader import ModelLoader
 from app.session.plain_measurer import PlainMeasurer
 from app.session.preferences import Preferences
 from app.session.session import Answer, Session, Turn
 from app.session.session import Path as Way
 from app.session.settings import Settings
-from app.session.stored_chat import KeptChat
-from app.session.unsent import Unsent
+from app.session.stored_chat import StoredChat
 from engine.chats import ChatStore, Conversation, Figures
 from engine.files.model_folder import base_target
 from engine.files.paths import traces_folder
@@ -94,7 +94,7 @@ class Chat(QObject):
         self.preferences.not_saved.connect(self.say)
         self.keeper = None if store is None else ChatKeeper(store, self)
         self.recorder = ChatRecorder(self.keeper, self.session, self.preferences, self)
-        self.unsent = Unsent(self.keeper, self)
+        self.drafts = MessageDrafts(self.keeper, self)
         self.link = EngineLink(engine, self)
         self.link.received.connect(self._received)
         self.models = ModelLoader(self.preferences, self.session, self.link, self.change, self)
@@ -253,7 +253,7 @@ class Chat(QObject):
         """Removes the newest answer, and its prompt if it has no other answer; shows again what it replaced. Returns the
         prompt."""
         turn = self.session.turns[-1]
-        self._take_out(turn, turn.answer if len(turn.answers) > 1 else None)
+        self._remove(turn, turn.answer if len(turn.answers) > 1 else None)
         self.session.follow(self._before)
         self._before, self.replaced = (), None
         self.changed.emit()
@@ -262,23 +262,23 @@ class Chat(QObject):
     def delete(self, at: int, prompt: bool) -> Callable[[], None]:
         """Deletes the prompt of a turn, or its answer, with all that follows. Returns a function that undoes it."""
         turn = self.session.turns[at]
-        back = self._take_out(turn, None if prompt or not turn.prompt else turn.answer)
-        kept, openings = self.kept, self.session.openings
+        back = self._remove(turn, None if prompt or not turn.prompt else turn.answer)
+        kept, root = self.kept, self.session.root
 
         def undo() -> None:
             """Restores it in the session, and emits `changed` if the same chat is still shown."""
             self.deletions = [other for other in self.deletions if other is not undo]
             back()
-            if self.kept is kept and self.session.openings is openings:
+            if self.kept is kept and self.session.root is root:
                 self.changed.emit()
 
         self.deletions.append(undo)
         self.changed.emit()
         return undo
 
-    def _take_out(self, turn: Turn, answer: Answer | None) -> Callable[[], None]:
+    def _remove(self, turn: Turn, answer: Answer | None) -> Callable[[], None]:
         """Removes an answer, or a whole turn with all that follows. Returns a function that undoes it."""
-        back = self.session.take_out(turn, answer)
+        back = self.session.remove(turn, answer)
         undelete = self.recorder.delete(answer or (turn if turn.prompt else turn.answer))
 
         def undo() -> None:
@@ -311,9 +311,9 @@ class Chat(QObject):
             read_only: another window has it open and alone may change it.
         """
         self._leave()
-        self.session.show(stored_chat.wordings_of(conversation))
+        self.session.show(stored_chat.prompt_tree(conversation))
         self.session.read_only = read_only
-        requested, chat = self.models.requested, stored_chat.kept_chat(conversation)
+        requested, chat = self.models.requested, stored_chat.stored_chat_of(conversation)
         self.preferences.open_chat(chat, models)
         self.models.put_off(requested)
         if chat.lacks_model and chat.settings is not None:
@@ -359,7 +359,7 @@ class Chat(QObject):
         return self.preferences.current
 
     @property
-    def kept(self) -> KeptChat:
+    def kept(self) -> StoredChat:
         """The conversation's state in the store."""
         return self.preferences.chat
 
@@ -416,7 +416,7 @@ class Chat(QObject):
 
     @Slot(str)
     def remove_active(self, kind: str) -> None:
-        """Removes an active setting of this chat (`app.session.active`): its system prompt, its preset, or the adapter on its
+        """Removes an active setting of this chat (see `active_settings`): its system prompt, its preset, or the adapter on its
         model."""
         if kind == "system_prompt":
             self.preferences.remove_system_prompt()

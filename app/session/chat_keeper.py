@@ -16,7 +16,7 @@ from engine.files.logs import explain
 from engine.values.errors import DraftlightError
 
 Work = Callable[[ChatStore], Any]
-Then = Callable[[Any], object]
+Callback = Callable[[Any], object]
 PAUSE_SECONDS = 2.0
 """Seconds before failed writes are retried."""
 LAST_SECONDS = 10.0
@@ -26,8 +26,8 @@ LAST_SECONDS = 10.0
 @dataclass(slots=True, eq=False)
 class _Job:
     work: Work
-    then: Then | None
-    failed: Then | None = None
+    then: Callback | None
+    failed: Callback | None = None
     once: str = ""
     """For a job that is tried only once: the activity named in its error message. Other jobs are retried until they succeed."""
 
@@ -46,7 +46,7 @@ class ChatKeeper(QObject):
     failed = Signal(str)
     recovered = Signal()
     noted = Signal(str)
-    _handed = Signal()
+    _posted = Signal()
 
     def __init__(self, make: Callable[[], ChatStore], parent: QObject | None = None) -> None:
         """Args:
@@ -56,28 +56,28 @@ class ChatKeeper(QObject):
         self._make = make
         self._store: ChatStore | None = None
         self._jobs: deque[_Job] = deque()
-        self._owed: deque[_Job] = deque()
+        self._pending: deque[_Job] = deque()
         self._done: deque[Callable[[], object]] = deque()
         self._wake = threading.Condition()
         self._closing = False
         self._busy = False
         self._trouble = ""
-        self._handed.connect(self._hand_over)
+        self._posted.connect(self._deliver)
         self._thread = threading.Thread(target=self._run, name="chats", daemon=True)
         self._thread.start()
 
     # On the window's thread.
 
-    def write(self, work: Work, then: Then | None = None, failed: Then | None = None) -> None:
+    def write(self, work: Work, then: Callback | None = None, failed: Callback | None = None) -> None:
         """Queues a write and calls `then` with the result of `work`. Calls `failed` with a message for the user if the write can
         never succeed because its subject no longer exists."""
         self._add(_Job(work, then, failed))
 
-    def read(self, work: Work, then: Then, failed: Then | None = None) -> None:
+    def read(self, work: Work, then: Callback, failed: Callback | None = None) -> None:
         """Queues a read and calls `then` with the result, or `failed` with a message for the user. It is not retried."""
         self._add(_Job(work, then, failed, once="reading the chats"))
 
-    def attempt(self, work: Work, then: Then, failed: Then) -> None:
+    def attempt(self, work: Work, then: Callback, failed: Callback) -> None:
         """Queues a write that is not retried; if it fails, `failed` gets a message for the user."""
         self._add(_Job(work, then, failed, once="writing the chats"))
 
@@ -85,7 +85,7 @@ class ChatKeeper(QObject):
         """Retries the failed writes now."""
         self._add(_Job(lambda store: None, None))
 
-    def tidy(self, then: Then | None = None, *, wished: bool = False) -> None:
+    def tidy(self, then: Callback | None = None, *, wished: bool = False) -> None:
         """Runs `ChatStore.tidy` on another thread, alongside other jobs, and calls `then` when it is done."""
 
         def tidied(store: ChatStore) -> None:
@@ -93,7 +93,7 @@ class ChatKeeper(QObject):
             with contextlib.suppress(DraftlightError):
                 store.tidy(wished=wished)
             if then is not None:
-                self._hand(then, None)
+                self._post(then, None)
 
         self.read(lambda store: threading.Thread(target=tidied, args=(store,), name="chats-tidy", daemon=True).start(), _nothing)
 
@@ -110,7 +110,7 @@ class ChatKeeper(QObject):
     def settle(self, seconds: float) -> None:
         """Waits until every job has been tried, for at most `seconds`."""
         with self._wake:
-            self._wake.wait_for(lambda: not self._jobs and not self._busy and (not self._owed or bool(self._trouble)), seconds)
+            self._wake.wait_for(lambda: not self._jobs and not self._busy and (not self._pending or bool(self._trouble)), seconds)
 
     def _add(self, job: _Job) -> None:
         with self._wake:
@@ -124,10 +124,10 @@ class ChatKeeper(QObject):
             self._wake.notify()
         self._thread.join(LAST_SECONDS)
         self._done.clear()
-        return not self._thread.is_alive() and not self._owed
+        return not self._thread.is_alive() and not self._pending
 
     @Slot()
-    def _hand_over(self) -> None:
+    def _deliver(self) -> None:
         while self._done:
             self._done.popleft()()
 
@@ -137,7 +137,7 @@ class ChatKeeper(QObject):
         while True:
             with self._wake:
                 if not self._jobs and not self._closing:
-                    self._wake.wait(PAUSE_SECONDS if self._owed else None)
+                    self._wake.wait(PAUSE_SECONDS if self._pending else None)
                 job = self._jobs.popleft() if self._jobs else None
                 ending = self._closing and job is None
                 self._busy = True
@@ -145,8 +145,8 @@ class ChatKeeper(QObject):
                 self._try(job)
             else:
                 if job is not None:
-                    self._owed.append(job)
-                self._pay()
+                    self._pending.append(job)
+                self._run_pending()
             with self._wake:
                 self._busy = False
                 self._wake.notify_all()
@@ -160,17 +160,17 @@ class ChatKeeper(QObject):
         try:
             result = job.work(self._opened())
         except Exception as error:
-            self._forget(error)
+            self._close_if_damaged(error)
             if job.failed is not None:
-                self._hand(job.failed, explain(error, job.once))
+                self._post(job.failed, explain(error, job.once))
             return
         if job.then is not None:
-            self._hand(job.then, result)
+            self._post(job.then, result)
 
-    def _pay(self) -> None:
+    def _run_pending(self) -> None:
         """Runs the queued writes, oldest first, until one fails in a way that a retry may cure."""
-        while self._owed:
-            job = self._owed[0]
+        while self._pending:
+            job = self._pending[0]
             try:
                 store = self._opened()
             except Exception as error:
@@ -179,44 +179,44 @@ class ChatKeeper(QObject):
             try:
                 result = job.work(store)
             except (ChatsBusy, ChatsDamaged, ChatsNotSaved) as error:
-                self._forget(error)
+                self._close_if_damaged(error)
                 self._say(error)
                 return
             except Exception as error:
-                self._owed.popleft()
-                self._hand(self.noted.emit if job.failed is None else job.failed, explain(error, "writing the chats"))
+                self._pending.popleft()
+                self._post(self.noted.emit if job.failed is None else job.failed, explain(error, "writing the chats"))
                 continue
-            self._owed.popleft()
+            self._pending.popleft()
             if job.then is not None:
-                self._hand(job.then, result)
+                self._post(job.then, result)
         if self._trouble:
             self._trouble = ""
-            self._hand(lambda _: self.recovered.emit(), None)
+            self._post(lambda _: self.recovered.emit(), None)
 
     def _say(self, error: Exception) -> None:
         message = explain(error, "writing the chats")
         if message != self._trouble:
             self._trouble = message
-            self._hand(self.failed.emit, message)
+            self._post(self.failed.emit, message)
 
     def _opened(self) -> ChatStore:
         if self._store is None:
             self._store = self._make()
             for note in self._store.notes:
-                self._hand(self.noted.emit, note)
+                self._post(self.noted.emit, note)
         return self._store
 
-    def _forget(self, error: Exception) -> None:
+    def _close_if_damaged(self, error: Exception) -> None:
         """Closes a damaged store; reopening repairs it."""
         if isinstance(error, ChatsDamaged) and self._store is not None:
             with contextlib.suppress(DraftlightError):
                 self._store.close()
             self._store = None
 
-    def _hand(self, then: Then, result: Any) -> None:
+    def _post(self, then: Callback, result: Any) -> None:
         self._done.append(lambda: then(result))
         if not self._closing:
-            self._handed.emit()
+            self._posted.emit()
 
 
 def _nothing(_: object) -> None:

@@ -8,10 +8,10 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal, Slot
 
 from app.session import stored_chat
-from app.session.chat_keeper import ChatKeeper, Then, Work
+from app.session.chat_keeper import Callback, ChatKeeper, Work
 from app.session.preferences import Preferences
 from app.session.session import Answer, Session, Turn
-from app.session.stored_chat import KeptChat
+from app.session.stored_chat import StoredChat
 from engine.chats import ChatStore, Making
 
 
@@ -28,7 +28,7 @@ class ChatRecorder(QObject):
         super().__init__(parent)
         self._keeper, self._session, self._preferences = keeper, session, preferences
 
-    def _write(self, work: Work, then: Then | None = None, failed: Then | None = None) -> None:
+    def _write(self, work: Work, then: Callback | None = None, failed: Callback | None = None) -> None:
         if self._keeper is not None:
             self._keeper.write(work, then, failed)
 
@@ -73,20 +73,20 @@ class ChatRecorder(QObject):
 
     def delete(self, message: Turn | Answer) -> Callable[[], None]:
         """Deletes a message that the session has removed, with all that follows. Returns a function that undeletes it."""
-        chat, empty = self._preferences.chat, not self._session.openings.turns
+        chat, empty = self._preferences.chat, not self._session.root.turns
 
         def delete(store: ChatStore) -> None:
             """Deletes it, and the conversation with its last message."""
-            stored_chat.delete(store, chat, message.kept_as, empty)
+            stored_chat.delete(store, chat, message.stored_id, empty)
 
         def undelete(store: ChatStore) -> None:
             """Undoes `delete`."""
-            stored_chat.undelete(store, chat, message.kept_as)
+            stored_chat.undelete(store, chat, message.stored_id)
 
         self._write(delete, self.notify)
         return lambda: self._write(undelete, self.notify)
 
-    def _begun(self, chat: KeptChat) -> None:
+    def _begun(self, chat: StoredChat) -> None:
         """Saves the conversation's new number, so that the next start shows it again."""
         if chat is self._preferences.chat and self._preferences.current.conversation != chat.number:
             self._preferences.set(conversation=chat.number)
@@ -96,7 +96,7 @@ class ChatRecorder(QObject):
     def _write_anew(self, reason: str) -> None:
         """Stores the conversation as a new one, after it was deleted elsewhere or lost with a damaged store."""
         settings = stored_chat.chat_settings(self._preferences.current)
-        self._write(partial(stored_chat.write_anew, self._preferences.chat, self._session.openings, settings), self._begun)
+        self._write(partial(stored_chat.write_anew, self._preferences.chat, self._session.root, settings), self._begun)
 
     def notify(self, _: object = None) -> None:
         """Emits `written` after a write."""

@@ -66,7 +66,7 @@ class Cursor(QObject):
         """Highlights the place under the pointer; None for no place."""
         before = self.place
         self._pointed = place
-        self._tell(before)
+        self._emit_if_moved(before)
 
     def leave(self) -> None:
         """Clears the highlight when the pointer leaves the view."""
@@ -78,7 +78,7 @@ class Cursor(QObject):
         self._pinned = place
         if was != place:
             self.pinned.emit(place)
-        self._tell(before)
+        self._emit_if_moved(before)
 
     @property
     def marks(self) -> Mapping[int, Place]:
@@ -96,6 +96,6 @@ class Cursor(QObject):
         self._pointed = None
         self.pin(None)
 
-    def _tell(self, before: Place | None) -> None:
+    def _emit_if_moved(self, before: Place | None) -> None:
         if self.place != before:
             self.moved.emit(self.place)

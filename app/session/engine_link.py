@@ -61,7 +61,7 @@ class EngineLink(QObject, Requests):
         self._benched: int | None = None
         self._loads = 0
         self._open: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # open requests, each with its failure event
-        self._left: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # open requests of replaced engines
+        self._abandoned: dict[int, type[RunFailed] | type[TaskFailed]] = {}  # open requests of replaced engines
         self._counting: int | None = None
         self._timer = QTimer(self, interval=IDLE_MS)
         self._timer.timeout.connect(self._drain)
@@ -82,11 +82,11 @@ class EngineLink(QObject, Requests):
         """As in `EngineLike.is_computing`."""
         return self._engine.is_computing
 
-    def exchange(self, settings: Settings) -> None:
+    def replace_engine(self, settings: Settings) -> None:
         """Replaces the engine by one for these settings. Open requests end normally or, after a time limit, as cut off."""
         if isinstance(self._engine, LazyEngine):
-            self._engine.exchange(settings)
-            self._left |= self._open
+            self._engine.replace_engine(settings)
+            self._abandoned |= self._open
             self._loads, self._counting = 0, None
             self._timer.setInterval(BUSY_MS)
 
@@ -142,24 +142,24 @@ class EngineLink(QObject, Requests):
 
     @Slot()
     def _drain(self) -> None:
-        self._hand_on(self._engine.events(budget=BUDGET_SECONDS))
-        if self._left and isinstance(self._engine, LazyEngine) and not self._engine.is_exchanging:
+        self._dispatch(self._engine.events(budget=BUDGET_SECONDS))
+        if self._abandoned and isinstance(self._engine, LazyEngine) and not self._engine.is_replacing:
             # Requests still open get a failure event: the replaced engine hangs.
-            left, self._left = self._left, {}
-            self._hand_on([kind(number, CUT_OFF) for number, kind in left.items() if number in self._open])
+            left, self._abandoned = self._abandoned, {}
+            self._dispatch([kind(number, CUT_OFF) for number, kind in left.items() if number in self._open])
 
-    def _hand_on(self, events: Sequence[Event]) -> None:
+    def _dispatch(self, events: Sequence[Event]) -> None:
         if not events:
             return
         current, compared, benched = [], [], []
         for event in events:
             if isinstance(event, PromptCounted):
-                self._take_count(event)
+                self._take_counted(event)
                 continue
             if isinstance(event, DrafterChecked):
                 self.checked.emit(event)
                 continue
-            self._count(event)
+            self._close_request(event)
             run = number_of(event)
             if run in self._compared:
                 compared.append(event)
@@ -175,12 +175,12 @@ class EngineLink(QObject, Requests):
         if benched:
             self.benched.emit(benched)
 
-    def _take_count(self, event: PromptCounted) -> None:
+    def _take_counted(self, event: PromptCounted) -> None:
         if event.count_id == self._counting:
             self._counting = None
             self.counted.emit(event)
 
-    def _count(self, event: Event) -> None:
+    def _close_request(self, event: Event) -> None:
         match event:
             case RunFinished(number) | RunFailed(number) | SamplingFinished(number) | BenchFinished(number) | TaskFailed(number):
                 self._open.pop(number, None)

@@ -18,36 +18,36 @@ PATIENCE = 60.0
 engine never frees its memory."""
 
 
-class _Leaving:
+class _RetiringEngine:
     """A replaced engine that is ending on its own thread.
 
     Attributes:
         engine: the replaced engine.
-        is_heard: set when it stops waiting for events. is_drained: true once all events up to then were taken.
-        is_gone: set when this engine and the one before it (`after`) have freed their memory, or time is up.
+        is_closed: set when the engine reports no more events. is_drained: whether all events up to then were taken.
+        is_released: set when this engine and the one before it (`after`) have freed their memory, or time is up.
     """
 
     def __init__(self, engine: EngineLike, after: threading.Event | None) -> None:
         self.engine = engine
         self._after = after
-        self.is_heard = threading.Event()
+        self.is_closed = threading.Event()
         self.is_drained = False
-        self.is_gone = threading.Event()
+        self.is_released = threading.Event()
         self.thread = threading.Thread(target=self._end, name="draftlight-leaving", daemon=True)
         self.thread.start()
 
     def _end(self) -> None:
         try:
             ended = self.engine.close(IN_TIME)
-            self.is_heard.set()
+            self.is_closed.set()
             limit = time.monotonic() + PATIENCE
             while not ended and time.monotonic() < limit:
                 ended = self.engine.close(1.0)
             if self._after is not None:
                 self._after.wait(PATIENCE)
         finally:
-            self.is_heard.set()
-            self.is_gone.set()
+            self.is_closed.set()
+            self.is_released.set()
 
 
 class LazyEngine(EngineLike):
@@ -64,7 +64,7 @@ class LazyEngine(EngineLike):
         self._settings = settings
         self._engine: EngineLike | None = None
         self._after: threading.Event | None = None
-        self._leaving: list[_Leaving] = []
+        self._leaving: list[_RetiringEngine] = []
 
     @property
     def engine(self) -> EngineLike:
@@ -73,17 +73,17 @@ class LazyEngine(EngineLike):
             self._engine = self._make(self._settings, self._after)
         return self._engine
 
-    def exchange(self, settings: Settings) -> None:
+    def replace_engine(self, settings: Settings) -> None:
         """Ends the engine without waiting and cancels its answers. The next engine is created when needed, with these settings.
         Remaining run and task events of the old one are still delivered."""
         if self._engine is not None:
-            leaving = _Leaving(self._engine, self._after)
+            leaving = _RetiringEngine(self._engine, self._after)
             self._leaving = [*(before for before in self._leaving if before.thread.is_alive() or not before.is_drained), leaving]
-            self._engine, self._after = None, leaving.is_gone
+            self._engine, self._after = None, leaving.is_released
         self._settings = settings
 
     @property
-    def is_exchanging(self) -> bool:
+    def is_replacing(self) -> bool:
         """Whether a replaced engine may still deliver events."""
         return not all(leaving.is_drained for leaving in self._leaving)
 
@@ -103,7 +103,7 @@ class LazyEngine(EngineLike):
     def events(self, limit: int | None = None, budget: float | None = None) -> list[Event]:
         """As in `EngineLike.events`; empty before the engine is started."""
         for leaving in (one for one in self._leaving if not one.is_drained):
-            is_last = leaving.is_heard.is_set()
+            is_last = leaving.is_closed.is_set()
             if said := leaving.engine.events(limit, budget):  # its events about models no longer apply
                 return [event for event in said if isinstance(event, RunEvent | TaskEvent)]
             leaving.is_drained = is_last

@@ -98,7 +98,7 @@ class ModelLoader(QObject):
         """Replaces the engine by one that runs where the settings say, and loads the models again if they were loaded."""
         session = self._session
         loads = (session.model is not None or self._link.busy) and not self.is_pending
-        self._link.exchange(self._preferences.current)
+        self._link.replace_engine(self._preferences.current)
         session.apply(EngineReplaced())
         self._note_place()
         session.baselines = Baselines()  # plain speed differs there

@@ -22,7 +22,7 @@ class PlainMeasurer(QObject):
     """Starts a plain run for the shown answer if it lacks one, after `PAUSE_MS` without activity or on request.
 
     Typing cancels an automatic run, which is repeated later; any other engine request cancels every run. Call `touch` after any
-    change, and `hold_off` when the user types.
+    change, and `postpone` when the user types.
 
     Attributes:
         shown: returns the answer whose figures are shown.
@@ -55,9 +55,9 @@ class PlainMeasurer(QObject):
             self._timer.start()
 
     @Slot()
-    def hold_off(self) -> None:
+    def postpone(self) -> None:
         """Cancels an automatic measurement, and restarts the pause."""
-        if self._session.measurement is not None and self._session.measurement.unasked:
+        if self._session.measurement is not None and self._session.measurement.is_automatic:
             self.cancel()
             self.changed.emit()
         self._timer.stop()
@@ -87,15 +87,15 @@ class PlainMeasurer(QObject):
         if self._link.busy:  # a comparison or a benchmark is running
             self._timer.start()
             return
-        self.measure(answer, unasked=True)
+        self.measure(answer, is_automatic=True)
 
     # The plain run
 
-    def measure(self, answer: Answer, unasked: bool = False) -> None:
+    def measure(self, answer: Answer, is_automatic: bool = False) -> None:
         """Measures the baseline of an answer: answers its prompt briefly without a drafter, outside the conversation.
 
         Args:
-            unasked: the measurement is automatic, so failures are not reported.
+            is_automatic: the measurement is automatic, so failures are not reported.
         """
         session = self._session
         if answer.request is None or session.running is not None or session.measurement is not None:
@@ -103,12 +103,12 @@ class PlainMeasurer(QObject):
         reason, tone = session.why_not_measured(answer), "note"
         if not reason:
             try:
-                session.measurement = PlainMeasurement(self._link.submit(plain_request(answer.request)), answer, unasked)
+                session.measurement = PlainMeasurement(self._link.submit(plain_request(answer.request)), answer, is_automatic)
             except DraftlightError as error:
                 reason, tone = str(error), "error"
         if not reason:
             self.changed.emit()
-        elif not unasked:
+        elif not is_automatic:
             self.said.emit(reason, tone, None)
 
     def cancel(self) -> None:
@@ -138,5 +138,5 @@ class PlainMeasurer(QObject):
             words = f"The plain run ended before {FEWEST_TOKENS} tokens, which is too short to measure its speed."
         if answer.run_id is not None:
             self._unmeasurable.add(answer.run_id)
-        if not measurement.unasked:
+        if not measurement.is_automatic:
             self.said.emit(words, tone, None)

@@ -17,7 +17,7 @@ from app.session import settings as stored
 from app.session import stored_chat
 from app.session.presets import PRESET_SETTINGS, preset_of, with_preset, without
 from app.session.settings import Settings
-from app.session.stored_chat import KeptChat
+from app.session.stored_chat import StoredChat
 from engine.types import Sampling
 from engine.values.drafter_kinds import default_drafter, may_fit
 
@@ -46,7 +46,7 @@ class Preferences(QObject):
     def __init__(self, settings: Settings, path: Path | None, parent: QObject) -> None:
         super().__init__(parent)
         self.current = self.for_new_chats = settings
-        self.chat = KeptChat()
+        self.chat = StoredChat()
         self.wanted_drafter: str | None = None
         self._file = stored.SettingsFile(path)
         self._own_target = ""
@@ -84,7 +84,7 @@ class Preferences(QObject):
 
     def save_own(self) -> None:
         """Saves the own settings of a chat that is not in the store yet to the file; after that the store has them."""
-        names = () if self.chat.begun else stored.OWN
+        names = () if self.chat.is_begun else stored.OWN
         own = tuple((name, mine) for name in names if (mine := getattr(self.current, name)) != getattr(self.for_new_chats, name))
         if own != self.for_new_chats.new_chat:
             self.set(new_chat=own)
@@ -109,7 +109,7 @@ class Preferences(QObject):
 
     # Chats
 
-    def open_chat(self, chat: KeptChat, with_models: bool) -> None:
+    def open_chat(self, chat: StoredChat, with_models: bool) -> None:
         """Applies the settings of a chat from the store, and if `with_models`, its models, too. Those of new chats stay."""
         self.chat = chat
         own = stored_chat.settings_of(chat)
@@ -125,7 +125,7 @@ class Preferences(QObject):
             folder: the folder that the chat is stored in.
             recommended: the recommended sampling of their target; None if that is not loaded, or has none.
         """
-        self.chat = KeptChat(folder=folder)
+        self.chat = StoredChat(folder=folder)
         if recommended is not None:
             self.for_new_chats = replace(self.for_new_chats, **self.for_new_chats.recommendations(recommended))
         self.current, self._own_target = self.for_new_chats, ""

@@ -70,7 +70,7 @@ class Answer:
         rounds: every round so far; round i has index i.
         rules: every rule used, in order; the text is drafter-invariant only if all are.
         following: the next prompts after it, in every version.
-        kept_as: its id in the chat store, None if it is not stored.
+        stored_id: its id in the chat store, None if it is not stored.
         continues: the answer that this one continues.
         unread: only its text is loaded yet; its rounds are in the trace.
         dropped: number of oldest messages left out because the model's context is too small.
@@ -105,8 +105,8 @@ class Answer:
     result: RunFinished | None = None
     trace_path: str | None = None
     cache_length: int = 0
-    following: Wordings = field(default_factory=lambda: Wordings(), compare=False, repr=False)
-    kept_as: int | None = None
+    following: PromptVersions = field(default_factory=lambda: PromptVersions(), compare=False, repr=False)
+    stored_id: int | None = None
     continues: Answer | None = field(default=None, compare=False, repr=False)
     unread: bool = False
     dropped: int = 0
@@ -130,7 +130,7 @@ class Answer:
         return early and not self.edited and not self.running and bool(self.text.text or self.rounds)
 
     @property
-    def may_go_on(self) -> bool:
+    def can_continue(self) -> bool:
         """Whether it can be continued: it ended early, or the user wrote it."""
         return self.edited or self.ended_early
 
@@ -148,7 +148,7 @@ class Answer:
     @property
     def missing(self) -> bool:
         """Whether it is only a placeholder: no answer was given, or it was deleted."""
-        return self.state == "failed" and self.run_id is None and self.kept_as is None and not self.text.text
+        return self.state == "failed" and self.run_id is None and self.stored_id is None and not self.text.text
 
     @property
     def running(self) -> bool:
@@ -196,7 +196,7 @@ class Answer:
         return all(rule in INVARIANT_RULES for rule in self.rules)
 
 
-def _told(turn: Turn) -> list[Message]:
+def _messages_of(turn: Turn) -> list[Message]:
     """Returns the messages of a finished turn, as a model reads them."""
     both = (Message("user", turn.prompt), Message("assistant", turn.answer.text.text))
     return [message for message in both if message.content]
@@ -218,15 +218,15 @@ class Turn:
 
     Attributes:
         siblings: every answer to the prompt in the order requested, the shown one included; empty if there is only one.
-        wordings: all versions of this prompt, itself included; None for a turn that belongs to no conversation.
-        kept_as: id of the prompt in the chat store, None if it is not stored.
+        versions: all versions of this prompt, itself included; None for a turn that belongs to no conversation.
+        stored_id: id of the prompt in the chat store, None if it is not stored.
     """
 
     prompt: str
     answer: Answer
     siblings: list[Answer] = field(default_factory=list)
-    wordings: Wordings | None = field(default=None, compare=False, repr=False)
-    kept_as: int | None = None
+    versions: PromptVersions | None = field(default=None, compare=False, repr=False)
+    stored_id: int | None = None
 
     @property
     def answers(self) -> list[Answer]:
@@ -243,11 +243,11 @@ class Turn:
         return 0 <= self.shown + by < len(self.answers)
 
     @property
-    def wording(self) -> tuple[int, int]:
+    def version(self) -> tuple[int, int]:
         """Index of this prompt among its versions, and their number."""
-        if self.wordings is None:
+        if self.versions is None:
             return 0, 1
-        return self.wordings.place(self), len(self.wordings.turns)
+        return self.versions.index_of(self), len(self.versions.turns)
 
 
 def _set_answers(turn: Turn, answers: list[Answer], shown: int) -> None:
@@ -256,7 +256,7 @@ def _set_answers(turn: Turn, answers: list[Answer], shown: int) -> None:
 
 
 @dataclass(slots=True, eq=False)
-class Wordings:
+class PromptVersions:
     """The versions of a prompt at one point of a conversation, each with what follows it, and the index of the shown one.
 
     A conversation is a tree of these; `Session.turns` is the shown path through it.
@@ -277,21 +277,21 @@ class Wordings:
 
     def add(self, turn: Turn) -> None:
         """Adds a prompt and shows it."""
-        turn.wordings = self
+        turn.versions = self
         self.turns.append(turn)
         self.shown = len(self.turns) - 1
 
-    def take_out(self, turn: Turn) -> None:
+    def remove(self, turn: Turn) -> None:
         """Removes a prompt; the one before it is shown."""
-        at = self.place(turn)
+        at = self.index_of(turn)
         del self.turns[at]
         self.shown = max(0, min(at, len(self.turns)) - 1) if self.shown == at else self.shown - (self.shown > at)
 
     def show(self, turn: Turn) -> None:
         """Shows this prompt."""
-        self.shown = self.place(turn)
+        self.shown = self.index_of(turn)
 
-    def place(self, turn: Turn) -> int:
+    def index_of(self, turn: Turn) -> int:
         """Returns the index of a prompt."""
         return next(at for at, other in enumerate(self.turns) if other is turn)
 
@@ -307,12 +307,12 @@ class PlainMeasurement:
     Attributes:
         run_id: its run.
         answer: the answer to compare.
-        unasked: the user did not ask for it.
+        is_automatic: the user did not ask for it.
     """
 
     run_id: int
     answer: Answer
-    unasked: bool
+    is_automatic: bool
 
 
 class Session:
@@ -320,7 +320,7 @@ class Session:
 
     Attributes:
         turns: the shown path through the conversation; the last turn may still be running.
-        openings: the versions of the first prompt: the root of the conversation tree.
+        root: the versions of the first prompt, which are the root of the conversation tree.
         models: the state of the models.
         drafter: name of the drafter that last became ready.
         replay_words: progress of a replay.
@@ -334,7 +334,7 @@ class Session:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.turns: list[Turn] = []
-        self.openings = Wordings()
+        self.root = PromptVersions()
         self.conversation = 0
         self.models: Models = Nothing()
         self.drafter = NO_DRAFTER
@@ -461,12 +461,12 @@ class Session:
 
     def clear(self) -> None:
         """Starts a new conversation."""
-        self.show(Wordings())
+        self.show(PromptVersions())
 
-    def show(self, openings: Wordings) -> None:
+    def show(self, root: PromptVersions) -> None:
         """Shows another conversation."""
-        self.openings = openings
-        self.turns = openings.path
+        self.root = root
+        self.turns = root.path
         self.conversation += 1
 
     def add_turn(
@@ -477,7 +477,7 @@ class Session:
         answer = Answer(options=options, drafter=drafter, submitted=self.clock(), model=model)
         before = self.turns[:instead_of]
         turn = Turn(prompt, answer)
-        (before[-1].answer.following if before else self.openings).add(turn)
+        (before[-1].answer.following if before else self.root).add(turn)
         self.turns = [*before, turn]
         return answer
 
@@ -506,11 +506,11 @@ class Session:
         there is none."""
         turn = self.turns[at]
         if prompts:
-            place, many = turn.wording
-            if turn.wordings is None or not 0 <= place + by < many:
+            place, many = turn.version
+            if turn.versions is None or not 0 <= place + by < many:
                 return None
-            turn.wordings.shown = place + by
-            turn = turn.wordings.turns[place + by]
+            turn.versions.shown = place + by
+            turn = turn.versions.turns[place + by]
         elif turn.has_sibling(by):
             turn.answer = turn.answers[turn.shown + by]
         else:
@@ -523,7 +523,7 @@ class Session:
         answer = self.turns[at].answer
         if answer.finish == "context" and at == 0:
             return "The context is full, and there is no earlier turn that could be left out."
-        return "" if answer.may_go_on else "The answer is complete, so there is nothing to continue."
+        return "" if answer.can_continue else "The answer is complete, so there is nothing to continue."
 
     @property
     def path(self) -> Path:
@@ -533,14 +533,14 @@ class Session:
     def follow(self, path: Path) -> None:
         """Restores a shown path, as far as it still exists."""
         for turn, answer in path:
-            if turn.wordings is None or not any(turn is other for other in turn.wordings.turns):
+            if turn.versions is None or not any(turn is other for other in turn.versions.turns):
                 break
-            turn.wordings.show(turn)
+            turn.versions.show(turn)
             if any(answer is other for other in turn.answers):
                 turn.answer = answer
         self._follow_choices()
 
-    def take_in(self, answer: Answer, read: Answer) -> None:
+    def complete(self, answer: Answer, read: Answer) -> None:
         """Completes an answer whose text alone was loaded with everything read from its trace."""
         for name in ("options", "drafter", "logits", "text", "tally", "rounds", "changes", "rules", "prefill", "result"):
             setattr(answer, name, getattr(read, name))
@@ -549,13 +549,13 @@ class Session:
         answer.finish = read.finish or answer.finish
         answer.unread = False
 
-    def take_out(self, turn: Turn, answer: Answer | None = None) -> Callable[[], None]:
+    def remove(self, turn: Turn, answer: Answer | None = None) -> Callable[[], None]:
         """Removes an answer, or a whole turn with all that follows. Returns a function that undoes it."""
-        path, wordings = self.path, turn.wordings
-        assert wordings is not None
-        place = wordings.place(turn) if answer is None else turn.answers.index(answer)
+        path, versions = self.path, turn.versions
+        assert versions is not None
+        place = versions.index_of(turn) if answer is None else turn.answers.index(answer)
         if answer is None:
-            wordings.take_out(turn)
+            versions.remove(turn)
         else:
             _set_answers(turn, [other for other in turn.answers if other is not answer], max(0, place - 1))
         self._follow_choices()
@@ -563,7 +563,7 @@ class Session:
         def back() -> None:
             """Restores what was removed at its old position and shows it."""
             if answer is None:
-                wordings.turns.insert(min(place, len(wordings.turns)), turn)
+                versions.turns.insert(min(place, len(versions.turns)), turn)
             else:
                 others = [other for other in turn.answers if not other.missing or other.following.turns]
                 _set_answers(turn, [*others[:place], answer, *others[place:]], place)
@@ -574,9 +574,9 @@ class Session:
     def _follow_choices(self) -> None:
         """Updates the turns to the current choices, also while a replay is shown instead of them."""
         if self._aside is None:
-            self.turns = self.openings.path
+            self.turns = self.root.path
         else:
-            self._aside = self.openings.path
+            self._aside = self.root.path
 
     def messages(self, system: str = "") -> tuple[Message, ...]:
         """Returns the conversation up to and including the newest prompt, for a request."""
@@ -584,21 +584,21 @@ class Session:
 
     def messages_before(self, prompt: str, system: str = "", at: int | None = None) -> tuple[Message, ...]:
         """Returns the messages of all turns, or of those before an index, followed by a prompt unless it is empty."""
-        told = [Message("system", system)] if system.strip() else []
+        messages = [Message("system", system)] if system.strip() else []
         for turn in self.turns[:at]:
-            told += _told(turn)
-        return (*told, Message("user", prompt)) if prompt else tuple(told)
+            messages += _messages_of(turn)
+        return (*messages, Message("user", prompt)) if prompt else tuple(messages)
 
     def turns_of(self, messages: int) -> int:
         """Returns the number of turns that the first `messages` messages span."""
         turns = 0
         while messages > 0 and turns < len(self.turns):
-            messages -= len(_told(self.turns[turns]))
+            messages -= len(_messages_of(self.turns[turns]))
             turns += 1
         return turns
 
     @property
-    def unseen(self) -> int:
+    def dropped_turns(self) -> int:
         """Number of oldest turns that the model did not see for the newest answer."""
         answer = self.answer
         return self.turns_of(answer.dropped) if answer is not None else 0

@@ -1,6 +1,6 @@
 """Converts a conversation between the session and the chat store. No Qt.
 
-Turns and answers carry their store ids (`kept_as`). Only the functions here that take a store set these ids; they run one after
+Turns and answers carry their store ids (`stored_id`). Only the functions here that take a store set these ids; they run one after
 the other on the thread of `chat_keeper`.
 """
 
@@ -10,21 +10,21 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from app.look.wording import target_title
-from app.session.session import Answer, Turn, Wordings, missing_answer
+from app.session.session import Answer, PromptVersions, Turn, missing_answer
 from app.session.settings import Settings
 from engine.chats import STATE_OF_FINISH, STATE_WORDS, ChatSettings, ChatStore, Conversation, Figures, Making, StoredMessage
-from engine.chats import State as KeptState
+from engine.chats import State as StoredState
 from engine.files.hub import is_here
 from engine.types import Finish, Message, Request
 from engine.values.drafter_kinds import NO_DRAFTER, may_fit
 
-ENDINGS: dict[KeptState, str] = {"running": STATE_WORDS["running"], "interrupted": "interrupted"}
+ENDINGS: dict[StoredState, str] = {"running": STATE_WORDS["running"], "interrupted": "interrupted"}
 """The words for the ends of answers that no `Finish` names."""
-FINISH_OF_STATE: dict[KeptState, Finish] = {state: finish for finish, state in STATE_OF_FINISH.items() if finish != "stop"}
+FINISH_OF_STATE: dict[StoredState, Finish] = {state: finish for finish, state in STATE_OF_FINISH.items() if finish != "stop"}
 
 
 @dataclass(slots=True, eq=False)
-class KeptChat:
+class StoredChat:
     """The state of the shown conversation in the store.
 
     Attributes:
@@ -42,15 +42,15 @@ class KeptChat:
     folder: str = ""
 
     @property
-    def begun(self) -> bool:
+    def is_begun(self) -> bool:
         """Whether it is in the store, or about to be."""
         return self.number is not None or self.settings is not None
 
-    def is_same(self, other: KeptChat) -> bool:
+    def is_same(self, other: StoredChat) -> bool:
         """Returns whether both are the same conversation; all those not stored yet count as one."""
         if self.number is not None:
             return self.number == other.number
-        return self is other or not (self.begun or other.begun)
+        return self is other or not (self.is_begun or other.is_begun)
 
 
 def chat_settings(settings: Settings) -> ChatSettings:
@@ -80,16 +80,16 @@ def request_of(settings: ChatSettings, messages: tuple[Message, ...], dropped: i
     )
 
 
-def kept_chat(conversation: Conversation) -> KeptChat:
+def stored_chat_of(conversation: Conversation) -> StoredChat:
     """Returns the state of a conversation from the store. One from another program brings only its system prompt."""
     own = conversation.settings
     if replace(own, system="") == ChatSettings() and not own.system:
-        return KeptChat(conversation.about.id)
+        return StoredChat(conversation.about.id)
     lacks = not is_here(own.target)
-    return KeptChat(conversation.about.id, own, own, lacks)
+    return StoredChat(conversation.about.id, own, own, lacks)
 
 
-def settings_of(chat: KeptChat) -> dict[str, Any]:
+def settings_of(chat: StoredChat) -> dict[str, Any]:
     """Returns the window settings stored with a conversation. If its model is missing, the other settings still apply."""
     own = chat.settings
     if own is None:
@@ -128,7 +128,7 @@ def making_of(answer: Answer, system: str = "") -> Making:
     return Making(answer.model, settings, figures, answer.message, answer.edited, answer.dropped)
 
 
-def state_of(answer: Answer) -> KeptState:
+def state_of(answer: Answer) -> StoredState:
     """Returns the stored state of an answer; a running one counts as stopped."""
     if answer.state == "failed":
         return "failed"
@@ -140,28 +140,30 @@ def state_of(answer: Answer) -> KeptState:
 # Into the store
 
 
-def begin(chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, made: Making, path: str, store: ChatStore) -> KeptChat:
+def begin(
+    chat: StoredChat, before: Turn | None, turn: Turn, answer: Answer, made: Making, path: str, store: ChatStore
+) -> StoredChat:
     """Stores the beginning of an answer, and anything before it that is not stored yet."""
     held = chat.settings or made.settings
     with store.together():
         number, prompt, parent = _place_for_answer(store, chat, held, before, turn)
-        continued = None if answer.continues is None else answer.continues.kept_as
+        continued = None if answer.continues is None else answer.continues.stored_id
         begun = store.begin_answer(number, parent, made, continued, trace_path=path)
         if chat.number is not None and chat.written != held:
             store.keep_settings(number, held)
-    chat.number, turn.kept_as, answer.kept_as = number, prompt, begun.message
+    chat.number, turn.stored_id, answer.stored_id = number, prompt, begun.message
     chat.written = held
     return chat
 
 
 def _place_for_answer(
-    store: ChatStore, chat: KeptChat, held: ChatSettings, before: Turn | None, turn: Turn
+    store: ChatStore, chat: StoredChat, held: ChatSettings, before: Turn | None, turn: Turn
 ) -> tuple[int, int | None, int]:
     """Returns the ids of the conversation, of the prompt if there is one, and of the message that the answer follows. Missing
     ones are created."""
     number = chat.number if chat.number is not None else store.create(held, folder=chat.folder)
     store.hold.take(number)
-    prompt = turn.kept_as
+    prompt = turn.stored_id
     if prompt is None and (turn.prompt or before is None):
         prompt = store.add_message(number, _number(before), "user", turn.prompt)
     parent = prompt if prompt is not None else _number(before)
@@ -170,13 +172,13 @@ def _place_for_answer(
 
 
 def add_edited(
-    chat: KeptChat, before: Turn | None, turn: Turn, answer: Answer, text: str, made: Making, store: ChatStore
-) -> KeptChat:
+    chat: StoredChat, before: Turn | None, turn: Turn, answer: Answer, text: str, made: Making, store: ChatStore
+) -> StoredChat:
     """Stores an answer written by the user."""
     with store.together():
         number, prompt, parent = _place_for_answer(store, chat, chat.settings or made.settings, before, turn)
-        kept_as = store.add_message(number, parent, "assistant", text, made=made)
-    chat.number, turn.kept_as, answer.kept_as = number, prompt, kept_as
+        stored_id = store.add_message(number, parent, "assistant", text, made=made)
+    chat.number, turn.stored_id, answer.stored_id = number, prompt, stored_id
     return chat
 
 
@@ -184,20 +186,20 @@ def _number(turn: Turn | None) -> int | None:
     """Returns the id of the message that the next one after a turn follows."""
     if turn is None:
         return None
-    return turn.answer.kept_as if turn.answer.kept_as is not None else turn.kept_as
+    return turn.answer.stored_id if turn.answer.stored_id is not None else turn.stored_id
 
 
-def keep_settings(chat: KeptChat, settings: ChatSettings, store: ChatStore) -> None:
+def keep_settings(chat: StoredChat, settings: ChatSettings, store: ChatStore) -> None:
     """Stores the settings of a conversation if they have changed."""
     if chat.number is not None and chat.written != settings:
         store.keep_settings(chat.number, settings)
         chat.written = settings
 
 
-def finish(store: ChatStore, answer: Answer, state: KeptState, text: str, made: Making, path: str | None) -> None:
+def finish(store: ChatStore, answer: Answer, state: StoredState, text: str, made: Making, path: str | None) -> None:
     """Stores the outcome of an answer."""
-    if answer.kept_as is not None:
-        store.finish_answer(answer.kept_as, state, text, made, path)
+    if answer.stored_id is not None:
+        store.finish_answer(answer.stored_id, state, text, made, path)
 
 
 def show(store: ChatStore, turns: tuple[Turn, ...]) -> None:
@@ -208,7 +210,7 @@ def show(store: ChatStore, turns: tuple[Turn, ...]) -> None:
             store.choose(number)
 
 
-def delete(store: ChatStore, chat: KeptChat, number: int | None, empty: bool) -> None:
+def delete(store: ChatStore, chat: StoredChat, number: int | None, empty: bool) -> None:
     """Deletes a message with all that follow, and the conversation with its last message."""
     if number is not None:
         store.delete_message(number)
@@ -216,7 +218,7 @@ def delete(store: ChatStore, chat: KeptChat, number: int | None, empty: bool) ->
         store.delete(chat.number)
 
 
-def undelete(store: ChatStore, chat: KeptChat, number: int | None) -> None:
+def undelete(store: ChatStore, chat: StoredChat, number: int | None) -> None:
     """Undoes `delete`."""
     if chat.number is not None:
         store.restore(chat.number)
@@ -224,13 +226,13 @@ def undelete(store: ChatStore, chat: KeptChat, number: int | None) -> None:
         store.restore_message(number)
 
 
-def write_anew(chat: KeptChat, openings: Wordings, settings: ChatSettings, store: ChatStore) -> KeptChat:
+def write_anew(chat: StoredChat, root: PromptVersions, settings: ChatSettings, store: ChatStore) -> StoredChat:
     """Stores the whole conversation as a new one, after the old one was lost or deleted."""
     new: list[tuple[Turn | Answer, int]] = []
 
-    def write(wordings: Wordings, parent: int | None) -> None:
+    def write(versions: PromptVersions, parent: int | None) -> None:
         """Adds these turns, with all that follow them, below a message."""
-        for turn in wordings.turns:
+        for turn in versions.turns:
             prompt = store.add_message(number, parent, "user", turn.prompt) if turn.prompt or parent is None else parent
             assert prompt is not None
             new.append((turn, prompt))
@@ -246,25 +248,25 @@ def write_anew(chat: KeptChat, openings: Wordings, settings: ChatSettings, store
     with store.together():
         number = store.create(settings)
         store.hold.take(number)
-        write(openings, None)
+        write(root, None)
     chat.number = number
     for kept, message in new:
-        kept.kept_as = message
+        kept.stored_id = message
     return chat
 
 
 # Out of the store.
 
-_Place = tuple[Wordings, int | None, int | None]
-"""The wordings to fill with the children of a message, the id of that message, and the id of the child chosen last."""
+_Branch = tuple[PromptVersions, int | None, int | None]
+"""The versions to fill with the children of a message, the id of that message, and the id of the child chosen last."""
 
 
-def wordings_of(conversation: Conversation) -> Wordings:
+def prompt_tree(conversation: Conversation) -> PromptVersions:
     """Returns the conversation as a tree of turns. A prompt without an answer and an answer without a prompt are kept, with
     placeholders."""
     answers: dict[int, Answer] = {}
-    openings = Wordings()
-    waiting: list[_Place] = [(openings, None, conversation.shown)]
+    root = PromptVersions()
+    waiting: list[_Branch] = [(root, None, conversation.shown)]
     while waiting:
         here, place, chosen = waiting.pop()
         shown: int | None = None
@@ -275,14 +277,14 @@ def wordings_of(conversation: Conversation) -> Wordings:
             here.add(_turn(conversation, message, answers, waiting))
             shown = here.shown if message.id == chosen else shown
         here.shown = here.shown if shown is None else shown
-    return openings
+    return root
 
 
 def _turn(
     conversation: Conversation,
     message: StoredMessage,
     answers: dict[int, Answer],
-    waiting: list[_Place],
+    waiting: list[_Branch],
 ) -> Turn:
     if message.role == "assistant":
         answer = _answer(conversation, message, answers)
@@ -299,7 +301,7 @@ def _turn(
         (answer.following, child.id, child.shown) for answer, child in zip(made, replies, strict=True) if child is not message
     ]
     shown = next((answer for answer, child in zip(made, replies, strict=True) if child.id == message.shown), made[-1])
-    return Turn(message.text, shown, made if len(made) > 1 else [], kept_as=message.id)
+    return Turn(message.text, shown, made if len(made) > 1 else [], stored_id=message.id)
 
 
 def _answer(conversation: Conversation, message: StoredMessage, answers: dict[int, Answer]) -> Answer:
@@ -313,7 +315,7 @@ def _answer(conversation: Conversation, message: StoredMessage, answers: dict[in
         finish=None if made.edited else FINISH_OF_STATE.get(message.state),
         message=made.failure,
         trace_path=message.trace,
-        kept_as=message.id,
+        stored_id=message.id,
         ending=ENDINGS.get(message.state, ""),
         edited=made.edited,
         foreign=made.settings == ChatSettings() and message.trace is None,  # an answer made here has at least a seed

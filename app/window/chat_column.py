@@ -17,7 +17,7 @@ from app.look.theme import Theme
 from app.look.widgets import announce, in_column, named
 from app.look.wording import raw_note
 from app.replay.bar import ReplayBar
-from app.session.active import active_in
+from app.session.active_settings import active_settings
 from app.session.chat import Chat
 from app.session.cursor import Cursor
 from app.window.status_strip import phase_text
@@ -89,7 +89,7 @@ class ChatColumn(QWidget):
             announce(self, "Reading view" if settings.reading else "Token view")
         raw = raw_note(settings.raw, session.answers_messages)
         self.composer.set_raw(bool(raw))
-        self.composer.show_active(active_in(settings, self._chat.preferences.for_new_chats, reads_system=not raw))
+        self.composer.show_active(active_settings(settings, self._chat.preferences.for_new_chats, reads_system=not raw))
         self.welcome.set_raw(bool(raw))
         loads_first = session.model is None and session.loading is not None
         self.composer.show_hint("You can type while the model loads." if loads_first else raw if answer is None else "")

@@ -12,7 +12,7 @@ from app.conversation.transcript import Transcript
 from app.look.banner import Banner
 from app.look.wording import target_title
 from app.session.chat import Chat
-from app.session.stored_chat import KeptChat
+from app.session.stored_chat import StoredChat
 from app.sidebar.deleted_dialog import DeletedDialog
 from app.sidebar.traces_dialog import TracesDialog
 from app.window.chat_files import ChatFiles
@@ -83,9 +83,9 @@ class ChatsController(QObject):
         """Scrolls to a message of the shown chat."""
         if message is not None:
             turns = self._chat.session.turns
-            at = next((at for at, turn in enumerate(turns) if message in (turn.kept_as, turn.answer.kept_as)), None)
+            at = next((at for at, turn in enumerate(turns) if message in (turn.stored_id, turn.answer.stored_id)), None)
             if at is not None:
-                self._transcript.go_to(at, prompt=turns[at].kept_as == message)
+                self._transcript.go_to(at, prompt=turns[at].stored_id == message)
 
     @Slot()
     def check_lock(self) -> None:
@@ -116,7 +116,7 @@ class ChatsController(QObject):
 
         def copy(store: ChatStore) -> int | None:
             """Returns the id of the copy; None if the chat is not stored."""
-            up_to = None if turn is None else turn.kept_as if turn.answer.kept_as is None else turn.answer.kept_as
+            up_to = None if turn is None else turn.stored_id if turn.answer.stored_id is None else turn.answer.stored_id
             return None if stored.number is None else store.duplicate(stored.number, up_to)
 
         keeper.write(copy, self._show_copy)
@@ -227,8 +227,8 @@ class ChatsController(QObject):
 
     def _load_new_chat_draft(self, unsent: tuple[UnsentText, ...]) -> None:
         """Loads the draft of a new chat; it goes before anything the user has typed meanwhile."""
-        self._chat.unsent.take_in(KeptChat(), unsent)
-        if unsent and not self._chat.kept.begun:
+        self._chat.drafts.add(StoredChat(), unsent)
+        if unsent and not self._chat.kept.is_begun:
             self._chat.opened.emit()
 
     def _show_first(self, models: bool, opened: OpenedChat) -> None:
@@ -249,7 +249,7 @@ class ChatsController(QObject):
 
     def _load_drafts(self, opened: OpenedChat) -> Conversation:
         conversation, unsent, _ = opened
-        self._chat.unsent.take_in(KeptChat(conversation.about.id), unsent)
+        self._chat.drafts.add(StoredChat(conversation.about.id), unsent)
         return conversation
 
     def _show(self, message: int | None, opened: OpenedChat) -> None:

@@ -240,7 +240,7 @@ def unavailable_reasons(session: Session, comparing: CompareView | None, at: int
     for name, by, which in (("previousAnswerAction", -1, "earlier"), ("nextAnswerAction", 1, "later")):
         has_sibling = bool(session.turns) and session.turns[at].has_sibling(by)
         reasons[name] = shown or ("" if has_sibling else f"There is no {which} answer to this prompt.")
-        index, count = session.turns[at].wording if session.turns else (0, 1)
+        index, count = session.turns[at].version if session.turns else (0, 1)
         wording = name.replace("Answer", "Prompt")
         reasons[wording] = shown or ("" if 0 <= index + by < count else f"There is no {which} wording of this prompt.")
     reasons["continueAction"] = changing or session.why_not_continue(at)

@@ -7,9 +7,9 @@ from functools import partial
 
 from app.conversation.composer import Composer
 from app.session.chat import Chat
+from app.session.message_drafts import MessageDraft
 from app.session.session import Turn
-from app.session.stored_chat import KeptChat
-from app.session.unsent import Written
+from app.session.stored_chat import StoredChat
 
 
 class Editing:
@@ -21,13 +21,13 @@ class Editing:
     """
 
     def __init__(self, composer: Composer, chat: Chat) -> None:
-        self._composer, self._chat, self._session, self._unsent = composer, chat, chat.session, chat.unsent
+        self._composer, self._chat, self._session, self._drafts = composer, chat, chat.session, chat.drafts
         self._shown = chat.kept
-        self._draft = self._unsent.of(self._shown)
+        self._draft = self._drafts.of(self._shown)
         self._prompt = ""
         self._was_empty = True
         self.at: int | None = None
-        self._unsent.wanted.connect(self._store_draft)
+        self._drafts.wanted.connect(self._store_draft)
 
     def begin(self, at: int) -> None:
         """Starts editing the prompt of a turn, with its draft if there is one. The text in the message field is kept."""
@@ -41,7 +41,7 @@ class Editing:
     def show(self, at: int | None) -> None:
         """Makes the message field edit the prompt of a turn, or with None, a new message."""
         self.at = at
-        self._draft = self._unsent.of(self._shown, None if at is None else self._session.turns[at])
+        self._draft = self._drafts.of(self._shown, None if at is None else self._session.turns[at])
         last = at == len(self._session.turns) - 1
         self._composer.set_editing("" if at is None else "the last prompt" if last else "an earlier prompt")
 
@@ -72,10 +72,10 @@ class Editing:
         self.end()
         return partial(self._restore_draft, self._shown, turn, text) if text else None
 
-    def _restore_draft(self, chat: KeptChat, turn: Turn | None, text: str) -> None:
+    def _restore_draft(self, chat: StoredChat, turn: Turn | None, text: str) -> None:
         self._store_draft()
-        draft = self._unsent.of(chat, turn)
-        self._unsent.join(draft, [Written(chat, turn, text)])  # a new draft may exist
+        draft = self._drafts.of(chat, turn)
+        self._drafts.join(draft, [MessageDraft(chat, turn, text)])  # a new draft may exist
         if draft is self._draft:
             self._composer.set_text(draft.text)
         self.resume()
@@ -100,7 +100,7 @@ class Editing:
     def resume(self) -> None:
         """Resumes editing a prompt that has a draft, if its turn is shown and no other is being edited."""
         turns = [] if self.at is not None else self._session.turns
-        at = next((at for at, turn in enumerate(turns) if self._unsent.is_rewritten(self._shown, turn)), None)
+        at = next((at for at, turn in enumerate(turns) if self._drafts.has_edit(self._shown, turn)), None)
         if at is not None:
             self.begin(at)
 
@@ -112,18 +112,18 @@ class Editing:
             carry_draft: moves the draft along in any case.
         """
         self._store_draft()
-        message, rewritten = self._unsent.of(self._shown), self._unsent.rewritten(self._shown)
+        message, rewritten = self._drafts.of(self._shown), self._drafts.edits(self._shown)
         continues_typing = carry_draft and bool(message.text)
         if self._was_empty:
-            message.chat = KeptChat()
-        self._unsent.forget()
+            message.chat = StoredChat()
+        self._drafts.forget()
         self._shown = self._chat.kept
         self.show(None)
         carried = carry_draft or self._chat.keeper is None
         if carried:
-            self._unsent.join(self._draft, [message, *rewritten])
+            self._drafts.join(self._draft, [message, *rewritten])
         if self._composer.text != self._draft.text or not (carried or self._draft is message):
             self._composer.show_text(self._draft.text)  # even if equal: undo must not restore text typed for another chat
-        self._unsent.keep()
+        self._drafts.keep()
         if not continues_typing:  # while typing, the user stays in the same text
             self.resume()

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.conversation.answer_editor import AnswerEditor
 from app.conversation.composer import Composer
-from app.conversation.message_tools import Wish
+from app.conversation.message_tools import MessageAction
 from app.conversation.transcript import Transcript
 from app.look import theme as themes
 from app.look.banner import Banner
@@ -124,7 +124,7 @@ class Messages(QObject):
         self.editing.resume()
         if (turns := self._session.turns[at : at + 1]) and self._session.running is None:
             turn = turns[0]
-            index, count = turn.wording if prompts else (turn.shown, len(turn.answers))
+            index, count = turn.version if prompts else (turn.shown, len(turn.answers))
             self._host.announce(f"{'Prompt' if prompts else 'Answer'} {index + 1} of {count}")
 
     def step_sibling(self, by: int, prompts: bool = False) -> None:
@@ -142,7 +142,7 @@ class Messages(QObject):
             self.perform("delete", len(turns) - 1, turns[-1].answer.missing or not turns[-1].prompt)
 
     @Slot(str, int, bool)
-    def perform(self, action: Wish, at: int, prompt: bool) -> None:
+    def perform(self, action: MessageAction, at: int, prompt: bool) -> None:
         """Carries out an entry of a message's menu."""
         chat, turn = self._chat, self._session.turns[at]
         if action == "copy":

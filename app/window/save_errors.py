@@ -25,7 +25,7 @@ class SaveErrors(QObject):
         keeper.failed.connect(self._report_failure)
         keeper.recovered.connect(self._report_recovery)
         keeper.noted.connect(self.show_note)
-        chat.unsent.refused.connect(self._report_unsaved_draft)
+        chat.drafts.refused.connect(self._report_unsaved_draft)
         window.installEventFilter(self)
 
     @Slot(str)

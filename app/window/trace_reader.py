@@ -62,7 +62,7 @@ class TraceReader(QObject):
         answer, self._pending = self._pending, None
         if answer is not None and answer.unread:
             read_answer, request = found
-            self._session.take_in(answer, read_answer)
+            self._session.complete(answer, read_answer)
             if answer.request is not None:
                 answer.request = replace(
                     answer.request,

@@ -225,7 +225,7 @@ class Window(QMainWindow):
             (composer.sent, self.send),
             (composer.stopped, chat.stop),
             (composer.recalled, messages.edit_last),
-            (composer.edit.textChanged, self.panel.measurer.hold_off),
+            (composer.edit.textChanged, self.panel.measurer.postpone),
             (composer.active_opened, self._open_active),
             (composer.active_removed, chat.remove_active),
             (transcript.regenerate, messages.regenerate),
@@ -258,9 +258,9 @@ class Window(QMainWindow):
             (sidebar.deleted_chats_requested, chats.show_deleted),
             (self.palette_popup.chat_chosen, self.open_chat),
             (self.column.copy_requested, chats.duplicate),
-            (self.composer.changed, chat.unsent.touch),
-            (chat.recorder.written, chat.unsent.touch),
-            (self.closing, chat.unsent.stop, sidebar.stop, chats.stop),
+            (self.composer.changed, chat.drafts.touch),
+            (chat.recorder.written, chat.drafts.touch),
+            (self.closing, chat.drafts.stop, sidebar.stop, chats.stop),
         )
         if chat.keeper is not None:
             saving = SaveErrors(chat, chat.keeper, self.banner, self)
@@ -286,7 +286,7 @@ class Window(QMainWindow):
         self.banner.hide()
         self.transcript.follow()
         self.chat.send(text, instead_of=edited)
-        self.chat.unsent.keep()
+        self.chat.drafts.keep()
 
     @Slot()
     def new_chat(self) -> None:
@@ -363,7 +363,7 @@ class Window(QMainWindow):
             comparing.stop() if comparing.running else comparing.banner.hide()
         elif self.messages.editing.at is not None:
             self.messages.cancel_editing()
-        elif self.session.running is not None or (measured is not None and not measured.unasked):
+        elif self.session.running is not None or (measured is not None and not measured.is_automatic):
             chat.stop()
         elif self.session.replaying:
             self.replay_controller.leave()

@@ -15,7 +15,7 @@ import time
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-from app.conversation.letter_looks import Style
+from app.conversation.letter_formats import Style
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import Flow
 from app.look import theme as themes

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.compare.comparison import ColumnSetup, Comparison, Setup, drafter_words, with_column
-from app.compare.parting_line import parting_words
+from app.compare.difference_line import difference_words
 from app.compare.presets import PRESETS, Preset
 from app.compare.sample_tally import SampleTally, number_in, write_samples
 from app.session.settings import Settings
@@ -138,7 +138,7 @@ def test_a_token_at_the_border_of_the_filters_explains_a_parting_at_a_large_marg
     relation = comparison.relation(1)
     assert relation is not None and (relation.kind, relation.first) == (kind, 4)
     assert ("passes the filters by only 0.0002 in one text and not in the other" in relation.words) == (kind == "near-tie")
-    words = parting_words(comparison)
+    words = difference_words(comparison)
     assert "margin 0.4, border 0.9" in words and (border is None or f"border {border:.3g}" in words)
 
 

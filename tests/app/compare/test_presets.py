@@ -8,7 +8,7 @@ from itertools import islice
 
 import pytest
 
-from app.compare.presets import PARTING_SEED, PRESETS, RULES_ANSWER, Preset
+from app.compare.presets import DIVERGING_SEED, PRESETS, RULES_ANSWER, Preset
 from app.session.settings import Settings
 from engine.decode.decoding import decode
 from engine.models.loading import LoadedModel
@@ -43,7 +43,7 @@ def test_the_rules_are_set_two_by_two_with_one_seed() -> None:
     assert [column.rule for column in setup.columns] == ["gumbel", "gumbel", "rejection", "rejection"]
     assert [column.drafter for column in setup.columns] == ["builtin-draft", "head"] * 2
     assert {(column.gamma, column.temperature) for column in setup.columns} == {(3, 0.8)}
-    assert setup.seed == PARTING_SEED
+    assert setup.seed == DIVERGING_SEED
     assert "seed was chosen" in RULES.about(setup, settings)
 
 
@@ -66,7 +66,9 @@ def test_a_seed_is_only_said_to_be_chosen_where_it_was() -> None:
     for changes in ({"seed": 2}, {"seed": None}, {"prompt": "Why is the sea salty?"}):
         words = RULES.about(replace(RULES.make(usual), **changes), usual)
         assert "Gumbel keeps the text" in words and "chosen" not in words
-    assert "chosen" not in PRESETS[1].about(PRESETS[1].make(replace(usual, seed=PARTING_SEED)), replace(usual, seed=PARTING_SEED))
+    assert "chosen" not in PRESETS[1].about(
+        PRESETS[1].make(replace(usual, seed=DIVERGING_SEED)), replace(usual, seed=DIVERGING_SEED)
+    )
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.id)

@@ -138,7 +138,7 @@ def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_
     position = sum(len(round_.emitted) for round_ in story_rounds()[:3]) + len(story_rounds()[3].emitted) - 1
     assert view.comparison is not None and view.comparison.divergence == position
     assert (
-        view.parting.words.accessibleDescription()
+        view.difference.words.accessibleDescription()
         == f"First difference at token {position + 1}:  A “ ship”,  B “ years” (margin 0.2)."
     )
     assert f"Differs from A from token {position + 1} on. Expected: Rejection" in view.columns[1].relation.text()
@@ -150,7 +150,7 @@ def test_two_answers_stream_side_by_side_and_the_first_difference_is_marked_and_
 def moved(view: CompareView) -> list[int]:
     """Where the columns and what is above them stand."""
     QApplication.processEvents()
-    return [view._area.y(), view.band.y(), view.legend.y(), view.parting.height()]
+    return [view._area.y(), view.band.y(), view.legend.y(), view.difference.height()]
 
 
 @pytest.mark.usefixtures("fonts")
@@ -163,14 +163,14 @@ def test_the_closing_words_have_their_place_from_the_start(qtbot: QtBot, open_co
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: all(column.answer.tally.rounds for column in view.comparison.columns))  # type: ignore[union-attr]
     view.refresh()
-    assert "when all 4 answers are done" in view.parting.words.text() and not view.parting.go.isVisible()
+    assert "when all 4 answers are done" in view.difference.words.text() and not view.difference.go.isVisible()
     before = moved(view)
     engine.pause_after = None
     qtbot.waitUntil(lambda: not view.running)
     view.refresh()
-    assert "kept the text" in view.parting.words.text() and view.parting.go.isVisible()
+    assert "kept the text" in view.difference.words.text() and view.difference.go.isVisible()
     assert moved(view) == before
-    assert view.parting.words.height() >= view.parting.words.heightForWidth(view.parting.words.width())
+    assert view.difference.words.height() >= view.difference.words.heightForWidth(view.difference.words.width())
 
 
 def test_another_seed_is_not_said_to_be_chosen(qtbot: QtBot, open_compare: Open) -> None:
@@ -189,7 +189,7 @@ def test_another_seed_is_not_said_to_be_chosen(qtbot: QtBot, open_compare: Open)
 def test_there_is_no_difference_to_go_to_where_no_texts_have_parted(qtbot: QtBot, open_compare: Open) -> None:
     _, view, _ = open_compare([story_rounds(), story_rounds(gamma=2)] * 2, preset="rejection-gumbel")
     run(qtbot, view)
-    assert "Rejection happened to keep it" in view.parting.words.text() and not view.parting.go.isVisible()
+    assert "Rejection happened to keep it" in view.difference.words.text() and not view.difference.go.isVisible()
 
 
 def test_the_first_difference_moves_nothing_either(qtbot: QtBot, open_compare: Open) -> None:
@@ -198,12 +198,12 @@ def test_the_first_difference_moves_nothing_either(qtbot: QtBot, open_compare: O
     qtbot.mouseClick(view.bar.start, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: all(column.answer.tally.rounds == 2 for column in view.comparison.columns))  # type: ignore[union-attr]
     view.refresh()
-    assert view.parting.words.text() == "No difference so far."
+    assert view.difference.words.text() == "No difference so far."
     before = moved(view)
     engine.pause_after = None
     qtbot.waitUntil(lambda: not view.running)
     view.refresh()
-    assert "First difference at token" in view.parting.words.text() and moved(view) == before
+    assert "First difference at token" in view.difference.words.text() and moved(view) == before
 
 
 @pytest.mark.usefixtures("fonts")
@@ -296,7 +296,7 @@ def test_the_invariance_badge_counts_equal_tokens_and_a_broken_promise_is_loud(q
     tokens = sum(len(round_.emitted) for round_ in story_rounds())
     assert view.columns[1].relation.text() == f"Same text as A: {tokens} of {tokens} tokens."
     assert "plain" in view.columns[1].figures.text().replace("&nbsp;", " ")
-    assert view.parting.words.text() == "The texts are the same." and not view.parting.go.isVisible()
+    assert view.difference.words.text() == "The texts are the same." and not view.difference.go.isVisible()
     _, broken, _ = open_compare([story_rounds(), other_story()], preset="with-without")
     run(qtbot, broken)
     assert broken.columns[1].relation.property("kind") == "unexpected"
@@ -339,13 +339,13 @@ def test_what_was_found_before_a_change_of_the_settings_says_so(qtbot: QtBot, op
     window, view, _ = open_compare([other_story(), story_rounds()])
     assert not view.outdated
     run(qtbot, view)
-    found, prompt = view.parting.words.text(), view.bar.prompt.toPlainText()
+    found, prompt = view.difference.words.text(), view.bar.prompt.toPlainText()
     assert not view.outdated and window.status.line.text() == "Comparison done"
     view.bar.prompt.setPlainText("Another prompt")
-    assert view.outdated and BEFORE_CHANGES in view.parting.words.text()
+    assert view.outdated and BEFORE_CHANGES in view.difference.words.text()
     assert window.status.line.text() == "Changed since this comparison. Start compares again"
     view.bar.prompt.setPlainText(prompt)
-    assert not view.outdated and view.parting.words.text() == found
+    assert not view.outdated and view.difference.words.text() == found
 
 
 def test_scrolling_one_column_brings_the_others_to_the_same_position(qtbot: QtBot, open_compare: Open) -> None:
@@ -366,7 +366,7 @@ def test_the_first_difference_is_brought_into_sight_in_every_column(qtbot: QtBot
     _, view, _ = open_compare([long, [*other_story()[:-1], *long[len(other_story()) - 1 :]]])
     run(qtbot, view)
     assert view.columns[0].text.verticalScrollBar().value() > 0
-    qtbot.mouseClick(view.parting.go, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(view.difference.go, Qt.MouseButton.LeftButton)
     assert view.comparison is not None and (position := view.comparison.divergence) is not None
     for column in view.columns[:2]:
         assert column.text.viewport().rect().contains(column.text._boxes(position)[0].center().toPoint())
@@ -462,7 +462,7 @@ def test_one_failure_is_told_in_its_column_and_the_others_go_on(qtbot: QtBot, op
     engine.failing = {0}
     run(qtbot, view)
     assert view.columns[0].text.words == "This drafter does not fit. Choose another."
-    assert view.parting.words.text() == "Some answers are missing, so nothing can be concluded."
+    assert view.difference.words.text() == "Some answers are missing, so nothing can be concluded."
     assert window.status.line.text() == "Comparison ended with an error"
     assert view.columns[1].text.plain_text() == STORY
 
@@ -486,7 +486,7 @@ def test_prompts_of_their_own_stand_in_their_columns(qtbot: QtBot, open_compare:
     assert all(column.controls.prompt.isVisible() for column in view.columns[:2])
     run(qtbot, view)
     assert len({request.messages[-1].content for request in engine.comparisons[0].requests}) == 2
-    assert not view.parting.isVisible() and not view.columns[1].relation.isVisible()
+    assert not view.difference.isVisible() and not view.columns[1].relation.isVisible()
     view.columns[0].controls.prompt.setPlainText(" ")
     assert not view.bar.start.isEnabled()
 
@@ -590,14 +590,14 @@ def test_the_legend_lights_tokens_up_in_every_column(qtbot: QtBot, open_compare:
     _, view, _ = open_compare()
     run(qtbot, view)
     view.legend.buttons["rejected"].click()
-    assert [column.text.lit for column in view.columns] == ["rejected"] * len(view.columns)
+    assert [column.text.highlighted for column in view.columns] == ["rejected"] * len(view.columns)
     block = view.columns[0].text.answer_block(0)
-    assert block is not None and block.style.lit == "rejected"
+    assert block is not None and block.style.highlighted == "rejected"
     view.set_look(LIGHT, 1.4)
     block = view.columns[0].text.answer_block(0)
-    assert block is not None and block.style.lit == "rejected", "another look keeps it"
+    assert block is not None and block.style.highlighted == "rejected", "another look keeps it"
     view.legend.buttons["rejected"].click()
-    assert view.columns[0].text.lit is None
+    assert view.columns[0].text.highlighted is None
 
 
 def test_ghosts_are_shown_and_hidden_in_every_column_and_kept_apart_from_those_of_the_chat(
@@ -629,7 +629,7 @@ def test_another_step_of_ghosts_paints_the_whole_text_anew(qtbot: QtBot, open_co
     window, view, _ = open_compare()
     run(qtbot, view)
     text = view.columns[1].text
-    text.bring(0)
+    text.scroll_into_view(0)
     qtbot.wait(50)
 
     class Regions(QObject):
@@ -730,7 +730,7 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     card = (tmp_path / "both.svg").read_text(encoding="utf-8")
     shown = [
         *(field.words.text() for field in view.band.fields if not field.isHidden()),
-        view.parting.words.accessibleDescription(),
+        view.difference.words.accessibleDescription(),
     ]
     in_card = "".join(re.findall(r"<text[^>]*>([^<]*)</text>", card))
     for sentence in filter(None, shown):
@@ -783,10 +783,10 @@ def test_the_card_of_the_empty_window_sets_the_rules_side_by_side_and_says_what_
     gumbel, rejection = (field.words.text() for field in view.band.fields)
     assert gumbel.startswith("Gumbel: same text with both drafters")
     assert rejection.startswith("Rejection: the texts of C and D diverge at token ")
-    assert view.parting.words.accessibleDescription().startswith(
+    assert view.difference.words.accessibleDescription().startswith(
         "Gumbel kept the text when the drafter changed; Rejection did not."
     )
-    assert view.parting.go.isVisible()
+    assert view.difference.go.isVisible()
     half = view.band.fields[0]
     assert half.mapTo(view, half.rect().topRight()).x() == pytest.approx(
         view.columns[1].mapTo(view, QPoint()).x() + view.columns[1].width(), abs=3
@@ -826,7 +826,7 @@ def test_thoughts_are_folded_and_open_where_texts_part_in_them(marks: tuple[str,
     qtbot.mouseClick(first.thought, Qt.MouseButton.LeftButton)
     assert "Let me think." not in first._block.flow.text_between(0, first._block.flow.length)
     assert first.anchor is not None
-    first.bring(2)
+    first.scroll_into_view(2)
     assert first.run is not None and not first.run.answer.folded, "a token of the thought is to be seen"
 
 

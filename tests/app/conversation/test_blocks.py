@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation.blocks import LONGEST_LINE, AnswerBlock, footer_words, settings_words
 from app.conversation.figure_line import placed
-from app.conversation.letter_looks import LONGEST_WORD, Style
+from app.conversation.letter_formats import LONGEST_WORD, Style
 from app.conversation.reading_view import ReadingFlow
 from app.look import theme as themes
 from app.session.session import Answer
@@ -91,9 +91,9 @@ def test_a_model_without_a_name_and_no_room_at_all_are_painted_too() -> None:
 @pytest.mark.usefixtures("qapp")
 def test_a_change_of_gamma_alone_divides_the_text() -> None:
     block = block_of(400.0, (RunChanged(1, 5, "gumbel", 2, "builtin-draft"),))
-    seams = [seam.divider.words for chunk in block.flow.chunks for seam in chunk.seams]
-    assert seams == ["Gamma 2 from here"]
-    assert not [seam for chunk in block_of(400.0).flow.chunks for seam in chunk.seams]
+    placed_dividers = [seam.divider.words for chunk in block.flow.chunks for seam in chunk.placed_dividers]
+    assert placed_dividers == ["Gamma 2 from here"]
+    assert not [seam for chunk in block_of(400.0).flow.chunks for seam in chunk.placed_dividers]
 
 
 def test_a_change_of_gamma_while_it_streams_divides_text_and_rounds(qtbot: QtBot, show_window: Callable[..., Window]) -> None:
@@ -108,7 +108,7 @@ def test_a_change_of_gamma_while_it_streams_divides_text_and_rounds(qtbot: QtBot
     qtbot.waitUntil(lambda: window.session.running is None)
     block = window.transcript.answer_block(0)
     assert block is not None
-    assert [seam.divider.words for chunk in block.flow.chunks for seam in chunk.seams] == ["Gamma 2 from here"]
+    assert [seam.divider.words for chunk in block.flow.chunks for seam in chunk.placed_dividers] == ["Gamma 2 from here"]
     assert [divider.from_here for divider in window.session.turns[0].answer.dividers] == ["Gamma 2 from here"]
 
 

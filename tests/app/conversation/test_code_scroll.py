@@ -11,12 +11,12 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import Chunk, CodeScroll
-from app.conversation.letter_looks import Style
+from app.conversation.letter_formats import Style
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import CODE_LINE, CODE_LINES, Flow
 from app.conversation.token_boxes import boxes_of, spot_at
 from app.look import theme as themes
-from app.session.token_walk import place_of as at_spot
+from app.session.token_navigation import place_of as at_spot
 from app.window.window import Window
 from engine.lens.pieces import Piece, Spot
 from tests.app.driving import Open, ask, wait_for_answer

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import lines_of
-from app.conversation.letter_looks import Style
+from app.conversation.letter_formats import Style
 from app.look import theme as themes
 from app.session.session import Answer
 from engine.lens.pieces import Ghosts
@@ -48,7 +48,7 @@ def block_of(rounds: Sequence[Round], ghosts: Ghosts = "rejected", width: float 
 
 
 def words(block: AnswerBlock) -> list[str]:
-    return [seam.divider.words for chunk in block.flow.chunks for seam in chunk.seams]
+    return [seam.divider.words for chunk in block.flow.chunks for seam in chunk.placed_dividers]
 
 
 def test_each_change_has_a_divider_and_the_first_to_leave_the_seeds_text_says_so(qapp: object) -> None:
@@ -64,7 +64,7 @@ def test_each_change_has_a_divider_and_the_first_to_leave_the_seeds_text_says_so
 def test_it_stands_where_the_first_token_of_the_new_rule_begins(qapp: object, first: int, ghosts: Ghosts) -> None:
     rounds = switched(story_rounds(STORY * 2), (first, "match"))
     block = block_of(rounds, ghosts)
-    ((chunk, seam),) = [(chunk, seam) for chunk in block.flow.chunks for seam in chunk.seams]
+    ((chunk, seam),) = [(chunk, seam) for chunk in block.flow.chunks for seam in chunk.placed_dividers]
     boxes = [box for chunk in block.flow.chunks for box in block.flow.whole_boxes(chunk) if box.spot.round >= first]
     inside = [box for box in block.flow.whole_boxes(chunk) if box.spot.round >= first]
     assert inside and len(boxes) >= len(inside)
@@ -84,7 +84,7 @@ def test_room_is_made_for_it_and_no_line_overlaps(qapp: object) -> None:
         lines = lines_of(chunk)
         for upper, lower in pairwise(lines):
             assert lower.y() >= upper.y() + upper.height() - 1
-        for seam in chunk.seams:
+        for seam in chunk.placed_dividers:
             rows = [(line.y(), line.y() + line.height()) for line in lines]
             assert not any(top < seam.top + divided.flow.divider_room - 2 and bottom > seam.top + 2 for top, bottom in rows)
 
@@ -106,7 +106,7 @@ def test_growing_round_by_round_gives_what_laying_out_at_once_gives(qapp: object
         grown.grow()
     assert words(grown) == words(whole) and grown.flow.height == pytest.approx(whole.flow.height)
     for one, other in zip(*(block.flow.chunks for block in (grown, whole)), strict=True):
-        assert [(seam.x, seam.top) for seam in one.seams] == [(seam.x, seam.top) for seam in other.seams]
+        assert [(seam.x, seam.top) for seam in one.placed_dividers] == [(seam.x, seam.top) for seam in other.placed_dividers]
 
 
 def test_it_keeps_its_place_in_a_list_a_table_and_code(qapp: object) -> None:
@@ -138,7 +138,7 @@ def test_the_line_is_painted_in_the_rules_colour_across_the_text(qtbot: QtBot, t
     painter.translate(MARGIN, 0)
     block.paint(painter, QRectF(image.rect()), None)
     painter.end()
-    ((chunk, seam),) = [(chunk, seam) for chunk in block.flow.chunks for seam in chunk.seams]
+    ((chunk, seam),) = [(chunk, seam) for chunk in block.flow.chunks for seam in chunk.placed_dividers]
     origin = block.origin + QPointF(0, chunk.top)
     y = round(origin.y() + round(seam.top + block.flow.divider_room / 2))
     colour = QColor(theme.rule("rejection"))

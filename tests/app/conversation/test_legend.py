@@ -84,7 +84,7 @@ def test_only_one_kind_is_lit_and_the_prompt_stays_as_it_is(qtbot: QtBot, open_t
     assert bright(transcript) == {"bonus"}
     assert [button.kind for button in transcript.legend.buttons.values() if button.isChecked()] == ["bonus"]
     prompt = transcript.blocks[0]
-    assert isinstance(prompt, UserBlock) and prompt.style.lit is None
+    assert isinstance(prompt, UserBlock) and prompt.style.highlighted is None
 
 
 def test_ghosts_that_are_hidden_are_shown_while_they_are_lit(qtbot: QtBot, open_transcript: Open) -> None:
@@ -112,10 +112,10 @@ def test_marks_of_tokens_that_are_left_out_are_pale_unless_lit(open_transcript: 
     some = looks()
     assert [one == other for one, other in zip(none, some, strict=True)] == [True, False, True]
     assert said() == [False, False, True]
-    transcript.light("unjudged")
-    lit = buttons["unjudged"].grab().toImage()
+    transcript.highlight("unjudged")
+    highlighted = buttons["unjudged"].grab().toImage()
     transcript.set_ghosts("all")
-    assert buttons["unjudged"].grab().toImage() == lit, "what is lit up is shown"
+    assert buttons["unjudged"].grab().toImage() == highlighted, "what is highlighted is shown"
 
 
 def test_unjudged_tokens_unfold_while_they_are_lit(open_transcript: Open) -> None:
@@ -175,7 +175,7 @@ def test_the_legend_stands_above_the_first_answer_and_stays_in_view_while_someth
     assert prompt.top + prompt.height - 1 <= legend.y() and legend.geometry().bottom() <= answer.top
     bar.setValue(bar.maximum())
     assert legend.isHidden()
-    transcript.light("accepted")
+    transcript.highlight("accepted")
     bar.setValue(bar.maximum())
     assert legend.isVisible() and legend.y() == 0
     legend.buttons["accepted"].click()

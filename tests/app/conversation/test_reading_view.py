@@ -8,8 +8,8 @@ import pytest
 from PySide6.QtCore import QPointF
 from pytestqt.qtbot import QtBot
 
-from app.conversation.letter_looks import Style
-from app.conversation.line_looks import units
+from app.conversation.letter_formats import Style
+from app.conversation.line_formats import units
 from app.conversation.markdown_source import shown
 from app.conversation.reading_view import ReadingFlow, Rendered
 from app.conversation.token_boxes import boxes_of, gap_before, spot_at

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
 from app.conversation.screen_reader import ConversationText, offset_of, place_at, plain_text, spoken
-from app.session.token_walk import place_of
+from app.session.token_navigation import place_of
 from app.window.window import Window
 from tests.app.conversation.markdown_texts import RICH
 from tests.app.fakes import FakeEngine, story_rounds

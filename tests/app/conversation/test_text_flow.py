@@ -10,8 +10,8 @@ from PySide6.QtCore import QPointF
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QTextCharFormat, QTextLayout
 from pytestqt.qtbot import QtBot
 
-from app.conversation.letter_looks import Style
-from app.conversation.line_looks import units
+from app.conversation.letter_formats import Style
+from app.conversation.line_formats import units
 from app.conversation.markdown_source import shown
 from app.conversation.text_flow import MAX_LINES, Flow
 from app.conversation.token_boxes import boxes_of, fragments_of, spot_at

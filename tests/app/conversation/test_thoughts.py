@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.session.cursor import Place
 from app.session.session import Session
-from app.session.token_walk import neighbour
+from app.session.token_navigation import neighbour
 from app.window.window import Window
 from engine.lens.pieces import GHOSTS
 from engine.rounds.trace import read
@@ -106,7 +106,7 @@ def test_a_click_opens_it_where_it_is_and_folds_it_again(qtbot: QtBot, show_wind
     assert shown_text(window) == TEXT
     assert button(window).y() == top
     flow = window.transcript.blocks[-1].flow
-    assert [seam.divider.words for chunk in flow.chunks for seam in chunk.seams] == ["Answer"]
+    assert [seam.divider.words for chunk in flow.chunks for seam in chunk.placed_dividers] == ["Answer"]
     qtbot.mouseClick(button(window), Qt.MouseButton.LeftButton)
     assert shown_text(window) == ANSWER
 

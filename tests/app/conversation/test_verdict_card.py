@@ -17,7 +17,7 @@ from app.conversation.screen_reader import plain_text
 from app.conversation.verdict_host import corner
 from app.look.placing import visible_part
 from app.session.cursor import Place
-from app.session.token_walk import neighbour, place_of, spot_of
+from app.session.token_navigation import neighbour, place_of, spot_of
 from app.window.window import Window
 from engine.lens.pieces import Ghosts, Spot, visible
 from engine.types import Candidate, Round, RunFailed

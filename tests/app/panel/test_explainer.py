@@ -320,11 +320,11 @@ def test_typing_postpones_the_measurement_and_sending_ends_it(qtbot: QtBot, alon
     qtbot.keyClicks(window.composer.edit, "Go on")
     assert window.session.measurement is None and engine.stopped == [engine.runs[1]] and alone.tile == ("–", "Measure")
     window.panel.measurer._timer.setInterval(60_000)
-    window.panel.measurer.hold_off()
+    window.panel.measurer.postpone()
     alone.idle()
     assert len(engine.requests) == 2, "the pause counts from the last letter"
     window.panel.measurer._timer.setInterval(20)
-    window.panel.measurer.hold_off()
+    window.panel.measurer.postpone()
     qtbot.waitUntil(lambda: window.session.measurement is not None)
     engine.hold, engine.rounds = False, story_rounds()
     qtbot.keyClick(window.composer.edit, Qt.Key.Key_Return)

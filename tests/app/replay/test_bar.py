@@ -485,7 +485,7 @@ def test_an_engine_is_made_when_it_is_first_asked_for_something() -> None:
     engine.load("builtin", "none")
     assert made[0].loads == [("builtin", "none")]
     assert engine.events() != [] and len(made) == 1
-    engine.exchange(Settings(separate_process=True))
+    engine.replace_engine(Settings(separate_process=True))
     assert len(made) == 1
     engine.load("other", "none")
     assert made[1].loads == [("other", "none")] and engine.close() and made[0].closed and made[1].closed

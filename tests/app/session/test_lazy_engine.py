@@ -50,12 +50,12 @@ def test_an_engine_takes_requests_while_the_one_before_it_ends_and_begins_when_t
     engine.load("one", "none")
     run = engine.submit(Request((Message("user", "hello"),)))
     before.hold = True
-    engine.exchange(Settings(separate_process=True))
+    engine.replace_engine(Settings(separate_process=True))
     engine.load("two", "none")
     engine.load("three", "none")
-    assert engine.is_exchanging and not begun[0].is_set()
+    assert engine.is_replacing and not begun[0].is_set()
     if cut_off:  # nobody waits for its answer any longer, but its memory is waited for all the same
-        assert until(lambda: not (engine.events() or engine.is_exchanging))
+        assert until(lambda: not (engine.events() or engine.is_replacing))
         assert until(lambda: before.closes > 1)
     else:
         before.stop(run)
@@ -69,7 +69,7 @@ def test_an_engine_takes_requests_while_the_one_before_it_ends_and_begins_when_t
         assert not any(isinstance(event, (LoadStarted, LoadFinished, DrafterReady)) for event in said)
     assert not begun[0].is_set() and not backend.loads
     before.may_end.set()
-    assert until(lambda: not engine.events() and not engine.is_exchanging and len(backend.loads) == 2)
+    assert until(lambda: not engine.events() and not engine.is_replacing and len(backend.loads) == 2)
     assert begun[0].is_set() and backend.loads == ["two", "three"]
     assert engine.close(PATIENCE)
 
@@ -89,9 +89,9 @@ def test_engines_that_still_wait_for_one_before_them_can_be_closed() -> None:
 
     engine = LazyEngine(make, Settings())
     engine.load("one", "none")
-    engine.exchange(Settings(separate_process=True))
+    engine.replace_engine(Settings(separate_process=True))
     engine.load("one", "none")
-    engine.exchange(Settings())
+    engine.replace_engine(Settings())
     engine.load("one", "none")
     assert not engine.close(0.01)
     before.may_end.set()

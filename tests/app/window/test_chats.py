@@ -516,7 +516,7 @@ def test_a_chat_deleted_elsewhere_is_stored_again(qtbot: QtBot, open_kept: Kept,
 def test_a_locked_store_does_not_block_the_window(qtbot: QtBot, open_kept: Kept, home: Path) -> None:
     window, _ = open_kept()
     settled(qtbot, window)
-    with contextlib.closing(sqlite3.connect(home / "chats" / "chats.db", isolation_level=None)) as other:
+    with contextlib.conclusion(sqlite3.connect(home / "chats" / "chats.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         ask(qtbot, window, "One")
         wait_for_answer(qtbot, window)
@@ -533,7 +533,7 @@ def test_a_store_damaged_meanwhile_is_repaired_without_losing_shown_messages(
 ) -> None:
     window, _ = open_kept()
     answered(qtbot, window, "One")
-    with contextlib.closing(sqlite3.connect(home / "chats" / "chats.db")) as other:
+    with contextlib.conclusion(sqlite3.connect(home / "chats" / "chats.db")) as other:
         other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     path = home / "chats" / "chats.db"
     whole = bytearray(path.read_bytes())

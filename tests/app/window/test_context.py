@@ -97,21 +97,21 @@ def test_a_full_context_offers_to_leave_out_the_oldest_turns(qtbot: QtBot, show_
     action: QPushButton = window.banner.action
     qtbot.waitUntil(lambda: window.banner.words.text() == FULL and action.isVisible())
     assert (window.composer.text, len(window.session.turns), action.text()) == ("third", 2, LEAVE_OUT)
-    assert window.transcript.unseen_words == ""
+    assert window.transcript.dropped_words == ""
     action.click()
     assert window.settings.overflow == "drop"
     qtbot.waitUntil(lambda: len(window.session.turns) == 3 and window.session.running is None)
     assert engine.requests[-1].overflow == "drop" and engine.requests[-1].dropped == 0
     assert not window.banner.isVisible()
     words = "The model no longer sees the oldest turn: the context is too small for all"
-    assert window.transcript.unseen_words == words
+    assert window.transcript.dropped_words == words
     said = plain_text(window.transcript)
     assert said.index(f"({words})") < said.index("You: second") and said.index("You: first") < said.index(words)
     blocks = window.transcript.blocks
     assert [getattr(block, "above", "") for block in blocks] == ["", "", words, "", "", ""]
     ask(qtbot, window, "fourth")
     assert engine.requests[-1].dropped == 2, "what is left out stays out"
-    assert window.session.unseen == 2
+    assert window.session.dropped_turns == 2
     window.composer.set_text("fifth")
     qtbot.waitUntil(lambda: shown(window)[1].startswith("The model no longer sees the oldest 3 turns"))
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.conversation import line_looks
-from app.conversation.line_looks import CODE, FENCE, NO_LOOK, LineLooks, Look, Span, looks_of
+from app.conversation import line_formats
+from app.conversation.line_formats import CODE, FENCE, PLAIN_LINE, LineFormat, LineFormatter, Span, formats_of
 from app.conversation.markdown_source import Flag, shown
 from tests.app.conversation.markdown_texts import HOSTILE, RICH, at_random_borders, random_markdown
 
 
-def stream(looks: LineLooks, part: str) -> None:
+def stream(looks: LineFormatter, part: str) -> None:
     head, *rest = part.split("\n")
     looks.add(head)
     for line in rest:
@@ -21,18 +21,18 @@ def stream(looks: LineLooks, part: str) -> None:
         looks.add(line)
 
 
-def grown(parts: list[str]) -> tuple[list[Look], list[tuple[int, list[Look]]]]:
+def grown(parts: list[str]) -> tuple[list[LineFormat], list[tuple[int, list[LineFormat]]]]:
     """The looks of a text's lines at its end, and those of the finished ones whenever a block was finished."""
-    looks, current, finished = LineLooks(True), dict[int, Look](), list[tuple[int, list[Look]]]()
+    looks, current, finished = LineFormatter(True), dict[int, LineFormat](), list[tuple[int, list[LineFormat]]]()
     for part in parts:
         before = looks.finished
         stream(looks, part)
         current.update(looks.changes())
         if looks.finished > before:
-            finished.append((looks.finished, [current.get(number, NO_LOOK) for number in range(looks.finished)]))
+            finished.append((looks.finished, [current.get(number, PLAIN_LINE) for number in range(looks.finished)]))
     looks.finish()
     current.update(looks.changes())
-    return [current.get(number, NO_LOOK) for number in range("".join(parts).count("\n") + 1)], finished
+    return [current.get(number, PLAIN_LINE) for number in range("".join(parts).count("\n") + 1)], finished
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -42,7 +42,7 @@ def test_growing_gives_the_looks_of_the_whole_and_a_finished_block_never_changes
     for _ in range(60):
         text = shown(random_markdown(chance))
         at_the_end, finished = grown(at_random_borders(text, chance))
-        assert at_the_end == looks_of(text), text
+        assert at_the_end == formats_of(text), text
         for count, looks in finished:
             assert looks == at_the_end[:count], text
             ended_early += count < len(at_the_end)
@@ -52,7 +52,7 @@ def test_growing_gives_the_looks_of_the_whole_and_a_finished_block_never_changes
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_grows_to_the_same_looks(name: str) -> None:
     text = shown(HOSTILE[name])
-    assert grown(at_random_borders(text, random.Random(1)))[0] == looks_of(text)
+    assert grown(at_random_borders(text, random.Random(1)))[0] == formats_of(text)
 
 
 CUT = {
@@ -76,7 +76,7 @@ CUT = {
 @pytest.mark.parametrize("name", CUT)
 def test_text_cut_anywhere_grows_to_the_same_looks(name: str) -> None:
     text = shown(CUT[name])
-    expected = looks_of(text)
+    expected = formats_of(text)
     for at in range(len(text)):
         assert grown([text[:at], text[at:]])[0] == expected, text[:at]
     assert grown([*text])[0] == expected
@@ -90,7 +90,7 @@ ROOT = Path(__file__).parents[3]
 def test_a_real_document_grows_to_the_same_looks(path: str) -> None:
     text = shown((ROOT / path).read_text(encoding="utf-8"))
     end, finished = grown(at_random_borders(text, random.Random(3), 120))
-    assert end == looks_of(text)
+    assert end == formats_of(text)
     assert finished and all(looks == end[:count] for count, looks in finished)
 
 
@@ -100,14 +100,14 @@ def test_a_reader_that_ends_blocks_at_every_blank_line_would_be_found(monkeypatc
     def hasty(lines: list[str]) -> tuple[list[int], bool]:
         return [0, *(number for number, line in enumerate(lines) if number and not line)], False
 
-    monkeypatch.setattr(line_looks, "_outline", hasty)
+    monkeypatch.setattr(line_formats, "_outline", hasty)
     text = "```\na\n\nb\n```\n"
-    assert grown([*text])[0] != looks_of(text)
+    assert grown([*text])[0] != formats_of(text)
 
 
 def test_a_rich_answer_line_by_line() -> None:
     text = "# One *two*\n\nA **b** `c`\n- x\n> q\n```py\nif x:\n```\n| a | b |\n|---|---|\n"
-    heading, _, words, item, quote, fence, code, closing, head, delimiters, _ = looks_of(text)
+    heading, _, words, item, quote, fence, code, closing, head, delimiters, _ = formats_of(text)
     assert (heading.kind, heading.level) == ("heading", 1)
     assert heading.spans == (
         Span(0, 2, Flag.SYNTAX),
@@ -127,9 +127,9 @@ def test_a_rich_answer_line_by_line() -> None:
 
 
 def test_bold_is_set_as_soon_as_it_closes_and_code_is_coloured_when_its_fence_closes() -> None:
-    looks = LineLooks(True)
+    looks = LineFormatter(True)
     stream(looks, "so **bo")
-    assert looks.changes().get(0, NO_LOOK).spans == ()
+    assert looks.changes().get(0, PLAIN_LINE).spans == ()
     stream(looks, "ld**")
     assert Span(5, 9, Flag.BOLD) in looks.changes()[0].spans
     stream(looks, "\n\n```py\nif x:\n")
@@ -141,14 +141,14 @@ def test_bold_is_set_as_soon_as_it_closes_and_code_is_coloured_when_its_fence_cl
 
 def test_what_is_read_at_a_token_does_not_grow_with_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts the letters given to the parser: per token as many at the end of a long answer as at its beginning."""
-    read, letters = line_looks.read, [0]
+    read, letters = line_formats.read, [0]
 
     def counted(source: str, references: bool = True) -> object:
         letters[0] += len(source)
         return read(source, references)
 
-    monkeypatch.setattr(line_looks, "read", counted)
-    chance, looks, costs = random.Random(2), LineLooks(True), []
+    monkeypatch.setattr(line_formats, "read", counted)
+    chance, looks, costs = random.Random(2), LineFormatter(True), []
     for _ in range(12):
         before = letters[0]
         for part in at_random_borders(RICH, chance, 4):
@@ -160,23 +160,23 @@ def test_what_is_read_at_a_token_does_not_grow_with_the_answer(monkeypatch: pyte
 
 
 def test_an_endless_line_is_not_parsed_at_every_token_but_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_looks, "LONG_OPEN", 200)
-    looks, spans = LineLooks(True), 0
+    monkeypatch.setattr(line_formats, "LONG_OPEN", 200)
+    looks, spans = LineFormatter(True), 0
     for _ in range(100):
         looks.add("**bold** ")
-        spans = max(spans, len(looks.changes().get(0, NO_LOOK).spans))
+        spans = max(spans, len(looks.changes().get(0, PLAIN_LINE).spans))
     assert spans < 3 * 30
     looks.finish()
-    assert looks.changes()[0] == looks_of("**bold** " * 100)[0]
+    assert looks.changes()[0] == formats_of("**bold** " * 100)[0]
 
 
 def test_a_line_behind_a_long_open_block_continues_its_table_or_code() -> None:
-    words, rows = "words " * (line_looks.LONG_OPEN // 200), 40
+    words, rows = "words " * (line_formats.LONG_OPEN // 200), 40
     for head, row, kind in (
         ("| a | b |\n|---|---|\n", f"| {words} | **2** |\n", "table"),
         ("- a\n\n  ```\n", f"  {words}\n", "code"),
     ):
-        looks, current = LineLooks(True), dict[int, Look]()
+        looks, current = LineFormatter(True), dict[int, LineFormat]()
         for part in [head, *[row] * rows]:
             stream(looks, part)
             current.update(looks.changes())
@@ -184,11 +184,11 @@ def test_a_line_behind_a_long_open_block_continues_its_table_or_code() -> None:
         assert current[last].kind == kind
         looks.finish()
         current.update(looks.changes())
-        assert [current.get(number, NO_LOOK) for number in range(last + 2)] == looks_of(head + row * rows)
+        assert [current.get(number, PLAIN_LINE) for number in range(last + 2)] == formats_of(head + row * rows)
 
 
 def test_a_list_after_a_line_of_text_does_not_begin_as_a_heading() -> None:
-    looks, kinds = LineLooks(True), set[str]()
+    looks, kinds = LineFormatter(True), set[str]()
     for letter in "Here:\n- a\n- b\n\nThere:\n--\n":
         stream(looks, letter)
         kinds.update(look.kind for look in looks.changes().values() if looks.finished < 3)
@@ -196,7 +196,7 @@ def test_a_list_after_a_line_of_text_does_not_begin_as_a_heading() -> None:
 
 
 def test_code_is_known_by_its_lines_as_soon_as_it_is_closed() -> None:
-    looks = LineLooks(True)
+    looks = LineFormatter(True)
     stream(looks, "a\n\n```py\nx = 1\n")
     looks.changes()
     assert looks.codes == []
@@ -212,7 +212,7 @@ def test_code_is_known_by_its_lines_as_soon_as_it_is_closed() -> None:
 
 
 def test_without_markdown_only_fences_are_told_apart() -> None:
-    looks, found = LineLooks(False), dict[int, Look]()
+    looks, found = LineFormatter(False), dict[int, LineFormat]()
     stream(looks, "# a **b**\n```py\n**c**\n```\nd")
     found.update(looks.changes())
-    assert [found.get(number, NO_LOOK) for number in range(5)] == [NO_LOOK, FENCE, CODE, FENCE, NO_LOOK]
+    assert [found.get(number, PLAIN_LINE) for number in range(5)] == [PLAIN_LINE, FENCE, CODE, FENCE, PLAIN_LINE]

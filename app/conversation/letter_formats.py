@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QTextCharFormat, QTextLayout, QTextOption
 
 from app.conversation.chunks import Chunk
-from app.conversation.line_looks import Look, Span, units
+from app.conversation.line_formats import LineFormat, Span, units
 from app.conversation.markdown_source import Flag
 from app.look.code_colours import code_colours
 from app.look.theme import Theme, sized
@@ -25,22 +25,22 @@ class Style:
 
     Attributes:
         line_height: a factor on the font's own.
-        lit: the kind of tokens that is lit up while all others step back; None for all alike.
-        ghost_looks: how rejected and unjudged tokens are written, by what that depends on, since it is asked with every round.
+        highlighted: the kind of tokens that is highlighted while all others step back; None for all alike.
+        ghost_formats: how rejected and unjudged tokens are written, by what that depends on, since it is asked with every round.
     """
 
     theme: Theme
     text: QFont
     code: QFont
     line_height: float = 1.45
-    lit: Kind | None = None
-    ghost_looks: dict[tuple[Kind, str, Kind | None], QTextCharFormat] = field(default_factory=dict, repr=False, compare=False)
+    highlighted: Kind | None = None
+    ghost_formats: dict[tuple[Kind, str, Kind | None], QTextCharFormat] = field(default_factory=dict, repr=False, compare=False)
 
 
 def unbroken(chunk: Chunk, style: Style) -> tuple[QTextLayout, QFontMetricsF, float]:
     """Returns the layout of a chunk's letters before line breaking, the metrics of its font, and the height of a line in
     pixels."""
-    font = _font_of(chunk.look, style)
+    font = _font_of(chunk.line_format, style)
     layout = QTextLayout(chunk.text, font)
     option = QTextOption()
     at_words, anywhere = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere, QTextOption.WrapMode.WrapAnywhere
@@ -57,7 +57,7 @@ def _has_endless_word(text: str) -> bool:
     return len(text) > LONGEST_WORD and max(map(len, text.split(" "))) > LONGEST_WORD
 
 
-def _font_of(look: Look, style: Style) -> QFont:
+def _font_of(look: LineFormat, style: Style) -> QFont:
     """The font of a line: that of code, of a heading of its level, or of the text."""
     if look.kind in ("code", "fence", "table"):
         return style.code
@@ -70,12 +70,12 @@ def _formats(chunk: Chunk, font: QFont, style: Style) -> list[QTextLayout.Format
     """Returns the formats of a chunk's letters: Markdown, ghosts, and the dimmed rest while a kind of tokens is highlighted."""
     theme = style.theme
     formats = []
-    if chunk.look.kind == "fence":
-        formats.append(format_range(0, units(chunk.text), _look(theme.faint, font)))
+    if chunk.line_format.kind == "fence":
+        formats.append(format_range(0, units(chunk.text), _format(theme.faint, font)))
     key = font.key()
-    looks = {kind: style.ghost_looks.get((kind, key, style.lit)) or _ghost_look(kind, font, style) for kind in GHOSTS}
-    style.ghost_looks.update({(kind, key, style.lit): look for kind, look in looks.items()})
-    back = None if style.lit is None else _look(theme.muted, font)
+    looks = {kind: style.ghost_formats.get((kind, key, style.highlighted)) or _ghost_format(kind, font, style) for kind in GHOSTS}
+    style.ghost_formats.update({(kind, key, style.highlighted): look for kind, look in looks.items()})
+    back = None if style.highlighted is None else _format(theme.muted, font)
     spans, at = iter(chunk.spans), 0
     span = next(spans, None)
     for run in chunk.runs:
@@ -90,19 +90,19 @@ def _formats(chunk: Chunk, font: QFont, style: Style) -> list[QTextLayout.Format
                 break
             span = next(spans, None)
         at += run.length
-        if back is not None and style.lit != run.kind:
+        if back is not None and style.highlighted != run.kind:
             formats.append(format_range(run.start, run.length, back))
     return formats
 
 
-def _ghost_look(kind: Kind, font: QFont, style: Style) -> QTextCharFormat:
+def _ghost_format(kind: Kind, font: QFont, style: Style) -> QTextCharFormat:
     """Returns the format of rejected or unjudged tokens: dimmer and smaller than the answer, unless they are highlighted."""
-    theme, lit = style.theme, style.lit
-    back = lit is not None and kind != lit
+    theme, highlighted = style.theme, style.highlighted
+    back = highlighted is not None and kind != highlighted
     if kind == "rejected":
-        colour = theme.muted if back else theme.ghost if lit is None else theme.rejected
-        return _look(colour, font, struck=True, factor=0.88)
-    return _look(theme.muted if back else theme.faint if lit is None else theme.text, font, factor=0.8)
+        colour = theme.muted if back else theme.ghost if highlighted is None else theme.rejected
+        return _format(colour, font, struck=True, factor=0.88)
+    return _format(theme.muted if back else theme.faint if highlighted is None else theme.text, font, factor=0.8)
 
 
 def letters(span: Span, font: QFont, style: Style) -> QTextCharFormat:
@@ -125,7 +125,7 @@ def letters(span: Span, font: QFont, style: Style) -> QTextCharFormat:
     return look
 
 
-def _look(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -> QTextCharFormat:
+def _format(colour: str, font: QFont, struck: bool = False, factor: float = 1.0) -> QTextCharFormat:
     look = QTextCharFormat()
     look.setForeground(QColor(colour))
     if struck:

@@ -12,7 +12,7 @@ from app.look.throttle import trailing_throttle
 from app.session.attachments import put_together
 from app.session.chat_keeper import ChatKeeper
 from app.session.session import Turn
-from app.session.stored_chat import KeptChat
+from app.session.stored_chat import StoredChat
 from engine.chats import ChatsBusy, ChatsDamaged, ChatsNotSaved, ChatStore, UnsentText
 from engine.values.errors import DraftlightError
 
@@ -21,7 +21,7 @@ PAUSE_SECONDS = 0.7
 
 
 @dataclass(slots=True, eq=False)
-class Written:
+class MessageDraft:
     """A draft of a chat's next message, or of a new version of a turn's prompt. Only `keep` sets the last two fields.
 
     Attributes:
@@ -31,22 +31,22 @@ class Written:
         stored: the store's version: ids of chat and prompt, and the text.
     """
 
-    chat: KeptChat
+    chat: StoredChat
     turn: Turn | None = None
     text: str = ""
     prompt: int | None = None
     number: int | None = None
     stored: tuple[int | None, int | None, str] | None = None
 
-    def is_for(self, chat: KeptChat, turn: Turn | None) -> bool:
+    def is_for(self, chat: StoredChat, turn: Turn | None) -> bool:
         """Returns whether the draft belongs to a chat and turn; a chat that is opened again has new turns."""
         if turn is None:
             return self.turn is None and self.prompt is None and self.chat.is_same(chat)
-        return self.turn is turn or (turn.kept_as is not None and turn.kept_as == self._prompt)
+        return self.turn is turn or (turn.stored_id is not None and turn.stored_id == self._prompt)
 
     @property
     def _prompt(self) -> int | None:
-        return self.prompt if self.turn is None else self.turn.kept_as
+        return self.prompt if self.turn is None else self.turn.stored_id
 
     def _wanted(self, text: str) -> tuple[int | None, int | None, str]:
         return self.chat.number, self._prompt, text
@@ -55,7 +55,7 @@ class Written:
         """Returns whether the store's version differs from this text and can be updated: the chat and the prompt are stored."""
         if not text:
             return self.number is not None
-        waits = (self.chat.begun and self.chat.number is None) or (self.turn is not None and self.turn.kept_as is None)
+        waits = (self.chat.is_begun and self.chat.number is None) or (self.turn is not None and self.turn.stored_id is None)
         return not waits and self.stored != self._wanted(text)
 
     def keep(self, text: str, store: ChatStore) -> None:
@@ -70,7 +70,7 @@ class Written:
         self.stored = wanted
 
 
-class Unsent(QObject):
+class MessageDrafts(QObject):
     """All drafts. Call `touch` after the message field has changed.
 
     Signals:
@@ -87,24 +87,24 @@ class Unsent(QObject):
         """
         super().__init__(parent)
         self._keeper = keeper
-        self._written: list[Written] = []
+        self._drafts: list[MessageDraft] = []
         self._under_way = 0
         self._refused = self._stopped = False
         self._writes = trailing_throttle(self._write_due, PAUSE_SECONDS, self)
 
-    def of(self, chat: KeptChat, turn: Turn | None = None) -> Written:
+    def of(self, chat: StoredChat, turn: Turn | None = None) -> MessageDraft:
         """Returns the draft of a chat's next message, or of a new version of a turn's prompt. Drafts of two windows are
         joined."""
-        found = [each for each in self._written if each.is_for(chat, turn)]
+        found = [each for each in self._drafts if each.is_for(chat, turn)]
         if not found:
-            found = [Written(chat, turn)]
-            self._written += found
+            found = [MessageDraft(chat, turn)]
+            self._drafts += found
         first, *others = found
         first.chat, first.turn = chat, turn
         self.join(first, others)
         return first
 
-    def join(self, one: Written, others: Iterable[Written]) -> None:
+    def join(self, one: MessageDraft, others: Iterable[MessageDraft]) -> None:
         """Appends other texts to one."""
         others = [each for each in others if each.text and each is not one]
         if others:
@@ -112,19 +112,19 @@ class Unsent(QObject):
             for each in others:
                 each.text = ""
 
-    def is_rewritten(self, chat: KeptChat, turn: Turn) -> bool:
+    def has_edit(self, chat: StoredChat, turn: Turn) -> bool:
         """Returns whether there is a draft for the prompt of a turn."""
-        return any(each.text and each.is_for(chat, turn) for each in self._written)
+        return any(each.text and each.is_for(chat, turn) for each in self._drafts)
 
-    def rewritten(self, chat: KeptChat) -> list[Written]:
+    def edits(self, chat: StoredChat) -> list[MessageDraft]:
         """Returns the drafts for prompts of a chat."""
-        return [each for each in self._written if each.turn is not None and each.chat.is_same(chat)]
+        return [each for each in self._drafts if each.turn is not None and each.chat.is_same(chat)]
 
-    def take_in(self, chat: KeptChat, found: Sequence[UnsentText]) -> None:
+    def add(self, chat: StoredChat, found: Sequence[UnsentText]) -> None:
         """Adds the drafts of a chat that were loaded from the store."""
-        known = {each.number for each in self._written}
-        self._written[:0] = [
-            Written(chat, None, each.text, each.prompt, each.id, (chat.number, each.prompt, each.text))
+        known = {each.number for each in self._drafts}
+        self._drafts[:0] = [
+            MessageDraft(chat, None, each.text, each.prompt, each.id, (chat.number, each.prompt, each.text))
             for each in found
             if each.id not in known
         ]
@@ -132,7 +132,7 @@ class Unsent(QObject):
     def forget(self) -> None:
         """Drops empty drafts, and the turns that they reference."""
         if not self._under_way:
-            self._written = [each for each in self._written if each.text or each.number is not None]
+            self._drafts = [each for each in self._drafts if each.text or each.number is not None]
 
     @Slot()
     def touch(self) -> None:
@@ -151,10 +151,10 @@ class Unsent(QObject):
         self.wanted.emit()
         if self._keeper is not None and (self._under_way or self._differs):
             self._under_way += 1
-            texts = [(each, each.text) for each in self._written]
+            texts = [(each, each.text) for each in self._drafts]
             self._keeper.attempt(partial(self._keep_all, self._keeper, texts), self._kept, self._not_kept)
 
-    def _keep_all(self, keeper: ChatKeeper, texts: Sequence[tuple[Written, str]], store: ChatStore) -> None:
+    def _keep_all(self, keeper: ChatKeeper, texts: Sequence[tuple[MessageDraft, str]], store: ChatStore) -> None:
         """Runs on the keeper's thread. The draft of a sent message is removed only once the message is stored."""
         if keeper.in_trouble and not self._stopped:
             return
@@ -164,7 +164,7 @@ class Unsent(QObject):
 
     @property
     def _differs(self) -> bool:
-        return any(each.differs(each.text) for each in self._written)
+        return any(each.differs(each.text) for each in self._drafts)
 
     def stop(self) -> None:
         """Writes the drafts for the last time."""

@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel
 
 from app.compare.comparison import LETTERS, Comparison
-from app.compare.finding import CONTRARY, agreeing, closing, rule_findings
+from app.compare.findings import CONTRARY, agreement_words, conclusion, rule_findings
 from app.look.command import native_keys
 from app.look.widgets import named, push_button
 from engine.lens.pieces import visible
@@ -23,7 +23,7 @@ LONGEST = (
 """The longest closing words, roughly."""
 
 
-class PartingLine(QFrame):
+class DifferenceLine(QFrame):
     """Shows each column's token where the texts first diverge, or the final result. While content may follow, its space is
     reserved, so that nothing below moves."""
 
@@ -86,7 +86,7 @@ class PartingLine(QFrame):
         self._keep_room()
 
 
-def parting_words(comparison: Comparison) -> str:
+def difference_words(comparison: Comparison) -> str:
     """Returns the first position at which any two columns differ, with each one's token, margin and border. Empty if there is
     none."""
     position = comparison.divergence
@@ -105,12 +105,12 @@ def parting_words(comparison: Comparison) -> str:
     return f"First difference at token {position + 1:,}:  {',  '.join(parts)}."
 
 
-def verdict_of(comparison: Comparison) -> tuple[str, ...]:
+def result_sentences(comparison: Comparison) -> tuple[str, ...]:
     """Returns the findings of a comparison, a sentence or two each, as its page words them."""
     findings = rule_findings(comparison)
     if findings:
-        return tuple(filter(None, (*(finding.words for finding in findings), *closing(comparison))))
+        return tuple(filter(None, (*(finding.words for finding in findings), *conclusion(comparison))))
     relations = (comparison.relation(index) for index in range(len(comparison.columns)))
-    parted = parting_words(comparison)
+    parted = difference_words(comparison)
     whys = dict.fromkeys(relation.words for relation in relations if parted and relation is not None and relation.words)
-    return tuple(filter(None, (parted or agreeing(comparison), *whys)))
+    return tuple(filter(None, (parted or agreement_words(comparison), *whys)))

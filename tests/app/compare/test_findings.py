@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.compare.comparison import ColumnSetup, Comparison, Setup
-from app.compare.finding import CONTRARY, MISSING, agreeing, closing, rule_findings
+from app.compare.findings import CONTRARY, MISSING, agreement_words, conclusion, rule_findings
 from engine.types import Expected, RunFailed
 from tests.app.compare.test_comparison import TEXT, compared, end, grow, rounds_of
 from tests.app.fakes import make_round
@@ -52,7 +52,7 @@ def test_while_answers_run_only_what_is_known_is_said() -> None:
     gumbel, rejection = rule_findings(comparison)
     assert gumbel.words == "Gumbel: same text with both drafters so far: 3 tokens."
     assert rejection.kind == "waiting"
-    assert closing(comparison) == ("", "")
+    assert conclusion(comparison) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_other_comparisons_have_no_findings_by_rule(columns: tuple[ColumnSetup, 
 
 def test_columns_are_held_against_the_first_of_their_rule() -> None:
     comparison = ended(TEXT, TEXT, TEXT, TEXT)
-    assert [comparison.held_against(index) for index in range(4)] == ["B", "", "D", ""]
+    assert [comparison.letters_compared_with(index) for index in range(4)] == ["B", "", "D", ""]
     assert comparison.relation(2) is None
 
 
@@ -96,7 +96,7 @@ def judged(more: float, rejection: tuple[int, int] = (12, 12)) -> Comparison:
 
 
 def test_acceptance_is_compared_at_the_same_positions_with_its_interval() -> None:
-    headline, words = closing(judged(0.06))
+    headline, words = conclusion(judged(0.06))
     assert headline == "Gumbel kept the text when the drafter changed; Rejection happened to keep it."
     assert words == (
         "At the same positions, theory predicts that Rejection accepts 6 points more with Trained head (between 6 and 6) and "
@@ -109,24 +109,24 @@ def test_texts_that_were_stopped_before_they_could_part_prove_nothing_of_rejecti
     for run in range(1, 5):
         grow(comparison, run, rounds_of(TEXT[:3]))
         end(comparison, run, "cancelled")
-    assert closing(comparison)[0] == (
+    assert conclusion(comparison)[0] == (
         "Gumbel kept the text when the drafter changed; Rejection kept it until the answers were stopped."
     )
 
 
 def test_a_measured_alpha_that_seems_to_say_the_opposite_is_explained() -> None:
-    _, words = closing(judged(0.06, rejection=(4, 20)))
+    _, words = conclusion(judged(0.06, rejection=(4, 20)))
     assert words.endswith(CONTRARY)
 
 
 def test_no_difference_is_claimed_that_cannot_be_told_from_chance() -> None:
-    _, words = closing(judged(-0.001))
+    _, words = conclusion(judged(-0.001))
     assert words == "There are too few rounds to tell which rule accepts more."
-    assert closing(ended(TEXT, TEXT, TEXT, TEXT))[1] == "There are too few rounds to tell which rule accepts more."
+    assert conclusion(ended(TEXT, TEXT, TEXT, TEXT))[1] == "There are too few rounds to tell which rule accepts more."
 
 
 def test_nothing_is_concluded_from_texts_that_should_not_have_parted() -> None:
-    headline, _ = closing(ended(TEXT, [*TEXT[:3], " was", " lit"], TEXT, TEXT))
+    headline, _ = conclusion(ended(TEXT, [*TEXT[:3], " was", " lit"], TEXT, TEXT))
     assert headline == ""
 
 
@@ -135,10 +135,10 @@ def test_texts_are_the_same_only_where_all_have_come_to_their_end() -> None:
         comparison = compared(*FOUR[:2])
         for run, text in enumerate((TEXT, second), 1):
             grow(comparison, run, rounds_of(text))
-            assert agreeing(comparison) == "No difference so far."
+            assert agreement_words(comparison) == "No difference so far."
             end(comparison, run, "length" if text == TEXT else "cancelled")
-        assert agreeing(comparison) == said
+        assert agreement_words(comparison) == said
     comparison = compared(*FOUR[:2])
     for run in (1, 2):
         comparison.apply(RunFailed(run, "The model is damaged."))
-    assert agreeing(comparison) == MISSING, "two answers without text are not the same text"
+    assert agreement_words(comparison) == MISSING, "two answers without text are not the same text"

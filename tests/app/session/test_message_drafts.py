@@ -127,7 +127,7 @@ def test_it_is_written_down_soon_after_it_was_typed_and_gone_once_it_is_sent_or_
 
 def test_a_window_that_is_killed_loses_nothing_that_was_typed_before_a_pause(qtbot: QtBot, open_kept: Opened, home: Path) -> None:
     environment = os.environ | {"DRAFTLIGHT_HOME": str(home), "QT_QPA_PLATFORM": "offscreen"}
-    with subprocess.Popen([sys.executable, "-m", "tests.app.session.unsent_victim"], cwd=ROOT, env=environment) as window:
+    with subprocess.Popen([sys.executable, "-m", "tests.app.session.message_drafts_victim"], cwd=ROOT, env=environment) as window:
         try:
             qtbot.waitUntil(lambda: (home / "chats" / "chats.db").exists() and on_disk(home) == ["Half a message"])
         finally:
@@ -172,7 +172,7 @@ def test_two_windows_leave_each_other_what_they_have(qtbot: QtBot, open_kept: Op
     one = open_kept()
     number = begin(qtbot, one, "One")
     one.composer.set_text("of the one")
-    one.chat.unsent.keep()
+    one.chat.drafts.keep()
     settled(qtbot, one)
     other = open_kept(number)
     assert other.composer.text == "" and not other.session.turns, "the chat is open in the one"
@@ -212,7 +212,7 @@ def test_a_chat_that_is_deleted_elsewhere_takes_it_along_and_has_it_again_when_i
     with ChatStore(home) as store:
         store.purge([number])
     window.composer.set_text("Half a message")
-    window.chat.unsent.keep()
+    window.chat.drafts.keep()
     settled(qtbot, window)
     assert on_disk(home) == [] and not window.banner.isVisible()
     window.chat.send("Two")
@@ -238,7 +238,7 @@ def test_a_prompt_that_failed_at_once_waits_for_a_new_chat(qtbot: QtBot, open_ke
 def test_a_full_disk_is_said_once_and_holds_up_nothing(
     qtbot: QtBot, open_kept: Opened, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.session.unsent.PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("app.session.message_drafts.PAUSE_SECONDS", 0.05)
     window = open_kept()
     full, tries = True, 0
     keep = UnsentTexts.keep
@@ -304,7 +304,7 @@ def test_what_is_sent_is_removed_only_once_the_message_is_written(
 def test_a_window_that_keeps_no_chats_keeps_nothing_of_it(qtbot: QtBot, open_window: Open, home: Path) -> None:
     window, _ = open_window()
     qtbot.keyClicks(window.composer.edit, "Half a message")
-    window.chat.unsent.keep()
+    window.chat.drafts.keep()
     window.close()
     assert not (home / "chats").exists()
 

@@ -34,7 +34,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LineFormat:
     """The format of one line.
 
     Attributes:
@@ -53,12 +53,12 @@ class Look:
         return tuple(span for span in cut if span.start < span.end)
 
 
-NO_LOOK = Look()
-CODE = Look("code")
-FENCE = Look("fence")
+PLAIN_LINE = LineFormat()
+CODE = LineFormat("code")
+FENCE = LineFormat("fence")
 
 
-class LineLooks:
+class LineFormatter:
     """Parses a growing text and reports the lines whose format has changed.
 
     Args:
@@ -74,8 +74,8 @@ class LineLooks:
         self._codes: list[Code] = []
         self._open_codes: list[Code] = []
         self._lines = [""]  # those of the open block; the last one is open
-        self._looks = [NO_LOOK]
-        self._changed: dict[int, Look] = {}
+        self._formats = [PLAIN_LINE]
+        self._changed: dict[int, LineFormat] = {}
         # lines of the open block that have their format; the open line is not counted unless it is the only one
         self._formatted = 0
         self._in_fence = False  # whether the open block is code
@@ -101,7 +101,7 @@ class LineLooks:
         # a table is not parsed at each of its rows: one that repeats itself would cost more and more
         self._may_end = self._may_end or "|" not in self._lines[-1] or self._size <= LONG_OPEN
         self._lines.append("")
-        self._looks.append(NO_LOOK)
+        self._formats.append(PLAIN_LINE)
 
     def finish(self) -> None:
         """Parses the open block as the end of the text. The block stays open in case more follows after all."""
@@ -110,7 +110,7 @@ class LineLooks:
             self._close_blocks()
             self._open_codes = self._settle(0, len(self._lines))
 
-    def changes(self) -> dict[int, Look]:
+    def changes(self) -> dict[int, LineFormat]:
         """Returns the formats that have changed since the last call, by line number in the text."""
         if self._stale and self.markdown:
             self._close_blocks()
@@ -126,20 +126,20 @@ class LineLooks:
         """Length of the open block in characters."""
         return sum(map(len, self._lines)) + len(self._lines) - 1
 
-    def _set(self, index: int, look: Look) -> None:
-        if look != self._looks[index]:
-            self._looks[index] = look
-            self._changed[self.finished + index] = look
+    def _set(self, index: int, line_format: LineFormat) -> None:
+        if line_format != self._formats[index]:
+            self._formats[index] = line_format
+            self._changed[self.finished + index] = line_format
 
     def _drop(self, count: int) -> None:
         self.finished += count
-        del self._lines[:count], self._looks[:count]
+        del self._lines[:count], self._formats[:count]
 
     def _find_fences(self) -> None:
         """Formats a text without Markdown: a fence opens code, and the next one closes it."""
         for index, line in enumerate(self._lines):
             is_fence = line.lstrip().startswith("```")
-            self._set(index, FENCE if is_fence else CODE if self._in_fence else NO_LOOK)
+            self._set(index, FENCE if is_fence else CODE if self._in_fence else PLAIN_LINE)
             if index < len(self._lines) - 1:
                 self._in_fence ^= is_fence
         self._drop(len(self._lines) - 1)
@@ -162,8 +162,8 @@ class LineLooks:
         if len(source) > LONG_BLOCK and not source.lstrip(" ").startswith(("```", "~~~")):
             return []
         document = read(source, references=False)
-        for index, look in zip(range(first, last), looks_in(document), strict=False):
-            self._set(index, look)
+        for index, line_format in zip(range(first, last), formats_in(document), strict=False):
+            self._set(index, line_format)
         return self._placed(codes_in(document), first)
 
     def _placed(self, codes: list[Code], line: int = 0) -> list[Code]:
@@ -179,22 +179,22 @@ class LineLooks:
             self._formatted = max(1, self._formatted)
         elif size <= LONG_OPEN or (not self._formatted and size <= LONG_BLOCK):
             document = read("\n".join(lines), references=False)
-            looks = looks_in(document)
-            if _UNDERLINE.fullmatch(lines[-1]) and len(lines) > 1 and looks[-2].kind == "heading":
+            formats = formats_in(document)
+            if _UNDERLINE.fullmatch(lines[-1]) and len(lines) > 1 and formats[-2].kind == "heading":
                 document = read("\n".join(lines[:-1]), references=False)  # a list may begin here just as well
-                looks = looks_in(document)
+                formats = formats_in(document)
             codes = codes_in(document)
             for code in codes:
                 if not code.closed:  # it gets its colours when it closes
-                    looks[code.first + code.fenced : code.last] = [CODE] * (code.last - code.first - code.fenced)
-            for index, look in enumerate(looks):
-                self._set(index, Look("table") if look.kind == "text" and _ROW.match(lines[index]) else look)
+                    formats[code.first + code.fenced : code.last] = [CODE] * (code.last - code.first - code.fenced)
+            for index, line_format in enumerate(formats):
+                self._set(index, LineFormat("table") if line_format.kind == "text" and _ROW.match(lines[index]) else line_format)
             self._open_codes = self._placed([code for code in codes if code.closed])
-            self._formatted = len(looks)
+            self._formatted = len(formats)
         for index in range(max(1, self._formatted), len(lines)):
-            above = self._looks[index - 1].kind
-            goes_on = above == "code" or (above == "table" and lines[index].strip())
-            self._set(index, CODE if self._in_fence else Look(above) if goes_on else NO_LOOK)
+            above = self._formats[index - 1].kind
+            continues_after = above == "code" or (above == "table" and lines[index].strip())
+            self._set(index, CODE if self._in_fence else LineFormat(above) if continues_after else PLAIN_LINE)
         self._formatted = max(1, len(lines) - 1)
 
 
@@ -229,12 +229,12 @@ def _outline(lines: list[str]) -> tuple[list[int], bool]:
     return (edges, in_fence) if closed_at < 0 else ([*edges, closed_at], False)
 
 
-# From a document to the looks of its lines
+# From a document to the formats of its lines
 
 
-def looks_of(source: str) -> list[Look]:
+def formats_of(source: str) -> list[LineFormat]:
     """Returns the formats of the lines of a source, parsed as a whole."""
-    return looks_in(read(source, references=False))
+    return formats_in(read(source, references=False))
 
 
 def codes_in(document: Document) -> list[Code]:
@@ -242,7 +242,7 @@ def codes_in(document: Document) -> list[Code]:
     return list(dict.fromkeys(part.code for part in document.parts if part.code is not None))
 
 
-def looks_in(document: Document) -> list[Look]:
+def formats_in(document: Document) -> list[LineFormat]:
     """Returns the formats of a document's lines. Letters that are not rendered count as syntax."""
     source = document.source
     styles: list[tuple[Flag, str] | None] = [_SYNTAX] * len(source)
@@ -267,7 +267,7 @@ def looks_in(document: Document) -> list[Look]:
     for (kind, level), line in zip(kinds, lines, strict=True):
         spans = () if kind == "fence" else tuple(_spans(styles[start : start + len(line)], line))
         hang = units(_PREFIX.match(line)[0]) if kind == "text" else 0  # type: ignore[index]  # matches anything
-        found.append(Look(kind, level, hang, spans))
+        found.append(LineFormat(kind, level, hang, spans))
         start += len(line) + 1
     return found
 

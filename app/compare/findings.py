@@ -57,7 +57,7 @@ def _finding(comparison: Comparison, rule: Rule, columns: tuple[int, ...]) -> Ru
     return RuleFinding(rule, columns, kind, f"{title}: the texts of {names} diverge at token {first + 1:,}.{why}")
 
 
-def closing(comparison: Comparison) -> tuple[str, str]:
+def conclusion(comparison: Comparison) -> tuple[str, str]:
     """Returns (which rules kept their text, which rule accepts more) once every answer has ended; empty before, and if an answer
     is missing."""
     findings = rule_findings(comparison)
@@ -66,14 +66,14 @@ def closing(comparison: Comparison) -> tuple[str, str]:
     return _texts(comparison, findings), _acceptance(comparison)
 
 
-def waiting_for(comparison: Comparison) -> str:
+def conclusion_placeholder(comparison: Comparison) -> str:
     """Returns the placeholder of the closing words."""
     if comparison.running:
         return f"The result appears here when all {len(comparison.columns)} answers are done."
     return MISSING
 
 
-def agreeing(comparison: Comparison) -> str:
+def agreement_words(comparison: Comparison) -> str:
     """Returns the placeholder of a difference while there is none; empty if no texts are compared."""
     relations = [relation for index in range(len(comparison.columns)) if (relation := comparison.relation(index)) is not None]
     if not relations:

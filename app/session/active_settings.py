@@ -17,7 +17,7 @@ a system prompt for screen readers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Active:
+class ActiveSetting:
     """One active setting.
 
     Attributes:
@@ -32,7 +32,7 @@ class Active:
     removal: str
 
 
-def active_in(settings: Settings, usual: Settings, reads_system: bool = True) -> tuple[Active, ...]:
+def active_settings(settings: Settings, usual: Settings, reads_system: bool = True) -> tuple[ActiveSetting, ...]:
     """Returns the active settings.
 
     Args:
@@ -45,14 +45,14 @@ def active_in(settings: Settings, usual: Settings, reads_system: bool = True) ->
         whole = system if len(system) <= 600 else f"{system[:600]}…"
         origin = "From the settings, for every new chat." if system == usual.system_prompt else "Of this chat."
         name, removal = f"System prompt: {_short(system, EXCERPT)}", "Remove the system prompt from this chat"
-        found.append(Active("system_prompt", "System prompt", name, f"{whole}\n\n{origin}", removal))
+        found.append(ActiveSetting("system_prompt", "System prompt", name, f"{whole}\n\n{origin}", removal))
     if (preset := preset_used(settings, usual)) is not None:
         tip, removal = f"The preset “{preset}” is in force.", f"Stop using the preset “{preset}”"
-        found.append(Active("preset", f"Preset: {_short(preset)}", f"Preset: {preset}", tip, removal))
+        found.append(ActiveSetting("preset", f"Preset: {_short(preset)}", f"Preset: {preset}", tip, removal))
     if (base := _base(settings.target)) is not None:
         name, of = target_title(settings.target), target_title(base)
         tip, removal = f"The adapter {name} changes {of}.", f"Use {of} without the adapter {name}"
-        found.append(Active("adapter", f"Adapter: {_short(name)}", f"Adapter: {name}", tip, removal))
+        found.append(ActiveSetting("adapter", f"Adapter: {_short(name)}", f"Adapter: {name}", tip, removal))
     return tuple(found)
 
 
