@@ -1,4 +1,5 @@
-"""The text of one column of a comparison: tokens with their marks, the position where it diverges, and linked scrolling."""
+"""The text of one column of a comparison: its tokens and marks, the mark where it diverges, scrolling, and what a screen reader
+reads of it."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ GUTTER = 12.0
 BELOW = 10.0
 """Pixels below the last line."""
 SHOWN_AT = 0.35
-"""Vertical position of a place scrolled into view, as a share of the view's height."""
+"""Vertical position of a token scrolled into view, relative to the height of the view."""
 
 
 class TextBlock(AnswerBlock):

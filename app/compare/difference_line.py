@@ -1,4 +1,4 @@
-"""The line that shows each column's token where the texts first diverge."""
+"""The line above the columns: each one's token where the texts first diverge, or the result of a comparison of rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST = (
     "accepts .02 more with Trained head (between .02 and .03) and .03 more with Small draft model (between .02 and .04). "
     + CONTRARY
 )
-"""The longest closing words, roughly."""
+"""A conclusion of about the greatest length; its height is reserved."""
 
 
 class DifferenceLine(QFrame):

@@ -67,7 +67,7 @@ def conclusion(comparison: Comparison) -> tuple[str, str]:
 
 
 def conclusion_placeholder(comparison: Comparison) -> str:
-    """Returns the placeholder of the closing words."""
+    """Returns the placeholder until there is a conclusion."""
     if comparison.running:
         return f"The result appears here when all {len(comparison.columns)} answers are done."
     return MISSING

@@ -1,4 +1,4 @@
-"""Statistics of many short answers under one setting. No Qt."""
+"""Many short answers under each setting of a comparison: the run, its statistics, and their JSON file. No Qt."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The comparison page: two to four answers side by side, decoded alternately, with linked texts and the first difference
-explained."""
+"""The comparison page: starts a comparison or a sampling, shows its columns, and the first difference or the result above
+them."""
 
 from __future__ import annotations
 
@@ -289,12 +289,12 @@ class CompareView(QWidget):
         if was_running and not self.running:
             self._show_problem()
             self.refresh()
-            self._show_parting()
+            self._show_first_difference()
             self.changed.emit()
         else:
             self.touch()
 
-    def _show_parting(self) -> None:
+    def _show_first_difference(self) -> None:
         """Scrolls to where the texts diverge, after a comparison that contrasts rules, unless the user has scrolled."""
         position = self.comparison.divergence if self.comparison is not None and self.comparison.setup.rules else None
         for column in self._shown:
@@ -343,7 +343,7 @@ class CompareView(QWidget):
         """Aligns the beginnings of the texts below the words above them. They move up only for another comparison."""
         for labels in ([column.figures for column in self._shown], [column.relation for column in self._shown]):
             for label in labels if anew else ():
-                label.setMinimumHeight(0)  # it affects `heightForWidth`
+                label.setMinimumHeight(0)  # `heightForWidth` is never below it
             height = max((label.heightForWidth(label.width()) for label in labels if not label.isHidden()), default=0)
             for label in labels:
                 label.setMinimumHeight(height)

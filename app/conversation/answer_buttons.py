@@ -1,4 +1,5 @@
-"""The buttons over the conversation: for the newest answer, code blocks and thoughts, and one that jumps to the end."""
+"""The buttons over the text: copy, regenerate and reading view below the newest answer; copy code, show thoughts, continue; and
+one that jumps to the end."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ class AnswerButtons:
     Attributes:
         latest: jumps to the end; visible while the end is not in view.
         copy, regenerate, reading: below the newest answer once it is done; `reading` switches between token and reading view.
-        thoughts, codes, continues: one for each folded thought (unfolds it), code block (copies it) and answer that ended early
-            (continues it) in view.
+        thoughts, codes, continues: one button in view for each thought (shows or folds it), code block (copies it) and answer
+            that ended early (continues it).
         bars: the horizontal scroll bars of the code blocks in view that are too wide.
     """
 
@@ -72,7 +73,7 @@ class AnswerButtons:
         return button
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Draws all of them in the theme's colours at the text scale."""
+        """Redraws all buttons in the theme's colours at the text scale."""
         self._look = theme, scale
         for button in (self.latest, self.copy, self.regenerate, self.reading, *self.codes.buttons):
             tint(button, theme, scale)

@@ -17,8 +17,10 @@ WORDS = (
 
 
 class TextOfAnswer(QPlainTextEdit):
-    """Signals:
-    submitted: Enter was pressed with Ctrl, which is Command on a Mac.
+    """The text field of the editor.
+
+    Signals:
+        submitted: Enter was pressed with Ctrl, which is Command on a Mac.
     """
 
     submitted = Signal()
@@ -32,8 +34,10 @@ class TextOfAnswer(QPlainTextEdit):
 
 
 class AnswerEditor(TransientDialog):
-    """Signals:
-    kept: (text) the user wants this text as another version.
+    """A dialog with the text of an answer to edit.
+
+    Signals:
+        kept: (text) the user wants this text as another version.
     """
 
     kept = Signal(str)
@@ -73,7 +77,7 @@ class AnswerEditor(TransientDialog):
 
     @Slot()
     def accept(self) -> None:
-        """Keeps the text."""
+        """Emits the text and closes."""
         self.kept.emit(self.edit.toPlainText())
         super().accept()
 

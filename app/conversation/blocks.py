@@ -1,4 +1,5 @@
-"""The two kinds of block in the transcript, the user's turn and the answer, each able to lay out and paint itself."""
+"""The blocks of the transcript, a prompt or an answer, which lay out and paint themselves; how tokens are marked in the text, and
+the words above and below an answer."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class Block:
 
     Attributes:
         top: its y in the document; height: its height including the gap below; both in pixels.
-        found: the highlighted search hits, as offsets in the flow.
+        found: the highlighted search matches, as (start, end) offsets in the flow.
         flow: its text; `origin` is the flow's top left corner relative to the block's.
     """
 
@@ -57,7 +58,7 @@ class Block:
         self.origin = QPointF(0, 0)
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
-        """Paints what lies in `clip`; both are relative to the block."""
+        """Paints the part of the block in `clip`, which is relative to the block. `selection` is in offsets of the flow."""
         raise NotImplementedError
 
     def _paint_flow(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
@@ -110,7 +111,7 @@ class UserBlock(Block):
         self.flow = Flow(self.style, widest - 2 * PAD)
         self.flow.append([Piece(in_short(prompt), "plain")])
         inner = min(widest - 2 * PAD, self.flow.natural_width)
-        self.flow.width = inner  # the lines stay as they are; only what fills their whole width takes less
+        self.flow.width = inner  # the lines stay; only dividers and code, which fill the width, become narrower
         self.bubble = QRectF(width - inner - 2 * PAD, 0, inner + 2 * PAD, self.flow.height + 2 * 8)
         self.origin = QPointF(self.bubble.left() + PAD, 8)
         self.below = 0.0
@@ -136,7 +137,7 @@ class UserBlock(Block):
         return True
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
-        """Draws the bubble and the prompt in it, with any selected text highlighted."""
+        """Paints the bubble with the prompt, and the line above it."""
         if self.above:
             paint_line(painter, self.above, self.width, self.flow, self.style.theme)
         draw_rounded(painter, self.bubble, 13, QColor(self.style.theme.raised))
@@ -230,8 +231,7 @@ class AnswerBlock(Block):
         self._measure()
 
     def _measure(self) -> None:
-        """Updates the position of the text and the height of the block. If the words above the text changed, all of it is
-        repainted."""
+        """Updates the position of the text and the height of the block. If the header changed, the whole block is repainted."""
         words = self._head_words()
         if words != self._shown_header:
             self._shown_header = words
@@ -278,9 +278,8 @@ class AnswerBlock(Block):
 
     @property
     def reads(self) -> bool:
-        """Whether the reading view is to be shown now. It is not while tokens are highlighted, nor for a text with an endless
-        line:
-        laid out as one paragraph, that would block the window for seconds."""
+        """Whether the reading view is to be shown now. It is not while tokens are highlighted, nor for a text with a very long
+        line, which would block the window for seconds as one paragraph."""
         wanted = self.reading and self.style.highlighted is None and not self.answer.running and bool(self.answer.text.pieces)
         return wanted and not self._has_endless_line()
 
@@ -309,7 +308,7 @@ class AnswerBlock(Block):
         return self.height - GAP - self.foot
 
     def paint(self, painter: QPainter, clip: QRectF, selection: tuple[int, int] | None) -> None:
-        """Draws the header, whatever text there is so far, and the figures below it."""
+        """Paints the header, the text so far, and the figures below it."""
         if clip.top() < self.head:
             self._paint_header(painter)
         if self.shown:
@@ -361,7 +360,7 @@ class AnswerBlock(Block):
         return QFontMetricsF(self.small).horizontalAdvance(CONTINUE) + 2.6 * self.style.text.pixelSize()
 
     def figure_at(self, x: float, y: float) -> str:
-        """Returns the key of the explanation of the figure at a point, with `y` from the top of the figures; empty if there is
+        """Returns the key of the definition of the figure at a point, with `y` from the top of the figures; empty if there is
         none."""
         lines = self._footer() if self.answer.tally.rounds else []
         if not lines:
@@ -447,7 +446,7 @@ def paint_divider(painter: QPainter, placed: PlacedDivider, flow: Flow, theme: T
     colour = QColor(placed.divider.colour)
     painter.fillRect(QRectF(0, middle, left - 6, 1), colour)
     painter.fillRect(QRectF(left + wide + 6, middle, max(0.0, flow.width - left - wide - 6), 1), colour)
-    crosses = left - 4 < placed.x < left + wide + 4  # then it begins below the words
+    crosses = left - 4 < placed.x < left + wide + 4  # the stroke then begins below the words
     top = middle + metrics.height() / 2 if crosses else middle
     painter.fillRect(QRectF(round(placed.x) - 2, top, 2, placed.bottom - top), colour)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -470,8 +469,8 @@ def paint_line(painter: QPainter, words: str, width: float, flow: Flow, theme: T
 
 
 def paint_marks(painter: QPainter, boxes: Iterable[Box], style: Style) -> None:
-    """Paints the marks of tokens, or of the highlighted kind only: tint, underline, dots, dashes. Rejected ones are struck out by
-    font."""
+    """Paints the marks of tokens, or of the highlighted kind only: tint, underline, dots, dashes. Rejected tokens have no mark:
+    their font strikes them out."""
     by_kind: dict[Kind, list[Box]] = {}
     for box in boxes:
         if style.highlighted in (None, box.kind):

@@ -1,4 +1,4 @@
-"""Chunks, a few lines of text that are laid out once: their tokens, and the boxes of these on the lines."""
+"""Chunks: a few lines of text that are laid out once, with the boxes of their tokens; and code blocks that scroll sideways."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.conversation.line_formats import PLAIN_LINE, LineFormat, Span, units
 from engine.lens.pieces import GHOSTS, NOWHERE, Kind, Spot
 
 NEWLINE = 6.0
-"""Width of a newline's mark in pixels. It follows the last letter, and on a full line extends beyond the flow's width."""
+"""Width of the mark of a newline token in pixels. It follows the last letter; on a full line it extends beyond the flow."""
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 """Hebrew, Arabic and other scripts that are written from right to left."""
 HANGING = 3.0
-"""Width of a token whose blanks hang over the end of a full line, in pixels; all of them together take at most twice that."""
+"""Width in pixels of a token whose blanks extend beyond a full line; all such tokens of a line take at most twice that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class PieceRun:
     """The part of a piece that lies in a chunk: start and length in the chunk's text, in UTF-16 units.
 
     Attributes:
-        blanks: leading blanks, which its mark leaves out unless it is a tint; 0 if the piece is all blank.
+        blanks: number of leading blanks, which only a tint covers; 0 if the piece has nothing but blanks.
         continues_after, continues_before: whether letters of the piece are in the next chunk and in the previous one.
     """
 
@@ -41,7 +41,7 @@ class PieceRun:
 
     @property
     def end(self) -> int:
-        """Offset just behind the run in the chunk's text, in UTF-16 units."""
+        """Offset of the end of the run in the chunk's text, in UTF-16 units."""
         return self.start + self.length
 
 
@@ -78,8 +78,7 @@ class DividerLine:
 @dataclass(frozen=True, slots=True)
 class PlacedDivider:
     """The position of a divider relative to the chunk: a line across the text at `top`, and a stroke down to `bottom` at `x`,
-    left of
-    the first token after it."""
+    left of the first token after it."""
 
     divider: DividerLine
     x: float
@@ -89,13 +88,13 @@ class PlacedDivider:
 
 @dataclass(slots=True)
 class LineBoxes:
-    """A cache of the boxes of a chunk's first `lines` lines."""
+    """A cache of the boxes of the first `lines` lines of a chunk."""
 
     lines: int = 0
     boxes: list[Box] = field(default_factory=list)
 
     def above(self, lines: int, y: float) -> LineBoxes:
-        """Returns the boxes of at most `lines` lines, which end at height `y`."""
+        """Returns the boxes of at most `lines` lines, whose lower edge is at `y`."""
         return self if self.lines <= lines else LineBoxes(lines, [box for box in self.boxes if box.rect.top() < y])
 
 
@@ -105,10 +104,10 @@ class CodeScroll:
 
     Attributes:
         line: number of the block's first line in the text.
-        left, right: the edges between which its letters are shown.
-        button: width at the right edge of its first line that is left to the button that copies it.
-        extent: where the widest line ends while nothing is scrolled, with the same margin as on the left.
-        offset: how far its letters are moved to the left.
+        left, right: the edges of the area that shows its letters.
+        button: width of the copy button at the right end of its first line.
+        extent: right end of the widest line before scrolling, including a margin as on the left.
+        offset: distance by which its letters are moved to the left.
         first, last: its first and its last chunk.
     """
 
@@ -150,15 +149,14 @@ class Chunk:
 
     Attributes:
         start: offset of the chunk's first character in the flow; a chunk that ends a paragraph counts its newline.
-        newline: how the newline token behind this chunk is marked, and `newline_spot` which token it belongs to; None where no
-            paragraph ends.
-        number: of its line in the text, and `into`: where in that line it begins, without ghosts.
+        newline: kind of the newline token at its end, whose spot is `newline_spot`; None if it ends no paragraph.
+        number: number of its line in the text. into: offset of its start in that line, without ghosts.
         line_format: the format of its line.
         placed_dividers: the dividers in it.
-        extent: where its widest line ends in the flow while nothing is scrolled, a margin included; 0 where lines are wrapped.
-        scroll: the sideways scrolling of its block of code; None elsewhere.
-        below: how much of its height is left to the scroll bar of the block that ends with it.
-        boxes: where its runs stand, as marks are painted; `whole_boxes`: as tokens are found.
+        extent: right end of its widest line in the flow before scrolling, including a margin; 0 if lines are wrapped.
+        scroll: the sideways scrolling of its code block; None outside code.
+        below: part of its height that is reserved for the scroll bar of the code block that ends with it.
+        boxes: the boxes of its runs for painting marks. whole_boxes: the same for hit testing.
     """
 
     start: int
@@ -199,7 +197,7 @@ class Chunk:
         return QPointF((x if window is None else min(max(x, window[0]), window[1])) + self.offset, point.y() - self.top)
 
     def outside(self, rect: QRectF) -> QRectF:
-        """Converts a rectangle of the chunk to the flow's coordinates, whether it is in sight or not."""
+        """Converts a rectangle of the chunk to the flow's coordinates, whether it is visible or not."""
         return rect.translated(-self.offset, self.top)
 
     def leave_room(self, below: float) -> None:
@@ -229,7 +227,7 @@ class Chunk:
 
     @property
     def first_spot(self) -> Spot | None:
-        """The token that the chunk begins with; None in the empty chunk at the end."""
+        """The first token of the chunk; None in the empty chunk at the end."""
         return self.runs[0].spot if self.runs else None if self.newline is None else self.newline_spot
 
 
@@ -303,7 +301,7 @@ def prefix(chunk: Chunk) -> str:
 
 
 def lines_of(chunk: Chunk) -> list[QTextLine]:
-    """The lines a chunk was broken into, top to bottom; empty until it is laid out."""
+    """Returns the lines of a chunk from top to bottom; empty until it is laid out."""
     layout = chunk.layout
     return [] if layout is None else [layout.lineAt(index) for index in range(layout.lineCount())]
 
@@ -319,7 +317,7 @@ def line_at(lines: list[QTextLine], point: QPointF, reach: float) -> QTextLine |
 
 
 def boxes_on(chunk: Chunk, with_blanks: bool = False, from_line: int = 0) -> Iterator[Box]:
-    """One box per run and line; marks leave out the blanks before a word and those that hang over the end of a line."""
+    """Yields one box per run and line. Without `with_blanks`, they leave out blanks before a word and at the end of a line."""
     lines = lines_of(chunk)
     mixed = _RIGHT_TO_LEFT.search(chunk.text) is not None
     first, last = 0, 0.0
@@ -339,7 +337,7 @@ def boxes_on(chunk: Chunk, with_blanks: bool = False, from_line: int = 0) -> Ite
             has_letters = max(start, letters_begin) < stop
             at_start = has_letters and (run.continues_before or letters_begin < start)
             at_end = has_letters and (run.continues_after or end < run.end)
-            if has_letters and mixed:  # blanks between two directions stand apart from the letters
+            if has_letters and mixed:  # blanks between two writing directions are apart from the letters
                 for left, right, backwards in _spans(line, max(begin, letters_begin), stop):
                     opens = (at_end, at_start) if backwards else (at_start, at_end)
                     rect = QRectF(left, line.y(), right - left, line.height())
@@ -349,7 +347,7 @@ def boxes_on(chunk: Chunk, with_blanks: bool = False, from_line: int = 0) -> Ite
             if is_blank and (mixed or not with_blanks):
                 continue
             left, right = _span(line, begin, max(begin, stop))
-            if left > letters - 0.5:  # Qt gives blanks only the room that is left on the line, which may be none
+            if left > letters - 0.5:  # Qt gives trailing blanks only the rest of the line, which may be 0 wide
                 left = max(left, last)
                 last = right = min(max(right, left + HANGING), margin)
             if not with_blanks:
@@ -365,7 +363,7 @@ def boxes_on(chunk: Chunk, with_blanks: bool = False, from_line: int = 0) -> Ite
 
 
 def joined_boxes(boxes: Iterable[Box]) -> list[Box]:
-    """Joins the boxes of unjudged tokens per line: where one of them ends matters little, and the text stays calm."""
+    """Joins the boxes of adjacent unjudged tokens on a line, because their borders matter little and make the text restless."""
     joined: list[Box] = []
     for box in boxes:
         before = joined[-1] if joined else None
@@ -385,7 +383,7 @@ def _spans(line: QTextLine, start: int, end: int) -> list[tuple[float, float, bo
     """Returns the areas of letters on a line with right-to-left text as (left, right, backwards); several if other text is
     between."""
     spans: list[tuple[float, float, bool]] = []
-    for run in line.glyphRuns(start, end - start):  # `cursorToX` knows one of two places where directions meet
+    for run in line.glyphRuns(start, end - start):  # where directions meet, `cursorToX` knows only one of two positions
         advances = run.rawFont().advancesForGlyphIndexes(run.glyphIndexes())
         edges = [(at.x(), at.x() + advance.x()) for at, advance in zip(run.positions(), advances, strict=True)]
         left, right = min(edge[0] for edge in edges), max(edge[1] for edge in edges)
@@ -411,5 +409,5 @@ def split_units(text: str, at: int) -> tuple[str, str]:
 
 
 def slice_units(text: str, start: int, end: int) -> str:
-    """The text between two offsets that count UTF-16 units, as Qt and screen readers count."""
+    """Returns the text between two offsets in UTF-16 units, which Qt and screen readers count in."""
     return split_units(split_units(text, end)[0], start)[1]

@@ -15,7 +15,7 @@ from app.conversation.text_flow import BAR
 from app.look.widgets import named
 
 STEP = 20
-"""Pixels that a bar moves by at its arrow keys, at text scale 1 and any other."""
+"""Pixels that an arrow key moves a bar by, at any text scale."""
 
 
 class CodeBar(QScrollBar):
@@ -49,8 +49,8 @@ class CodeBars:
         """Puts a bar below every wide block of code.
 
         Args:
-            column: where the text stands in the viewport.
-            in_view: the answers of which something is in view, with the height of their tops there.
+            column: the column of text in viewport coordinates.
+            in_view: the answers that are at least partly in view, each with the y of its top in the viewport.
         """
         found = [
             (scroll, round(top + block.origin.y() + scroll.bottom - BAR))

@@ -1,4 +1,4 @@
-"""The message field: Enter sends, Shift+Enter starts a new line."""
+"""The message field with its buttons, the chips of attached files and of active settings, and the display of the context use."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class PromptEdit(QPlainTextEdit):
     Signals:
         submitted: Enter was pressed. recalled: Up was pressed in an empty field.
         files_given: (paths) files were pasted that can be attached. text_given: (text) a long text was pasted.
-        undone: Undo was asked for while there may be an attachment to take back.
+        undone: Undo was pressed, and the last change was an attachment (see `may_undo`).
 
     Attributes:
-        folds: whether long pasted texts are handed on rather than written.
-        may_undo: whether Undo is handed on, too.
+        folds: whether a long pasted text is emitted as a signal rather than inserted.
+        may_undo: returns whether the last change was an attachment, so that Undo is emitted as a signal.
     """
 
     submitted = Signal()
@@ -76,7 +76,7 @@ class PromptEdit(QPlainTextEdit):
         self.document().documentLayout().documentSizeChanged.connect(self.fit)
 
     def fit(self) -> None:
-        """Takes the height its lines need."""
+        """Fits the height to the lines of the text."""
         lines = min(self.most_lines, max(1, round(self.document().size().height())))
         self.setFixedHeight(self.fontMetrics().lineSpacing() * lines + 8)
 
@@ -108,7 +108,7 @@ def dropped_files(data: QMimeData) -> list[Path]:
 
 
 class Chip(QFrame):
-    """An attached file with the number of its tokens, and the button that removes it. The name opens a preview."""
+    """The chip of an attached file: its name, which opens a preview, the number of its tokens, and a button that removes it."""
 
     def __init__(self, attachment: Attachment, remove: Callable[[], object]) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class Chip(QFrame):
 
 
 class ActiveChip(QFrame):
-    """A setting in force in the chat, such as its system prompt. One button opens its editor, the other one removes it."""
+    """The chip of an active setting, such as the system prompt: one button opens its editor, the other one removes it."""
 
     def __init__(self, active: ActiveSetting, opened: Callable[[], object], removed: Callable[[], object]) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class Composer(QWidget):
         sent: (text) the user wants an answer. stopped: Stop. recalled: the user wants the last prompt back.
         files_wanted: the user wants to choose files. attached: (Attachment) a file was attached and its tokens are to be counted.
         changed: the text or the attachments changed.
-        active_opened, active_removed: (kind) a setting in force is to be opened or removed.
+        active_opened, active_removed: (kind) the user opens or removes an active setting.
     """
 
     sent = Signal(str)
@@ -184,7 +184,8 @@ class Composer(QWidget):
         self.active_chips: list[ActiveChip] = []
         self._active = named(wrapping(6), label="In force in this chat")
         self.chips: list[Chip] = []
-        self._folded: list[tuple[Attachment, str, bool]] = []  # with what stood in the field; attached, or put in as text
+        # Changes to undo: the attachment, the text of the field, and whether it was attached rather than put in as text.
+        self._folded: list[tuple[Attachment, str, bool]] = []
         self._chips = wrapping(6)
         self.clip = named(
             icon_button(
@@ -274,7 +275,7 @@ class Composer(QWidget):
         self._show_chips()
 
     def show_active(self, active: Sequence[ActiveSetting]) -> None:
-        """Shows a chip for each setting in force in the chat."""
+        """Shows a chip for each active setting of the chat."""
         if list(active) == [chip.active for chip in self.active_chips]:
             return
         focused = QApplication.focusWidget()
@@ -291,7 +292,7 @@ class Composer(QWidget):
         ]
         for chip in self.active_chips:
             layout.addWidget(chip)
-            chip.show()  # a hidden one would have no place when the field is measured
+            chip.show()  # a hidden chip would not count when the field is measured
             if self._theme is not None:
                 tint(chip.remove, self._theme, self._scale)
         self._active.setVisible(bool(active))
@@ -321,7 +322,7 @@ class Composer(QWidget):
 
     @Slot()
     def _undo(self) -> None:
-        """Takes back the last text that was attached by pasting it, or that was put in as text."""
+        """Undoes the last change that attached a pasted text, or that put an attachment into the field as text."""
         attachment, _, was_attached = self._folded.pop()
         if was_attached:
             for chip in [each for each in self.chips if each.attachment == attachment]:
@@ -357,8 +358,7 @@ class Composer(QWidget):
         self._refresh()
 
     def _fit_chips(self) -> None:
-        """Fits the height to all rows of chips, up to a share of the room; beyond that they scroll, and the focused one stays in
-        view."""
+        """Fits the height to the rows of chips, up to a share of the room; more rows scroll, with the focused chip in view."""
         if self.chips:
             tallest = max(chip.sizeHint().height() for chip in self.chips)
             wanted = self._chips.heightForWidth(max(1, self.chip_area.viewport().width()))
@@ -377,7 +377,7 @@ class Composer(QWidget):
     def set_raw(self, raw: bool) -> None:
         """Sets whether the model continues the text instead of answering it, so that blanks and line breaks at its ends count."""
         self._raw = raw
-        self.edit.folds = not raw  # what a model goes on with has no fence around it
+        self.edit.folds = not raw  # an attachment has a fence, which is wrong in a text that the model continues
         self.edit.setPlaceholderText("Write the beginning of a text" if raw else "Ask something")
 
     def show_hint(self, words: str) -> None:
@@ -385,7 +385,7 @@ class Composer(QWidget):
         self.hint.setText(words or ("Esc to stop" if self._running else "Enter to send, Shift+Enter for a new line"))
 
     def show_context(self, words: str, why: str = "") -> None:
-        """Shows how full the context is; empty if that is unknown. `why` warns of the consequences if the prompt does not fit."""
+        """Shows the context use; empty if unknown. `why` warns of the consequences if the prompt does not fit."""
         if words == self.context.text() and why == self.context.accessibleDescription():
             return
         self.context.setText(words)
@@ -396,7 +396,7 @@ class Composer(QWidget):
             restyle(self.context, "warns", bool(why))
 
     def set_editing(self, what: str) -> None:
-        """Shows the note that something is being edited, "the last prompt"; an empty text hides it."""
+        """Shows the note that something is being edited, such as "the last prompt"; an empty text hides it."""
         self.edit_note.setText(f"Editing {what}. Press Esc to cancel.")
         self.edit_note.setVisible(bool(what))
         self.set_room(self._room)
@@ -415,7 +415,7 @@ class Composer(QWidget):
             self.sent.emit(self.text if self._raw else self.text.strip())
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Sets the prompt in the reading font, fits the field's height to it, and recolours the buttons."""
+        """Applies the reading font to the prompt, fits the field's height to it, and recolours the buttons."""
         font = themes.reading_font(scale)
         self.edit.setFont(font)
         self.set_room(self._room)

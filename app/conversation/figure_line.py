@@ -1,4 +1,4 @@
-"""Coloured words in lines: their layout, painting and hit testing."""
+"""The words above and below an answer, in several colours and lines: layout, painting and hit testing."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ class Placed:
 
 
 def placed(font: QFont, width: float, words: Sequence[Word]) -> Iterator[Placed]:
-    """Yields the words that fit, from the left edge on. A figure whose number does not fit is left out, other words are elided
-    with
-    "…"."""
+    """Yields the words that fit, from the left edge on. A figure is left out if its number does not fit; other words are elided
+    with "…"."""
     x = 0.0
     faces = _face(font, False), _face(font, True)
     for place, (text, _, bold) in enumerate(words):
@@ -80,14 +79,14 @@ def _needed(font: QFont, words: Sequence[Word]) -> float:
 
 
 def paint_words(painter: QPainter, font: QFont, x: float, baseline: float, width: float, words: Sequence[Word]) -> None:
-    """Paints the words that have room, from `x` on."""
+    """Paints the words that fit, from `x` on."""
     for word in placed(font, width, words):
         painter.setFont(word.face)
         draw_text(painter, words[word.word][1], QPointF(x + word.left, baseline), word.text)
 
 
 def figure_at(font: QFont, x: float, width: float, words: Sequence[Word]) -> tuple[str, ...]:
-    """Returns the words of the figure at x, its name and its number; empty beside the figures."""
+    """Returns the words of the figure at x (its name and its number); empty beside the figures."""
     figures: list[list[Placed]] = []
     for word in placed(font, width, words):
         if not figures or words[word.word][0].startswith("  "):

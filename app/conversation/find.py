@@ -1,4 +1,4 @@
-"""Finding words in the conversation: the search, the highlighting and the find bar."""
+"""Finding words in the open chat: the search, the highlighting of matches and the find bar."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from app.look.widgets import icon_button, in_row, named, tint
 from engine.lens.pieces import GHOSTS
 
 Match = tuple[int, int, int]
-"""Index of a block, and the start and end of the hit in its flow."""
+"""Index of a block, and the start and end of a match in its flow."""
 
 
 def occurrences(flow: Flow, words: str) -> list[tuple[int, int]]:
-    """Returns the hits in a text without its ghosts, ignoring case, as offsets in the flow."""
+    """Returns the matches in a text without its ghosts, ignoring case, as (start, end) offsets in the flow."""
     wanted = words.casefold()
     if not wanted:
         return []
@@ -52,7 +52,7 @@ def occurrences(flow: Flow, words: str) -> list[tuple[int, int]]:
 
 
 def find(blocks: list[Block], words: str) -> list[Match]:
-    """Marks all occurrences in the blocks and returns them in reading order; an empty text marks nothing."""
+    """Highlights all matches in the blocks and returns them in reading order; an empty text has none."""
     found: list[Match] = []
     for index, block in enumerate(blocks):
         block.found = occurrences(block.flow, words)
@@ -82,7 +82,7 @@ class SearchedView(Protocol):
 
 
 class FindBar(QWidget):
-    """A search field with buttons for the next and the previous hit; hits are highlighted while it is open."""
+    """A search field with buttons for the next and the previous match; matches are highlighted while it is open."""
 
     def __init__(self, view: SearchedView) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class FindBar(QWidget):
         self._go_to(next((at for at, (index, start, _) in enumerate(self._matches) if self._view.top_of(index, start) >= top), 0))
 
     def _mark(self, words: str) -> None:
-        """Finds all hits and highlights them."""
+        """Finds all matches and highlights them."""
         self._matches = find(self._view.blocks, words)
         self._view.viewport().update()
 
@@ -135,13 +135,13 @@ class FindBar(QWidget):
 
     @Slot()
     def _stop(self) -> None:
-        """Closes the bar and removes the highlighting; the last hit stays selected."""
+        """Closes the bar and removes the highlighting; the last match stays selected."""
         self.hide()
         self._mark("")
         self._view.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _go_to(self, at: int) -> None:
-        """Goes to the hit at an index."""
+        """Goes to the match at an index."""
         self._at, many = at, len(self._matches)
         if many:
             self._view.go_to_range(*self._matches[at])

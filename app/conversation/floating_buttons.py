@@ -1,4 +1,4 @@
-"""Buttons that float over the conversation, one for each thing in view: a block of code, a thought."""
+"""Pools of buttons that float over the conversation, one for each thing in view, such as a code block or a thought."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Button = TypeVar("Button", bound=QToolButton)
 
 
 def floating(parent: QWidget, name: str) -> QToolButton:
-    """Returns a hidden button for use over text, with an arrow as its pointer."""
+    """Returns a hidden button for use over text. Its mouse pointer is an arrow."""
     button = named(QToolButton(parent), name)
     button.setCursor(Qt.CursorShape.ArrowCursor)
     button.hide()
@@ -36,7 +36,7 @@ class FloatingButtons(Generic[Button, Thing]):
         self._things: list[Thing] = []
 
     def show_for(self, things: list[Thing]) -> Iterable[tuple[Button, Thing]]:
-        """Shows one for each thing, hides the rest, and returns those that are to be placed."""
+        """Shows one button for each thing, hides the rest, and returns the shown ones for placing."""
         while len(self.buttons) < len(things):
             button = self._make()
             button.clicked.connect(partial(self._press, len(self.buttons)))

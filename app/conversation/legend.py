@@ -22,7 +22,7 @@ from engine.lens.shared_wording import LEGEND
 
 PAD = 7.0
 PALE = 0.45
-"""Opacity of the mark of a kind that is not shown."""
+"""Opacity of the mark of a kind that the text leaves out."""
 STEPS = {Qt.Key.Key_Left: -1, Qt.Key.Key_Up: -1, Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1}
 
 
@@ -42,7 +42,7 @@ class LegendButton(QPushButton):
         self.set_left_out(False)
 
     def set_left_out(self, left_out: bool) -> None:
-        """Sets whether the text leaves these tokens out, which pales the mark. Highlighted tokens are shown in any case."""
+        """Sets whether the text leaves these tokens out; the mark is then pale. Highlighted tokens are shown in any case."""
         self._left_out = left_out
         now = f" Not shown now ({native_keys('Ctrl+G')})." if left_out else ""
         self.setAccessibleDescription(f"{self.kind}: {LEGEND[self.kind]}.{now}")
@@ -53,7 +53,7 @@ class LegendButton(QPushButton):
         self.update()
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Takes colours, and a font a little smaller than the text."""
+        """Applies the colours, and a font a little smaller than the text."""
         font = themes.body_font(scale, 12)
         font.setStrikeOut(self.kind == "rejected")
         self._style = Style(theme, font, font)
@@ -93,7 +93,7 @@ class LegendButton(QPushButton):
         painter.end()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Moves to the neighbours with the arrow keys, so that the whole legend is one stop of Tab."""
+        """Moves to the neighbours with the arrow keys: Tab stops only once in the legend."""
         bar = self.parent()
         if isinstance(bar, Legend) and (by := STEPS.get(Qt.Key(event.key()))) is not None:
             bar.step(self, by)
@@ -104,10 +104,10 @@ class LegendButton(QPushButton):
 
 
 class Legend(QWidget):
-    """A button for each kind of token; at most one is down.
+    """A button for each kind of token; at most one is checked.
 
     Signals:
-        chosen: the kind whose tokens are to be highlighted, or None for all alike.
+        chosen: (kind or None) the tokens of this kind are to be highlighted; None ends that.
     """
 
     chosen = Signal(object)

@@ -1,4 +1,4 @@
-"""The formats of letters: fonts and colours of a flow, Markdown, and tokens that were not accepted."""
+"""The fonts and colours of letters: Markdown, code, and rejected or unjudged tokens, which are dim, small or struck out."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from app.look.theme import Theme, sized
 from engine.lens.pieces import GHOSTS, Kind
 
 HEADINGS = (1.4, 1.25, 1.12, 1.0, 1.0, 1.0)
-"""The size of a heading of each level, as a factor on that of the text."""
+"""Size of a heading of each level, relative to the text."""
 LONGEST_WORD = 2000
-"""Letters; a longer word is broken wherever a line is full."""
+"""Longest word that is not broken, in characters; a longer one is broken wherever a line is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Style:
     """Fonts and colours of one flow.
 
     Attributes:
-        line_height: a factor on the font's own.
-        highlighted: the kind of tokens that is highlighted while all others step back; None for all alike.
-        ghost_formats: how rejected and unjudged tokens are written, by what that depends on, since it is asked with every round.
+        line_height: height of a line, relative to the font's own.
+        highlighted: the kind of tokens that is highlighted while all others are dim; None if none is.
+        ghost_formats: a cache of the formats of rejected and unjudged tokens, which every round needs.
     """
 
     theme: Theme
@@ -58,7 +58,7 @@ def _has_endless_word(text: str) -> bool:
 
 
 def _font_of(look: LineFormat, style: Style) -> QFont:
-    """The font of a line: that of code, of a heading of its level, or of the text."""
+    """Returns the font of a line: that of code, of a heading of its level, or of the text."""
     if look.kind in ("code", "fence", "table"):
         return style.code
     if look.kind != "heading":

@@ -1,8 +1,8 @@
-"""The formats of an answer's lines while it grows, token by token, with every letter of its Markdown kept.
+"""Formats the Markdown of an answer line by line while it grows, for the token view, which shows every letter of the source.
 
-The same parser reads a growing text and a finished one. A block that no later line can change is parsed once and forgotten; only
-the last, open one is parsed again, when something in it may have closed. So the cost of a token does not depend on the text
-before it. Code is coloured when its fence closes. Offsets count UTF-16 units, as Qt does. No Qt here.
+The same parser reads a growing text and a finished one. A block that no later line can change is parsed once. Only the last
+block is open: it is parsed again when a span or a block in it may have ended. So the cost of a token does not depend on the text
+before it. Code is coloured when its fence closes. Offsets count UTF-16 units, as Qt does. No Qt.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ FENCE = LineFormat("fence")
 
 
 class LineFormatter:
-    """Parses a growing text and reports the lines whose format has changed.
+    """Parses a growing text, and returns the lines whose format has changed.
 
     Args:
-        markdown: False recognises fences only, as in a prompt or beside other answers.
+        markdown: False recognises fenced code only, as for prompts and for the columns of a comparison.
 
     Attributes:
         finished: the number of lines whose formats are final.
@@ -73,7 +73,7 @@ class LineFormatter:
         self.finished = 0
         self._codes: list[Code] = []
         self._open_codes: list[Code] = []
-        self._lines = [""]  # those of the open block; the last one is open
+        self._lines = [""]  # the lines of the open block; the last one is not complete
         self._formats = [PLAIN_LINE]
         self._changed: dict[int, LineFormat] = {}
         # lines of the open block that have their format; the open line is not counted unless it is the only one
@@ -98,7 +98,7 @@ class LineFormatter:
     def end_line(self) -> None:
         """Completes the open line and opens another one."""
         self._is_whole, self._stale = False, True
-        # a table is not parsed at each of its rows: one that repeats itself would cost more and more
+        # not after each row of a table: a long table would cost more and more
         self._may_end = self._may_end or "|" not in self._lines[-1] or self._size <= LONG_OPEN
         self._lines.append("")
         self._formats.append(PLAIN_LINE)
@@ -145,7 +145,7 @@ class LineFormatter:
         self._drop(len(self._lines) - 1)
 
     def _close_blocks(self) -> None:
-        """Gives the blocks before the open one their final formats."""
+        """Finds blocks that have ended, and gives them their final formats."""
         if not self._may_end:
             return
         self._may_end = False
@@ -157,7 +157,7 @@ class LineFormatter:
             self._formatted, self._open_codes = 0, []
 
     def _settle(self, first: int, last: int) -> list[Code]:
-        """Gives the lines of whole blocks their formats; returns the code blocks in them."""
+        """Formats the lines of whole blocks; returns the code blocks in them."""
         source = "\n".join(self._lines[first:last]) + ("\n" if last < len(self._lines) else "")
         if len(source) > LONG_BLOCK and not source.lstrip(" ").startswith(("```", "~~~")):
             return []
@@ -167,12 +167,13 @@ class LineFormatter:
         return self._placed(codes_in(document), first)
 
     def _placed(self, codes: list[Code], line: int = 0) -> list[Code]:
-        """Returns code blocks by their lines in the text; `line` is the first line of their source in the open block."""
+        """Returns code blocks with line numbers of the text instead of a source, which begins at `line` of the open block."""
         by = self.finished + line
         return [replace(code, first=code.first + by, last=code.last + by) for code in codes]
 
     def _parse_open(self) -> None:
-        """Formats the open block as if the text ended here. Lines behind `LONG_OPEN` continue the table or code above them."""
+        """Formats the open block as if the text ended here. Beyond `LONG_OPEN`, new lines continue the table or code above
+        them."""
         size, lines = self._size, self._lines
         if self._in_fence:
             self._set(0, FENCE)
@@ -181,11 +182,11 @@ class LineFormatter:
             document = read("\n".join(lines), references=False)
             formats = formats_in(document)
             if _UNDERLINE.fullmatch(lines[-1]) and len(lines) > 1 and formats[-2].kind == "heading":
-                document = read("\n".join(lines[:-1]), references=False)  # a list may begin here just as well
+                document = read("\n".join(lines[:-1]), references=False)  # a list item may begin here as well
                 formats = formats_in(document)
             codes = codes_in(document)
             for code in codes:
-                if not code.closed:  # it gets its colours when it closes
+                if not code.closed:  # it is coloured when it closes
                     formats[code.first + code.fenced : code.last] = [CODE] * (code.last - code.first - code.fenced)
             for index, line_format in enumerate(formats):
                 self._set(index, LineFormat("table") if line_format.kind == "text" and _ROW.match(lines[index]) else line_format)
@@ -200,18 +201,18 @@ class LineFormatter:
 
 _CLOSERS = frozenset("*_`)$~]")
 _ROW = re.compile(r" {0,3}\|")
-"""The first row of a table, before the row of dashes that makes it one."""
+"""A line that may be the first row of a table; the next line, a row of dashes, would make it one."""
 _UNDERLINE = re.compile(r"\s*(?:-+|=+)\s*")
 """An open line that would make the text above it a heading."""
 _PREFIX = re.compile(r"(?:\s*>)*\s*(?:(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?)*")
 
 
 def _outline(lines: list[str]) -> tuple[list[int], bool]:
-    """Returns the numbers of the lines between which no later line can change anything, and whether the rest is code.
+    """Returns the borders (line numbers) of the blocks that are final, and whether the rest is code.
 
-    The numbers are 0 and the first lines of top-level blocks and their list items. A block is final once another one follows it,
-    and code once its fence closes. Two things reach further: mathematics that is open makes one block of all lines up to
-    its end, and the first line of an item with a bar could, by itself, be the head of a table.
+    The first border is 0; others are the first lines of top-level blocks and of list items. A block is final once another one
+    follows it, code once its fence closes. Exceptions: open mathematics makes one block of all lines up to its end, and the first
+    line of a list item is no border if it has a bar, because it may be the head of a table.
     """
     edges, line, in_math, closed_at = [0], 0, False, -1
     in_fence = False
@@ -287,5 +288,5 @@ def _spans(styles: list[tuple[Flag, str] | None], line: str) -> Iterator[Span]:
 
 
 def units(text: str) -> int:
-    """Length in UTF-16 units."""
+    """Returns the length of a text in UTF-16 units."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -15,7 +15,7 @@ from app.conversation.tex import MATH_ENDS
 
 
 def make(references: bool) -> MarkdownIt:
-    """Returns a parser whose inline tokens have their span in their block's content as `meta["span"]`."""
+    """Returns a parser. It gives each inline token its (start, end) in the content of its block as `meta["span"]`."""
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable(["table", "strikethrough"])
     parser.inline = _Inline()
     parser.inline.ruler.enableOnly([*_RULES])

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 HIGHLIGHTED = 20_000
-"""Longest code that is coloured, in characters: a lexer written in Python takes about 50 ms for that many."""
+"""Longest code that is coloured, in characters; for that length, the lexer takes about 50 ms."""
 LINE_BREAK = "\u2028"
-"""A line break inside a part, as Qt writes it."""
+"""A line break inside a part: Qt's line separator."""
 
 
 class Flag(IntFlag):
@@ -119,7 +119,7 @@ class Part:
 
     @property
     def all_segments(self) -> Iterator[Segment]:
-        """Its segments; in a row, cell by cell."""
+        """All segments; in a row, cell by cell."""
         yield from self.segments
         for segments, _ in self.cells:
             yield from segments
@@ -286,7 +286,7 @@ class _Reader:
     def _inline(self, token: Token, offsets: list[int] | None, flags: Flag) -> tuple[Segment, ...]:
         if not token.content:
             return ()
-        if offsets is None or len(offsets) <= len(token.content):  # the text of a line stays text if its place is unknown
+        if offsets is None or len(offsets) <= len(token.content):  # unformatted, because the positions of its letters are unknown
             first, last = token.map or [0, 0]
             text = "\n".join(self.lines[first:last]).strip()
             start = self.source.find(text, self.starts[first])
@@ -306,7 +306,7 @@ class _Reader:
                 now |= flag
             kind = child.type.rpartition("_")
             if kind[0] in _FLAGS and kind[2] == "open":
-                wide = 1 if kind[0] == "strong" else 0  # the first star is left behind as an empty text
+                wide = 1 if kind[0] == "strong" else 0  # the parser leaves the first star as an empty text
                 if kind[0] == "link":
                     href = str(child.attrs.get("href", ""))
                 open_.append((_FLAGS[kind[0]], href, start - wide, end))
@@ -339,7 +339,7 @@ class _Reader:
         self.pairs.append(Pair(*(offsets[edge] for edge in edges)))
 
     def _merged(self, segments: Iterable[Segment]) -> Iterator[Segment]:
-        """Merges adjacent texts, because the parser emits each star that marks nothing as a token of its own."""
+        """Merges adjacent texts: the parser makes a token of each star that is not markup."""
         last: Segment | None = None
         for segment in segments:
             if last is not None and last.end == segment.start and last[3:] == segment[3:] and self._literal(last, segment):

@@ -50,8 +50,8 @@ class MessageTools(QObject):
     """The arrows and buttons of all messages in view.
 
     Signals:
-        stepped: (turn, -1 or 1, whether prompts) another sibling is wanted.
-        wanted: (wish, turn, whether its prompt) something is to be done with a message.
+        stepped: (turn, -1 or 1, whether prompts) the user wants another sibling.
+        wanted: (action, turn, whether its prompt) the user chose an action of a message.
     """
 
     stepped = Signal(int, int, bool)
@@ -59,7 +59,7 @@ class MessageTools(QObject):
 
     def __init__(self, view: View, make: Callable[[], QToolButton], parent: QObject) -> None:
         """Args:
-        make: makes a hidden button with three dots.
+        make: creates a hidden button with three dots.
         """
         super().__init__(parent)
         self._view = view
@@ -76,7 +76,7 @@ class MessageTools(QObject):
         return switch
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Draws everything in the theme's colours at the text scale."""
+        """Redraws everything in the theme's colours at the text scale."""
         self._look = (theme, scale)
         for switch in (*self._switches[False], *self._switches[True]):
             switch.set_look(theme, scale)

@@ -13,7 +13,7 @@ from app.look.widgets import TransientDialog, in_column, in_row, named, push_but
 from app.session.attachments import Attachment
 
 MOST_LETTERS, MOST_LINES = 4000, 60
-"""A pasted text with more of either becomes an attachment: as text it would push the conversation out of sight."""
+"""Limits above which a pasted text becomes an attachment; in the field, it would hide the conversation."""
 SIZE = QSize(680, 520)
 
 
@@ -32,10 +32,10 @@ def pasted(text: str, taken: Collection[str]) -> Attachment:
 
 
 class AttachmentPreview(TransientDialog):
-    """The whole text of an attachment, to be read.
+    """A dialog with the whole text of an attachment.
 
     Signals:
-        unfolded: it is to stand in the message field as text instead.
+        unfolded: the user wants the text in the message field instead.
     """
 
     unfolded = Signal()

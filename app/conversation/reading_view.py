@@ -25,11 +25,11 @@ from engine.lens.pieces import NOWHERE, Piece, Spot
 
 # Distances, in heights of the text's letters
 CELL = 0.65
-"""Room on both sides of a cell's text."""
+"""Margin on both sides of a cell's text."""
 CODE_HEAD = 1.9
-"""Room above the first line of code, for its language and the button that copies it."""
+"""Space above the first line of code for its language and the copy button."""
 CODE_EDGE = 0.6
-"""Room above code without a language, and below any."""
+"""Space above code without a language, and below any code."""
 TASKS = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
@@ -38,8 +38,8 @@ class Rendered(Chunk):
     """A chunk that renders one part of the document.
 
     Attributes:
-        above: room above its first line.
-        segments: each with the offset of its first letter in the chunk's text.
+        above: space above its first line.
+        segments: the segments, each with the offset of its first letter in the chunk's text.
         columns: left edges of a row's cells, and the right edge of the last one.
         first, last: whether it is the first or last part of its code block or table.
     """
@@ -157,9 +157,8 @@ class ReadingFlow(Flow):
 
     @property
     def spoken(self) -> list[tuple[str, Spot]]:
-        """The text for a screen reader: without syntax, in parts of one token each. Items begin with their markers, cells of a
-        row are
-        separated by commas, and every part of the document is a line."""
+        """The text for a screen reader, without Markdown syntax, in parts of one token each. Items begin with their markers,
+        cells of a row are separated by commas, and every part of the document is a line."""
         if self._spoken is None:
             self._spoken = [*self._in_words()]
         return self._spoken
@@ -400,7 +399,7 @@ class ReadingFlow(Flow):
                 return self._lines[chunk.part.first], (self._lines[chunk.part.first],)
             if inside == 0 and chunk.first and chunk.part.code is not None:
                 group = [each for each in self.chunks if isinstance(each, Rendered) and each.part.group == chunk.part.group]
-                if last > group[-1].start + group[-1].length:  # and goes on behind the code
+                if last > group[-1].start + group[-1].length:  # the range goes on after the code
                     return self._lines[chunk.part.code.first], (self._lines[chunk.part.code.first],)
             for start, segment in chunk.segments:
                 if inside < start + units(segment.text):

@@ -14,7 +14,7 @@ class Selection:
     """A range of letters, in either direction.
 
     Attributes:
-        anchor: where it began, `end`: where it ends; None if nothing is selected.
+        anchor, end: the positions where it was begun and where it ends; None if nothing is selected.
     """
 
     anchor: Position | None = None
@@ -37,7 +37,7 @@ class Selection:
         return start if index == first else 0, end if index == last else length
 
     def text(self, blocks: Sequence[Block]) -> str:
-        """The selected text without ghosts; turns are separated by a blank line."""
+        """Returns the selected text without ghosts; turns are separated by a blank line."""
         parts = []
         for index, block in enumerate(blocks):
             if (span := self.within(index, block.flow.length)) is not None:

@@ -1,5 +1,4 @@
-"""The arrows beside a message with siblings: other answers to the same prompt (regenerated or branched), or other wordings of a
-prompt."""
+"""The arrows beside a message that has siblings: other answers to the same prompt, or other versions of a prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ class SiblingSwitch(QWidget):
     """Shows "1/2" between two arrows.
 
     Signals:
-        stepped: (turn, -1 or 1, whether prompts) the user wants the answer or prompt before or behind.
+        stepped: (turn, -1 or 1, whether prompts) the user wants the previous or the next answer or prompt.
     """
 
     stepped = Signal(int, int, bool)
@@ -41,7 +40,7 @@ class SiblingSwitch(QWidget):
         self.stepped.emit(self.turn, by, self.prompts)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Draws both arrows in the theme's colours at the text scale."""
+        """Redraws both arrows in the theme's colours at the text scale."""
         tint(self.back, theme, scale)
         tint(self.forth, theme, scale)
 

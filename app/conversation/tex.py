@@ -1,4 +1,4 @@
-"""Converts mathematics in TeX to Unicode text. Whatever Unicode lacks stays as it was written."""
+"""Converts mathematics in TeX to Unicode text. What Unicode lacks stays in TeX."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Converter:
         self.depth = 0
 
     def all(self) -> str:
-        """The whole formula in Unicode, a closing brace without its opening one included."""
+        """Returns the whole formula in Unicode, including closing braces without an opening one."""
         parts = []
         while self.at < len(self.tex):
             parts.append("}" if self.tex[self.at] == "}" else "")
@@ -89,7 +89,7 @@ class _Converter:
         return "".join(parts)
 
     def _argument(self) -> str:
-        """A group in braces, or the next token."""
+        """Returns a group in braces, or the next token."""
         while self.at < len(self.tex) and self.tex[self.at] == " ":
             self.at += 1
         if self.at >= len(self.tex) or self.tex[self.at] == "}":

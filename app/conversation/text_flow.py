@@ -1,8 +1,8 @@
-"""Line breaking for text that grows at its end: finished lines are never laid out again.
+"""Lays out text that grows at its end, in the token view: finished lines are never laid out again.
 
-A `Flow` holds chunks of at most `MAX_LINES` lines, each one QTextLayout. Appending touches only the last chunk; when it
-grows too tall it is split at a line start, where greedy line breaking gives the same lines again. So the cost of a
-round does not depend on the length of the answer.
+A `Flow` holds chunks of at most `MAX_LINES` lines, each one QTextLayout. Appending changes only the last chunk. When that has too
+many lines, it is split at the start of a line, where greedy line breaking gives the same lines again. So the cost of a round does
+not depend on the length of the answer.
 
 Offsets count UTF-16 units, as Qt does.
 """
@@ -46,29 +46,29 @@ END = Spot(2**62, True, 0)
 MAX_LINES = 6
 KEPT_LINES = 2
 CODE_LINE = 1000
-"""Longest line of code that is not wrapped, in characters. Longer ones are, because a token's cost grows with its chunk."""
+"""Longest line of code that is not wrapped, in characters: a token costs more in a longer line."""
 CODE_LINES = 3
-"""`MAX_LINES` for chunks of such long lines."""
+"""`MAX_LINES` for chunks of code that is not wrapped."""
 INSET = 12.0
 """Pixels between the edges of a block of code and its letters."""
 BUTTON = 2.2
-"""Width of the button that copies code, in heights of the text's letters."""
+"""Width of the button that copies code, relative to the text size."""
 EDGE = 2.0
 """Width of the line on the left of a block of code, in pixels."""
 BAR = 10.0
-"""Pixels that a scroll bar takes below a block of code."""
+"""Height of the scroll bar below a block of code, in pixels."""
 REVEALED = 40.0
 """Pixels kept between a position that is scrolled into view and the edge of its code block."""
 BATCH = 400
-"""Pieces that are added between two layouts: an open chunk must stay short, because every piece copies its text."""
+"""Maximum number of pieces added between two layouts: each piece copies the text of the open chunk, which must stay short."""
 
 
 class Flow:
     """Pieces laid out at one width.
 
     Args:
-        markdown: formats the letters as Markdown, keeps all of them, and does not wrap lines of code, which scroll sideways as
-            a block; otherwise only fenced code is recognised, and its lines are wrapped.
+        markdown: True formats the text as Markdown, with its syntax, and lets code scroll sideways; False recognises only
+            fenced code, and wraps its lines.
 
     Attributes:
         chunks: in reading order; never empty.
@@ -84,7 +84,7 @@ class Flow:
         self.width = max(40.0, width)
         self.chunks: list[Chunk] = [Chunk(0, 0.0)]
         self.changed_top = 0.0
-        self._dividers: dict[int, DividerLine] = {}  # by the offset in the text before which they stand
+        self._dividers: dict[int, DividerLine] = {}  # by the offset of the text after them
         self._formats = LineFormatter(markdown)
         self._unwrapped = markdown
         self._scrolls: dict[int, CodeScroll] = {}  # by the number of their first line
@@ -132,7 +132,7 @@ class Flow:
         self._dividers[self.length] = DividerLine(words, colour)
 
     def finish(self) -> None:
-        """Completes the text: formats what was still open."""
+        """Completes the text: formats the open block."""
         self.changed_top = self.height
         self._formats.finish()
         if (first := self._take_formats()) < len(self.chunks):
@@ -177,8 +177,8 @@ class Flow:
         return bisect_left(self.chunks, number, key=lambda chunk: chunk.number)
 
     def _restyle(self, number: int, line_format: LineFormat) -> int:
-        """Joins a line's chunks from the first changed one on, because they break differently now; returns the first one to lay
-        out."""
+        """Changes the format of a line. Its chunks are joined from the first changed one on, because they break differently now.
+        Returns the index of the first chunk to lay out."""
         start = self._first_of_line(number)
         end = self._first_of_line(number + 1)
         chunks = self.chunks[start:end]
@@ -190,15 +190,18 @@ class Flow:
                 changed = index
         if changed == len(chunks):
             return len(self.chunks)
-        first = max(0, changed - 1)  # whose last line may have room for a narrower word
+        first = max(0, changed - 1)  # its last line may have room for a word that is narrower now
         scroll = chunks[0].scroll
         self.chunks[start + first : end] = [joined_chunk(chunks[first:])]
-        # the width of a block is measured anew from its first line, for its widest one may be narrower now or no code
+        # the widest line of a code block may be narrower now, or no code, so the whole block is measured again
         return start + first if scroll is None else self._first_of_line(scroll.line)
 
     def _lay_out_from(self, first: int, known: _SettledLines | None = None) -> None:
-        """Lays out chunks that have no layout, and moves the rest below them. `known`: the lines of a chunk that has got more
-        text."""
+        """Lays out the chunks from an index on that have no layout, and moves the others.
+
+        Args:
+            known: the lines that a chunk had before text was appended to it.
+        """
         index = first
         changed = False
         while index < len(self.chunks):
@@ -217,7 +220,7 @@ class Flow:
                 most = CODE_LINES if chunk.extent else MAX_LINES
                 if len(lines) > most:
                     firsts = range(most - KEPT_LINES, len(lines) - KEPT_LINES + 1, most - KEPT_LINES)
-                    # the blanks at the end of a line get room where it is the last one of a chunk
+                    # trailing blanks are wider on the last line of a chunk
                     self.changed_top = min(self.changed_top, chunk.top + lines[firsts[0] - 1].y())
                     self.chunks[index : index + 1] = cut(chunk, [lines[line].textStart() for line in firsts])
                     self.chunks[index].start, self.chunks[index].top = chunk.start, chunk.top
@@ -226,7 +229,7 @@ class Flow:
             index += 1
         self._close(self.chunks[-1], ends=True)
 
-    # Code that scrolls sideways. A block of it is a row of chunks, from one that `_begins_code` to the last that stands in code.
+    # Code that scrolls sideways. A code block is a sequence of chunks, from one that `_begins_code` to the last chunk of code.
 
     def _begins_code(self, chunk: Chunk, before: Chunk | None) -> bool:
         """Returns whether a code block begins with a chunk."""
@@ -245,7 +248,7 @@ class Flow:
         return BUTTON * self.style.text.pixelSize()
 
     def _join(self, chunk: Chunk, before: Chunk | None, begins: bool) -> None:
-        """Adds a chunk to the code block that it begins or continues, and drops a block that used to begin here."""
+        """Adds a chunk to the code block that it begins or continues. Forgets a block that began here before."""
         line, scroll = self._code_line(chunk), None
         if begins and self._unwrapped:
             scroll = self._scrolls.get(line) or CodeScroll(
@@ -263,7 +266,7 @@ class Flow:
         chunk.scroll = scroll
 
     def _close(self, chunk: Chunk, ends: bool) -> None:
-        """Reserves room for a scroll bar below a chunk that ends a code block too wide for the flow."""
+        """Reserves space for a scroll bar below a chunk that ends a code block wider than the flow."""
         scroll = chunk.scroll
         chunk.leave_room(BAR if ends and scroll is not None and scroll.limit else 0.0)
         if ends and scroll is not None:
@@ -286,7 +289,7 @@ class Flow:
                 self._scrolls[line].move(offset)
 
     def reveal(self, area: QRectF) -> bool:
-        """Scrolls a code block just far enough to show an area of the flow; returns whether it moved."""
+        """Scrolls a code block sideways as far as needed to show an area of the flow; returns whether it moved."""
         chunk = self.chunks[self.chunk_at(area.center().y())]
         if chunk.scroll is None or chunk.window is None:
             return False
@@ -296,7 +299,7 @@ class Flow:
         return chunk.scroll.move(chunk.offset + by)
 
     def area_of(self, first: int, last: int) -> QRectF:
-        """Returns the area of the letters between two offsets; if they span several lines, on the first."""
+        """Returns the area of the letters between two offsets, on their first line."""
         chunk = self.chunks[self.chunk_of(first)]
         inside = min(first - chunk.start, units(chunk.text))
         line = next((line for line in reversed(lines_of(chunk)) if line.textStart() <= inside), None)
@@ -420,7 +423,7 @@ class Flow:
             painter.fillRect(QRectF(0, chunk.top, EDGE, chunk.height), QColor(self.style.theme.line))
 
     def word_at(self, offset: int) -> tuple[int, int]:
-        """Start and end of the word around an offset."""
+        """Returns start and end of the word around an offset."""
         chunk = self.chunks[self.chunk_of(offset)]
         layout, inside = chunk.layout, offset - chunk.start
         if layout is None or not chunk.text:
@@ -460,9 +463,8 @@ class _SettledLines:
         self._boxes = (chunk.boxes, chunk.whole_boxes)
 
     def reach(self, chunk: Chunk, lines: list[QTextLine]) -> float:
-        """Returns the bottom of these lines in the chunk's new layout, which has `lines`; 0 if any of them has moved. Restores
-        the cached
-        boxes of these lines to the chunk."""
+        """Returns the bottom of these lines in the chunk's new layout, which has `lines`; 0 if any of them has moved. The chunk
+        gets the cached boxes of these lines back."""
         many = len(self._lines)
         if chunk is not self._chunk or not 0 < many < len(lines) or [_place(line) for line in lines[:many]] != self._lines:
             return 0.0

@@ -1,4 +1,4 @@
-"""Hit testing of tokens in a flow: from a point to a token, and from tokens to their boxes."""
+"""Finds the token at a point of a flow, and the boxes of tokens."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from app.conversation.text_flow import END, Flow
 from engine.lens.pieces import NOWHERE, Spot
 
 _NEAR = 4.0
-"""Pixels after the last token of a line that still count as its own, because the mark of a newline is narrow."""
+"""Pixels after the last token of a line that still count as that token, because the mark of a newline is narrow."""
 
 
 def spot_at(flow: Flow, point: QPointF) -> Spot | None:
-    """Returns the token whose letters or blanks are at a point; None beside the text and on text of no round."""
+    """Returns the token whose letters or blanks are at a point; None beside the text, and on text that no round has."""
     chunk = flow.chunks[flow.chunk_at(point.y())]
     if (window := chunk.window) is not None and not window[0] <= point.x() <= window[1]:
         return None
@@ -26,7 +26,7 @@ def spot_at(flow: Flow, point: QPointF) -> Spot | None:
     line = line_at(lines, point, 1.15)
     if line is None or point.y() < line.y() - 0.4 * line.height() or point.x() < line.x() - 2:
         return None
-    if point.x() >= line.x() + line.naturalTextWidth():  # behind the last letter stand hanging blanks and a newline's mark
+    if point.x() >= line.x() + line.naturalTextWidth():  # trailing blanks and the mark of a newline
         behind = (box for box in reversed(flow.whole_boxes(chunk)) if box.rect.top() == line.y() and box.rect.left() <= point.x())
         nearest = next(behind, None)
         spot = nearest.spot if nearest is not None and point.x() < nearest.rect.right() + _NEAR else None
@@ -61,7 +61,7 @@ def boxes_of(flow: Flow, first: Spot, last: Spot) -> list[QRectF]:
 
 
 def fragments_of(flow: Flow, first: Spot, last: Spot) -> list[Box]:
-    """Returns the boxes of the tokens from `first` to `last`, one per line and token, relative to the flow, in sight or not.
+    """Returns the boxes of the tokens from `first` to `last`, one per line and token, relative to the flow, visible or not.
 
     A blank at the end of a line is left out if the letters of its word are on the next line.
     """
@@ -78,7 +78,7 @@ def fragments_of(flow: Flow, first: Spot, last: Spot) -> list[Box]:
 
 
 def gap_before(flow: Flow, spot: Spot) -> QRectF:
-    """Returns a narrow box for a token without letters: after the last letter before it."""
+    """Returns a narrow box for a token without letters, after the last letter before it."""
     chunk = flow.chunks[_chunk_of(flow.chunks, spot)]
     before = [box for box in flow.whole_boxes(chunk) if box.spot < spot]
     rect = chunk.outside(before[-1].rect if before else QRectF(0, 0, 0, chunk.height))
@@ -86,9 +86,8 @@ def gap_before(flow: Flow, spot: Spot) -> QRectF:
 
 
 def in_window(flow: Flow, box: Box) -> Box:
-    """Clips a box to the visible part of its code block; a clipped end is open. If nothing of it is visible, the box has no width
-    and
-    is at the edge beyond which it lies."""
+    """Clips a box to the visible part of its code block; a clipped end is open. If nothing of it is visible, the box has width 0
+    and is at the edge beyond which it lies."""
     window = flow.chunks[flow.chunk_at(box.rect.center().y())].window
     if window is None:
         return box

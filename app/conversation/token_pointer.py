@@ -1,5 +1,5 @@
-"""Connects the tokens of the conversation with the cursor: mouse and keys point and pin, and the cursor's tokens get an
-outline."""
+"""Points at tokens and pins them with mouse and keys, outlines them, and scrolls to them: connects a view of answers with the
+token cursor."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from engine.lens.pieces import GHOSTS, Kind, Spot, fold_of, kind_of
 
 LAST = 2**31
 LANDMARKS = 40
-"""Number of tokens searched for one with letters in both views of an answer: marks and ghosts have none in one of the views."""
+"""Maximum number of tokens searched for one that has letters both in the token view and in the reading view."""
 MARGIN = 60
-"""Pixels kept between a token that was walked to and the edge of the view."""
+"""Minimum distance in pixels of a token that a key pointed at from the edge of the view."""
 
 
 class View(Protocol):
@@ -61,7 +61,7 @@ class TokenPointer(QObject):
     """Moves the cursor for the transcript.
 
     Attributes:
-        walking: the token was pointed at by key, so it stays when the mouse pointer is over no token.
+        walking: whether a key pointed at the token; it then stays when the mouse pointer leaves the text.
 
     Signals:
         walked: a key has pointed at a token, or pointing and pinning ended.
@@ -95,9 +95,8 @@ class TokenPointer(QObject):
         return None if spot is None else place_of(turn, spot)
 
     def boxes(self, place: Place | None) -> list[QRectF]:
-        """Returns the boxes of a place's tokens in the viewport, visible or not; one box per line for a whole round. A token that
-        is
-        scrolled out of sight in its code block has a box without width at the edge."""
+        """Returns the boxes of a place's tokens in the viewport, visible or not; one box per line for a whole round. The box of a
+        token that is scrolled out of its code block has width 0 and is at the edge."""
         return [box.rect for box in self._fragments(place)]
 
     def _fragments(self, place: Place | None) -> list[Box]:
@@ -108,7 +107,7 @@ class TokenPointer(QObject):
         return [box._replace(rect=box.rect.translated(shift)) for box in found]
 
     def _in_flow(self, place: Place, block: AnswerBlock) -> list[Box]:
-        """Returns the boxes of a place's tokens relative to the flow, in sight or not."""
+        """Returns the boxes of a place's tokens relative to the flow, visible or not."""
         if not block.shown:
             return []
         if place.whole_round:
@@ -135,8 +134,7 @@ class TokenPointer(QObject):
 
     def area(self, place: Place | None) -> QRect:
         """Returns the bounding rectangle of a place in the viewport; empty if it is not shown. For a token that is scrolled out
-        of sight in
-        a code block, it is the edge beyond which the token lies."""
+        of its code block, it is the edge beyond which the token lies."""
         area = QRectF()
         for box in self.boxes(place):
             area = area.united(box if box.width() else box.adjusted(-0.5, 0, 0.5, 0))
@@ -210,7 +208,7 @@ class TokenPointer(QObject):
         self.walked.emit()
 
     def stay(self, place: Place | None) -> None:
-        """Points at a place as a key does, until a key or the mouse points elsewhere."""
+        """Points at a place as a key does, until a key or the mouse points at another one."""
         self.walking, self._walked_to = place is not None, place
         self.cursor.point(place)
 
@@ -264,7 +262,7 @@ class TokenPointer(QObject):
         return block is not None and spot is not None and bool(fragments_of(block.flow, spot, spot))
 
     def show(self, place: Place) -> None:
-        """Scrolls at once, just far enough to show a place, and its code block too."""
+        """Scrolls as far as needed to show a place, and its code block sideways; without an animation."""
         self._reveal(place)
         area, bar = self.area(place), self.view.verticalScrollBar()
         height = self.view.viewport().height()
@@ -292,9 +290,7 @@ class TokenPointer(QObject):
                 self.walking = False
 
     def paint(self, painter: QPainter) -> None:
-        """Outlines the pinned token and, thinner, the one pointed at, so that they differ without colour. Marked tokens have a
-        bracket over
-        them."""
+        """Outlines the pinned token and, with a thinner line, the one pointed at. Marked tokens get a bracket over them."""
         theme = self.view.theme
         for marked in self._marks_in_view():
             for box in self.boxes(marked):
@@ -307,7 +303,7 @@ class TokenPointer(QObject):
             _outline(painter, self._fragments(place), QPen(QColor(theme.text), 2 if place == pinned else 1.4))
 
     def _marks_in_view(self) -> Iterator[Place]:
-        """Yields the marked places of the rounds in view; its cost does not depend on the number of other marks."""
+        """Yields the marked places of the rounds in view, at a cost that does not depend on the number of marks."""
         marks = self.cursor.marks
         any_place = next(iter(marks.values()), None)
         if any_place is None or (block := self.view.answer_block(any_place.turn)) is None or not block.shown:
@@ -354,7 +350,7 @@ class TokenPointer(QObject):
 
 
 def _lines_of(boxes: Iterable[Box]) -> list[Box]:
-    """Joins adjacent boxes; a round that continues on another line is open at that end, as a token is."""
+    """Joins adjacent boxes; if a round continues on another line, its box is open at that end."""
     lines: list[Box] = []
     for box in boxes:
         if lines and abs(lines[-1].rect.center().y() - box.rect.center().y()) < box.rect.height() / 2:

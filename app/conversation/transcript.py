@@ -1,4 +1,5 @@
-"""The conversation on screen: a scroll area that paints only what is visible and lays out only what is new."""
+"""The conversation on screen: a scroll area with a block per message, which paints only visible blocks and lays out only new
+text. Also scrolling, following new text, selecting, the context menu, and the keys."""
 
 from __future__ import annotations
 
@@ -45,11 +46,11 @@ from engine.lens.pieces import Ghosts, Kind
 from engine.lens.shared_wording import unseen_words
 
 MEASURE = 74
-"""Width of the column in characters of English text: lines of 65 to 75 are easiest to read."""
+"""Width of the column in characters of English text; lines of 65 to 75 characters are easiest to read."""
 SAMPLE = "It was a bright cold day in April, and the clocks were striking thirteen; the keeper looked up. "
 TOP = 26.0
 DRAG = 40
-"""Milliseconds between two steps while the pointer is held beyond an edge with text selected."""
+"""Milliseconds between two scroll steps while text is selected and the mouse pointer is beyond an edge."""
 LEGEND_GAP = 8
 """Pixels between the legend and the answer below it."""
 LEGEND_INDENT = 7
@@ -134,7 +135,7 @@ class Transcript(AnswerView):
 
     @Slot()
     def _ask_for_other_view(self) -> None:
-        self.buttons.reading.setChecked(self.reading)  # until it is so
+        self.buttons.reading.setChecked(self.reading)  # until the setting has changed
         self.reading_wanted.emit()
 
     # What is shown
@@ -173,14 +174,14 @@ class Transcript(AnswerView):
             self.following = False
         self.rebuild(kept)
         self.following = self.following or self.at_end
-        self._turned = (kept, self.verticalScrollBar().value())  # back again, it is the same place
+        self._turned = (kept, self.verticalScrollBar().value())  # switching back restores the same position
 
     def rebuild(self, landmarks: list[tuple[Place, int]] | None = None) -> None:
-        """Lays out everything anew, for another width, look or conversation; keeps the scroll position."""
+        """Lays out everything again, for another width, style or conversation; keeps the scroll position."""
         self._settle.stop()
         bar = self.verticalScrollBar()
         share = bar.value() / max(1, bar.maximum())
-        kept = landmarks or ([] if self.following or not share else self.pointing.landmarks())  # at its top it stays there
+        kept = landmarks or ([] if self.following or not share else self.pointing.landmarks())  # at the top it stays there
         before = self.blocks
         self.blocks, self._answers = [], []
         self.selection.select(None, None)
@@ -195,7 +196,7 @@ class Transcript(AnswerView):
 
     @Slot()
     def _settled(self) -> None:
-        """Lays out everything anew once resizing has ended, if the width of the column changed."""
+        """Lays out everything again once resizing has ended, if the width of the column changed."""
         if self.blocks and self.blocks[-1].width != self.column.width():
             self.rebuild()
 
@@ -203,7 +204,7 @@ class Transcript(AnswerView):
         """Updates the view from the session: new turns, new rounds, another state of the newest answer.
 
         Args:
-            only_rounds: nothing but rounds is new, so that everything keeps its position until a line is added.
+            only_rounds: only rounds are new, so everything keeps its position unless a line is added.
         """
         answers = [turn.answer for turn in self.session.turns]
         if self._answers != answers[: len(self._answers)]:
@@ -221,7 +222,7 @@ class Transcript(AnswerView):
             scrolled = self.verticalScrollBar().value()
             kept = self.pointing.landmarks() if newest.turns and not self.following and newest.shown else []
             if newest.turns:
-                self.selection.select(None, None)  # the other view counts other letters
+                self.selection.select(None, None)  # offsets of the other view do not apply
             bottom = newest.top + newest.height
             newest.grow()
             grown = len(self._answers) != known or newest.top + newest.height != bottom
@@ -233,7 +234,7 @@ class Transcript(AnswerView):
                 rest = self.viewport().rect()
                 rest.setTop(round(newest.top + newest.changed_top) - scrolled - 4)
                 rest.setBottom(round(max(bottom, newest.top + newest.height)) - scrolled)
-                self.viewport().update(rest)  # what stands above has not changed, and below it stands nothing
+                self.viewport().update(rest)  # the text above has not changed, and there is none below
                 return
         self._place()
         self.viewport().update()
@@ -273,8 +274,8 @@ class Transcript(AnswerView):
         return any(isinstance(block, AnswerBlock) and not block.reads for block in self.blocks)
 
     def _place_legend(self) -> None:
-        """Places the legend above the first answer. While a kind is highlighted, the legend stays in view so that this can be
-        ended."""
+        """Places the legend above the first answer. While a kind is highlighted, it stays in view, because a click on it ends
+        that."""
         if not self._shows_tokens:
             self.legend.hide()
             return
@@ -338,7 +339,7 @@ class Transcript(AnswerView):
         return [block.answer for block, _ in self._answers_in_view() if block.answer.unread][::-1]
 
     def read_again(self, answer: Answer) -> None:
-        """Rebuilds the block of an answer whose text or tokens were replaced; the view does not move."""
+        """Rebuilds the block of an answer whose text or tokens were replaced, without moving the view."""
         turn = next((turn for turn, other in enumerate(self._answers) if other is answer), None)
         if turn is None or (before := self.answer_block(turn)) is None:
             return
@@ -362,7 +363,7 @@ class Transcript(AnswerView):
         """Returns the column in a view of this width; the message field is aligned with it.
 
         Args:
-            least: minimum width in pixels at text scale 1, as far as the view has room, for contents wider than lines of text.
+            least: minimum width in pixels at text scale 1, if the view is wide enough, for contents wider than text.
         """
         margin = 44 if whole > 620 else 18
         width = max(120, min(whole - 2 * margin, max(self._measure, round(least * self.scale))))
@@ -462,7 +463,7 @@ class Transcript(AnswerView):
     # Selection
 
     def hit(self, point: QPointF) -> Hit | None:
-        """Returns what a point of the viewport is over; None in an empty conversation."""
+        """Returns what is at a point of the viewport; None in an empty conversation."""
         if not self.blocks:
             return None
         y = point.y() + self.verticalScrollBar().value()
@@ -532,7 +533,7 @@ class Transcript(AnswerView):
                 self.rebuild()
             else:
                 self._settle.start()
-                self._place_buttons()  # the column moves at once
+                self._place_buttons()  # the column moves before the text is laid out
         else:
             self._place()
 
@@ -592,7 +593,7 @@ class Transcript(AnswerView):
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if (hit := self.hit(event.position())) is None:
             return
-        self.pointing.let_go()  # its first click was a pin
+        self.pointing.let_go()  # the first click has pinned a token
         start, end = hit.block.flow.word_at(hit.position[1])
         self.selection.select((hit.index, start), (hit.index, end))
         self.viewport().update()

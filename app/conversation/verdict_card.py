@@ -1,4 +1,4 @@
-"""The verdict card: everything that is recorded of one token. Its host decides when and where it is shown."""
+"""The verdict card, which shows everything recorded about one token. `verdict_host` shows, hides and places it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class FigureRows(QWidget):
         """Draws a bar and returns the left edge of the note."""
         look = self._look
         noted = any(row.note and row.share is not None for row in self._figures)
-        length = look.px(72) if noted else self.width() - left  # one length, so that bars can be compared
+        length = look.px(72) if noted else self.width() - left  # one length for all bars
         track = QRectF(left, row.center().y() - look.px(3), length, look.px(6))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         draw_rounded(painter, track, look.px(3), QColor(look.theme.line))
@@ -102,7 +102,7 @@ class AlternativeButton(QPushButton):
         self.alternative: Alternative | None = None
 
     def show_alternative(self, alternative: Alternative, side: Side, look: CardLook) -> None:
-        """Shows another token, marked in the colour of the side whose alternative it is."""
+        """Shows another token, in the colour of the draft or of the target."""
         self.alternative, self._side, self._look = alternative, side, look
         self.setMinimumHeight(look.px(22))
         self.updateGeometry()
@@ -333,7 +333,7 @@ class VerdictCard(QFrame):
 
     @property
     def alternatives(self) -> list[AlternativeButton]:
-        """The alternatives that show, those of the target first."""
+        """The buttons of the shown alternatives, those of the target first."""
         return [button for button in self._buttons if not button.isHidden()]
 
     def _choose(self) -> None:
@@ -342,7 +342,7 @@ class VerdictCard(QFrame):
             self.chosen.emit(button.alternative.id)
 
     def _fit(self) -> None:
-        """Resizes the card to its fixed width and the height of its words, at most that of the window's visible part."""
+        """Resizes the card to its fixed width and the height of its contents, at most that of the visible part of the window."""
         room = self._room
         width = min(self._look.px(WIDTH), room.width())
         height = self._height_for(width)
@@ -356,7 +356,7 @@ class VerdictCard(QFrame):
         return QSize(10**6, 10**6) if parent is None else visible_part(parent).size() - QSize(16, 16)
 
     def _height_for(self, width: int) -> int:
-        """Returns the height of its contents at this width, in pixels, frame included."""
+        """Returns the height of the card at this width, in pixels, including the frame."""
         layout, whole = self._body.layout(), self.layout()
         assert layout is not None and whole is not None
         self.ensurePolished()

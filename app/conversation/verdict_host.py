@@ -1,4 +1,4 @@
-"""Shows, hides and places the verdict card: near the token, inside window and screen, never under the pointer."""
+"""Decides when the verdict card is shown and where: near its token, inside window and screen, not under the mouse pointer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from app.verdict.verdict import judge, kept_before
 from engine.lens.pieces import Spot
 
 DELAY = 350
-"""Milliseconds of hovering before the card shows. If it shows already, the next token takes `NEXT`."""
+"""Milliseconds of hovering before the card is shown; `NEXT` if it shows another token already."""
 NEXT = 60
 LINGER = 160
-"""Milliseconds over no token before the card hides, so that it does not flicker between words."""
+"""Milliseconds without a token under the pointer before the card hides, so that it does not flicker between words."""
 SETTLE = 80
-"""Milliseconds after a resize of the window until the card is placed again, when the text has been laid out anew."""
+"""Milliseconds from a resize of the window until the card is placed again, after the text has been laid out again."""
 EDGE = 8
 GAP = 12
 
@@ -70,7 +70,7 @@ class VerdictHost(QObject):
         transcript.code_scrolled.connect(self._scrolled)
 
     def set_look(self, theme: Theme, scale: float) -> None:
-        """Restyles the card and, if it is shown, places it anew, because its size may have changed."""
+        """Restyles the card and, if it is shown, places it again, because its size may have changed."""
         self.card.set_look(theme, scale)
         if not self.card.isHidden():
             self._show_again()
@@ -250,9 +250,8 @@ class VerdictHost(QObject):
     # Where it stands
 
     def _corner(self, place: Place, size: QSize) -> QPoint:
-        """Returns the card's position: beside the token if it is in view, else beside the pointer, or beside the focused widget
-        of the
-        panel whose keys moved the cursor."""
+        """Returns the card's position: beside the token if it is in view; else beside the focused widget of the panel if its keys
+        moved the cursor, or beside the mouse pointer."""
         pointer = self.window.mapFromGlobal(QCursor.pos())
         viewport = self.transcript.viewport()
         area = self.transcript.pointing.area(place).intersected(viewport.rect())
@@ -268,7 +267,7 @@ class VerdictHost(QObject):
         room = visible_part(self.window).adjusted(EDGE, EDGE, -EDGE, -EDGE)
         left, right = viewport.mapTo(self.window, QPoint(0, 0)).x(), viewport.mapTo(self.window, QPoint(viewport.width(), 0)).x()
         if viewport.isVisible() and left <= anchor.center().x() <= right and right - left >= size.width() + 2 * EDGE:
-            beside = QRect(room)  # what stands beside the conversation stays in sight
+            beside = QRect(room)  # the views beside the conversation stay visible
             beside.setLeft(max(room.left(), left + EDGE))
             beside.setRight(min(room.right(), right - EDGE))
             room = beside if beside.width() >= size.width() else room
@@ -279,9 +278,8 @@ class VerdictHost(QObject):
 
 
 def corner(room: QRect, anchor: QRect, size: QSize, avoid: list[QRect]) -> QPoint:
-    """Returns the top left corner for a card: below `anchor`, else above, to the right or to the left of it, inside `room`; the
-    first of
-    these that covers nothing of `avoid`, or the one that covers least."""
+    """Returns the top left corner for a card inside `room`: below, above, to the right or to the left of `anchor`, the first that
+    covers nothing of `avoid`, or the one that covers least."""
     left = max(room.left(), min(anchor.left() - 20, room.right() + 1 - size.width()))
     top = max(room.top(), min(anchor.top() - 20, room.bottom() + 1 - size.height()))
     tries = (
@@ -292,7 +290,7 @@ def corner(room: QRect, anchor: QRect, size: QSize, avoid: list[QRect]) -> QPoin
     )
 
     def misfit(at: QPoint) -> int:
-        """Area in square pixels of what the card would cover of `avoid`, with its corner here or as near as `room` allows."""
+        """Returns the area of `avoid` in square pixels that the card would cover at this corner, or the nearest one in `room`."""
         placed = QRect(_inside(room, at, size), size)
         covered = [placed.intersected(taken) for taken in avoid]
         return sum(part.width() * part.height() for part in covered if not part.isEmpty())

@@ -140,5 +140,5 @@ class PromptCard(QPushButton):
         return self.column.heightForWidth(width)
 
     def set_look(self, theme: Theme) -> None:
-        """Draws the card's picture in the accent colour."""
+        """Redraws the card's picture in the accent colour."""
         self.picture.setPixmap(themes.pixmap(self.drawing, theme.accent, 18, self.devicePixelRatioF()))

@@ -1,4 +1,4 @@
-"""The text of a growing answer, and the position of each token in it."""
+"""The text of a growing answer in reading order, the position of each token in it, and where its thought ends."""
 
 from __future__ import annotations
 

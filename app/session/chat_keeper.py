@@ -1,4 +1,4 @@
-"""Runs the chat store on a thread of its own, so that neither painting nor the engine waits for the disk or for a lock."""
+"""Runs the chat store on a worker thread: a queue of reads and writes, with retries while the store is busy, damaged or full."""
 
 from __future__ import annotations
 

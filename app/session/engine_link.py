@@ -1,4 +1,4 @@
-"""Delivers the engine's events on the UI thread: a timer drains them under a time budget and drops those of old runs."""
+"""Sends requests to the engine and delivers its events on the UI thread: a timer takes them, and drops those of old runs."""
 
 from __future__ import annotations
 

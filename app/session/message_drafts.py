@@ -1,4 +1,4 @@
-"""Stores unsent texts, chat by chat and shortly after each change: a crash or a kill loses only what was typed last."""
+"""The drafts of messages: unsent texts of each chat and edited prompts, stored shortly after each change."""
 
 from __future__ import annotations
 

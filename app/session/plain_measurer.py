@@ -1,4 +1,4 @@
-"""Measures the plain speed as a baseline for an answer: when the user asks for it, and while the window is idle."""
+"""Runs an answer again without a drafter to measure the plain speed, on request and while the window is idle."""
 
 from __future__ import annotations
 

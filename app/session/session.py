@@ -1,4 +1,4 @@
-"""The state shown by the window: the conversation with its rounds and figures, and the state of the engine. No Qt.
+"""The state shown by the window: the conversation as a tree of prompts and answers, and the state of the engine. No Qt.
 
 Events go in through `apply`; views read. The clock is injected, so that a session driven by recorded events is deterministic.
 """

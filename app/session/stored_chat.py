@@ -1,4 +1,4 @@
-"""Converts a conversation between the session and the chat store. No Qt.
+"""Converts a conversation between the session and the chat store: what a chat stores, and how it becomes turns again. No Qt.
 
 Turns and answers carry their store ids (`stored_id`). Only the functions here that take a store set these ids; they run one after
 the other on the thread of `chat_keeper`.

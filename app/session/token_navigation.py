@@ -1,4 +1,4 @@
-"""Maps places to tokens, and steps from token to token in reading order through a conversation."""
+"""Steps from token to token in reading order through a conversation; converts between places and tokens."""
 
 from __future__ import annotations
 
