@@ -21,7 +21,7 @@ from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named,
 from app.look.wording import DEFINITIONS, number
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from app.session.token_navigation import spot_of
+from app.session.token_navigation import token_at
 from app.verdict.verdict import Verdict, judge
 from engine.lens.shared_wording import FINISH_WORDS
 from engine.values.wording import amount, noun
@@ -240,9 +240,8 @@ class CompareColumn(QFrame):
         return f"{' '.join(parts[: max(0, kept)])} …"
 
     def _verdict_on(self, place: Place | None) -> Verdict | None:
-        if self.run is None or place is None or (spot := spot_of(place, self.run.answer)) is None:
-            return None
-        return judge(self.run.answer, spot)
+        found = None if self.run is None else token_at(self.run.session.turns, place)
+        return None if found is None else judge(*found)
 
     @Slot()
     def _announce(self) -> None:

@@ -75,9 +75,9 @@ class AnswerButtons:
     def set_look(self, theme: Theme, scale: float) -> None:
         """Redraws all buttons in the theme's colours at the text scale."""
         self._look = theme, scale
-        for button in (self.latest, self.copy, self.regenerate, self.reading, *self.codes.buttons):
+        for button in (self.latest, self.copy, self.regenerate, self.reading, *self.codes.widgets):
             tint(button, theme, scale)
-        for thought in self.thoughts.buttons:
+        for thought in self.thoughts.widgets:
             thought.set_look(theme, scale)
 
     def place(

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 
 from app.conversation.blocks import AnswerBlock
 from app.conversation.chunks import CodeScroll
+from app.conversation.floating_buttons import WidgetPool
 from app.conversation.text_flow import BAR
 from app.look.widgets import named
 
@@ -33,17 +34,21 @@ class CodeBar(QScrollBar):
         event.ignore()
 
 
-class CodeBars:
-    """A pool of scroll bars, one per wide code block in view; bars are created when first needed and reused.
+class CodeBars(WidgetPool[CodeBar, CodeScroll]):
+    """A pool of scroll bars, one per wide code block in view.
 
     Args:
         moved: called when the user has moved a bar.
     """
 
     def __init__(self, viewport: QWidget, moved: Callable[[], object]) -> None:
-        self.bars: list[CodeBar] = []
-        self._scrolls: list[CodeScroll] = []
+        super().__init__(self._bar)
         self._viewport, self._moved = viewport, moved
+
+    def _bar(self) -> CodeBar:
+        bar = CodeBar(self._viewport)
+        bar.valueChanged.connect(partial(self._slid, bar))
+        return bar
 
     def place(self, column: QRect, in_view: Sequence[tuple[AnswerBlock, float]]) -> None:
         """Puts a bar below every wide block of code.
@@ -58,20 +63,13 @@ class CodeBars:
             for scroll in (block.flow.code_scrolls if block.shown else ())
         ]
         found = [(scroll, y) for scroll, y in found if -BAR < y < self._viewport.height()]
-        self._scrolls = [scroll for scroll, _ in found]
-        while len(self.bars) < len(found):
-            bar = CodeBar(self._viewport)
-            bar.valueChanged.connect(partial(self._slid, len(self.bars)))
-            self.bars.append(bar)
-        for index, bar in enumerate(self.bars):
-            bar.setVisible(index < len(found))
-        for bar, (scroll, y) in zip(self.bars, found, strict=False):
+        for (bar, scroll), (_, y) in zip(self.show_for([scroll for scroll, _ in found]), found, strict=True):
             with QSignalBlocker(bar):
                 bar.setRange(0, round(scroll.limit))
                 bar.setPageStep(round(scroll.right - scroll.left))
                 bar.setValue(round(scroll.offset))
             bar.setGeometry(column.left() + round(scroll.left), y, round(scroll.right - scroll.left), round(BAR))
 
-    def _slid(self, index: int, value: int) -> None:
-        if index < len(self._scrolls) and self._scrolls[index].move(value):
+    def _slid(self, bar: CodeBar, value: int) -> None:
+        if (scroll := self.thing_of(bar)) is not None and scroll.move(value):
             self._moved()

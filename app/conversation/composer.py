@@ -283,9 +283,7 @@ class Composer(QWidget):
         layout = self._active.layout()
         assert layout is not None
         for chip in self.active_chips:
-            chip.hide()
-            layout.removeWidget(chip)
-            chip.deleteLater()
+            _delete(chip)
         self.active_chips = [
             ActiveChip(each, partial(self.active_opened.emit, each.kind), partial(self.active_removed.emit, each.kind))
             for each in active
@@ -345,11 +343,7 @@ class Composer(QWidget):
 
     def _take_out(self, chip: Chip) -> None:
         self.chips.remove(chip)
-        chip.hide()
-        layout = self._chips.layout()
-        assert layout is not None
-        layout.removeWidget(chip)
-        chip.deleteLater()
+        _delete(chip)
         self._show_chips()
 
     def _show_chips(self) -> None:
@@ -443,3 +437,10 @@ class Composer(QWidget):
     def set_column(self, left: int, width: int, whole: int) -> None:
         """Aligns the frame with the transcript's column."""
         self.margins.setContentsMargins(max(10, left - 14), 6, max(10, whole - left - width - 14), 16)
+
+
+def _delete(chip: QWidget) -> None:
+    """Removes a chip from its layout and deletes it."""
+    chip.hide()
+    chip.setParent(None)
+    chip.deleteLater()

@@ -1,8 +1,8 @@
-"""Pools of buttons that float over the conversation, one for each thing in view, such as a code block or a thought."""
+"""Pools of widgets that float over the conversation, one for each thing in view, such as a code block or a thought."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QToolButton, QWidget
 from app.look.widgets import named
 
 Thing = TypeVar("Thing")
+Widget = TypeVar("Widget", bound=QWidget)
 Button = TypeVar("Button", bound=QToolButton)
 
 
@@ -23,34 +24,52 @@ def floating(parent: QWidget, name: str) -> QToolButton:
     return button
 
 
-class FloatingButtons(Generic[Button, Thing]):
-    """A pool of buttons, one per thing in view; buttons are created when first needed and reused.
+class WidgetPool(Generic[Widget, Thing]):
+    """A pool of widgets, one per thing in view; widgets are created when first needed and reused.
+
+    Attributes:
+        widgets: all widgets, shown or not.
+    """
+
+    def __init__(self, make: Callable[[], Widget]) -> None:
+        self.widgets: list[Widget] = []
+        self._make = make
+        self._things: Sequence[Thing] = ()
+
+    def show_for(self, things: Sequence[Thing]) -> Iterable[tuple[Widget, Thing]]:
+        """Shows one widget for each thing, hides the rest, and returns the shown ones for placing."""
+        self.widgets += [self._make() for _ in things[len(self.widgets) :]]
+        self._things = things
+        for index, widget in enumerate(self.widgets):
+            widget.setVisible(index < len(things))
+        return self.shown
+
+    @property
+    def shown(self) -> Iterable[tuple[Widget, Thing]]:
+        """The shown widgets, each with its thing."""
+        return zip(self.widgets, self._things, strict=False)
+
+    def thing_of(self, widget: Widget) -> Thing | None:
+        """Returns the thing that a widget is shown for."""
+        return next((thing for other, thing in self.shown if other is widget), None)
+
+
+class FloatingButtons(WidgetPool[Button, Thing]):
+    """A pool of buttons.
 
     Args:
-        make: creates a button. pressed: called with the thing whose button was pressed.
+        pressed: called with the thing whose button was pressed.
     """
 
     def __init__(self, make: Callable[[], Button], pressed: Callable[[Thing], object]) -> None:
-        self.buttons: list[Button] = []
-        self._make, self._pressed = make, pressed
-        self._things: list[Thing] = []
+        super().__init__(partial(self._connected, make))
+        self._pressed = pressed
 
-    def show_for(self, things: list[Thing]) -> Iterable[tuple[Button, Thing]]:
-        """Shows one button for each thing, hides the rest, and returns the shown ones for placing."""
-        while len(self.buttons) < len(things):
-            button = self._make()
-            button.clicked.connect(partial(self._press, len(self.buttons)))
-            self.buttons.append(button)
-        self._things = things
-        for index, button in enumerate(self.buttons):
-            button.setVisible(index < len(things))
-        return zip(self.buttons, things, strict=False)
+    def _connected(self, make: Callable[[], Button]) -> Button:
+        button = make()
+        button.clicked.connect(partial(self._press, button))
+        return button
 
-    @property
-    def shown(self) -> Iterable[tuple[Button, Thing]]:
-        """The buttons that show, each with its thing."""
-        return zip(self.buttons, self._things, strict=False)
-
-    def _press(self, index: int) -> None:
-        if index < len(self._things):
-            self._pressed(self._things[index])
+    def _press(self, button: Button) -> None:
+        if (thing := self.thing_of(button)) is not None:
+            self._pressed(thing)

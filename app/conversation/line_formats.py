@@ -233,11 +233,6 @@ def _outline(lines: list[str]) -> tuple[list[int], bool]:
 # From a document to the formats of its lines
 
 
-def formats_of(source: str) -> list[LineFormat]:
-    """Returns the formats of the lines of a source, parsed as a whole."""
-    return formats_in(read(source, references=False))
-
-
 def codes_in(document: Document) -> list[Code]:
     """Returns the code blocks of a document, each once."""
     return list(dict.fromkeys(part.code for part in document.parts if part.code is not None))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
-from PySide6.QtCore import QObject, QRect, Qt, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QCursor
-from PySide6.QtWidgets import QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QToolButton
 
 from app.conversation.blocks import AnswerBlock, Block, UserBlock
-from app.conversation.floating_buttons import FloatingButtons
+from app.conversation.floating_buttons import FloatingButtons, WidgetPool
 from app.conversation.sibling_switch import SiblingSwitch
+from app.conversation.token_pointer import View
 from app.look.theme import Theme
 from app.look.widgets import tint
-from app.session.session import Session, Turn
+from app.session.session import Turn
 
 MessageAction = Literal["copy", "edit", "regenerate", "continue", "replay", "compare", "new chat", "delete"]
 Message = tuple[int, bool]
@@ -31,19 +32,6 @@ TITLES: dict[MessageAction, tuple[str, str]] = {
     "delete": ("Delete prompt and what follows", "Delete answer and what follows"),
 }
 """Menu titles of the actions on a prompt and on an answer; empty where an action does not apply."""
-
-
-class View(Protocol):
-    """The part of the transcript's interface that is needed here."""
-
-    session: Session
-
-    @property
-    def column(self) -> QRect:
-        """The column of text in viewport coordinates."""
-
-    def viewport(self) -> QWidget:
-        """Returns the widget that the conversation is painted on."""
 
 
 class MessageTools(QObject):
@@ -64,8 +52,9 @@ class MessageTools(QObject):
         super().__init__(parent)
         self._view = view
         self._look: tuple[Theme, float] | None = None
-        self.newest = self._switch(prompts=False)
-        self._switches: dict[bool, list[SiblingSwitch]] = {False: [self.newest], True: []}
+        self._measured = self._switch(prompts=False)
+        self.answer_switches = WidgetPool[SiblingSwitch, tuple[int, AnswerBlock, float]](partial(self._switch, prompts=False))
+        self.prompt_switches = WidgetPool[SiblingSwitch, tuple[int, UserBlock, float]](partial(self._switch, prompts=True))
         self.more = FloatingButtons[QToolButton, Message](make, self.open_menu)
 
     def _switch(self, prompts: bool) -> SiblingSwitch:
@@ -78,9 +67,9 @@ class MessageTools(QObject):
     def set_look(self, theme: Theme, scale: float) -> None:
         """Redraws everything in the theme's colours at the text scale."""
         self._look = (theme, scale)
-        for switch in (*self._switches[False], *self._switches[True]):
+        for switch in (self._measured, *self.answer_switches.widgets, *self.prompt_switches.widgets):
             switch.set_look(theme, scale)
-        for button in self.more.buttons:
+        for button in self.more.widgets:
             tint(button, theme, scale)
 
     def reserve_room(self, blocks: Sequence[Block]) -> None:
@@ -91,15 +80,15 @@ class MessageTools(QObject):
         for index, block in enumerate(blocks):
             turn = turns[index // 2]
             if isinstance(block, UserBlock):
-                block.reserve(float(self.newest.sizeHint().height()) if turn.version[1] > 1 else 0.0)
+                block.reserve(float(self._measured.sizeHint().height()) if turn.version[1] > 1 else 0.0)
             elif isinstance(block, AnswerBlock) and block.answer is turn.answer and turn.siblings:
                 block.reserve(self._width(len(turn.siblings)) + 8.0)
 
     def _width(self, many: int) -> int:
         """Returns the width of a switch between `many` siblings, in pixels."""
-        metrics = self.newest.words.fontMetrics()
-        words = metrics.horizontalAdvance(f"{many}/{many}") - metrics.horizontalAdvance(self.newest.words.text())
-        return self.newest.sizeHint().width() + words
+        metrics = self._measured.words.fontMetrics()
+        words = metrics.horizontalAdvance(f"{many}/{many}") - metrics.horizontalAdvance(self._measured.words.text())
+        return self._measured.sizeHint().width() + words
 
     def place(self, in_view: Sequence[tuple[int, Block, float]], size: int) -> None:
         """Places the tools of the messages in view, which are given as (index, block, y of its top in the viewport)."""
@@ -111,33 +100,25 @@ class MessageTools(QObject):
         prompts = [(index // 2, block, top) for index, block, top in in_view if isinstance(block, UserBlock)]
         if any(block.answer is not turns[at].answer for at, block, _ in answers):
             answers, prompts = [], []  # another conversation, which is not laid out yet
-        left: dict[bool, list[SiblingSwitch]] = {False: self._switches[False][1:], True: [*self._switches[True]]}
         last = len(turns) - 1
-        self.newest.hide()
+        with_siblings = [placed for placed in reversed(answers) if turns[placed[0]].siblings]  # the newest keeps its widget
+        for switch, (at, answer, top) in self.answer_switches.show_for(with_siblings):
+            switch.show_place(at, turns[at].shown, len(turns[at].answers), running)
+            switch.move(column.right() - switch.width() + 8, round(top + answer.line / 2 - 3 - switch.height() / 2))
+        with_versions = [placed for placed in prompts if turns[placed[0]].version[1] > 1]
+        for switch, (at, prompt, top) in self.prompt_switches.show_for(with_versions):
+            switch.show_place(at, *turns[at].version, running)
+            switch.move(column.right() - switch.width() + 4, round(top + prompt.bubble.bottom() + 1))
         messages: list[tuple[Message, int, int]] = []
         for at, answer, top in answers:
-            turn = turns[at]
-            if turn.siblings:
-                switch = self.newest if at == last else self._next(left, prompts=False)
-                switch.show_place(at, turn.shown, len(turn.answers), running)
-                middle = top + answer.line / 2 - 3
-                switch.move(column.right() - switch.width() + 8, round(middle - switch.height() / 2))
             if not answer.answer.running and not session.replaying:
                 x = column.right() - (4 * size + 12 if at == last else size)
                 messages.append(((at, False), x, round(top + answer.footer_top - 5)))
         for at, prompt, top in prompts:
-            place, many = turns[at].version
-            if many > 1:
-                switch = self._next(left, prompts=True)
-                switch.show_place(at, place, many, running)
-                switch.move(column.right() - switch.width() + 4, round(top + prompt.bubble.bottom() + 1))
             if not running and prompt.prompt:
                 x = column.left() + round(prompt.bubble.left()) - size - 4
                 middle = top + prompt.bubble.top() + min(prompt.bubble.height(), 2 * size) / 2
                 messages.append(((at, True), max(0, x), round(middle - size / 2)))
-        for kind in left.values():
-            for switch in kind:
-                switch.hide()
         for (button, message), (_, x, y) in zip(
             self.more.show_for([message for message, _, _ in messages]), messages, strict=True
         ):
@@ -146,13 +127,6 @@ class MessageTools(QObject):
                 button.setAccessibleName(words)
                 button.setToolTip(words)
             button.setGeometry(x, y, size, size)
-
-    def _next(self, left: dict[bool, list[SiblingSwitch]], prompts: bool) -> SiblingSwitch:
-        if left[prompts]:
-            return left[prompts].pop(0)
-        switch = self._switch(prompts)
-        self._switches[prompts].append(switch)
-        return switch
 
     def open_menu(self, message: Message) -> None:
         """Opens the menu of a message below its button."""

@@ -22,19 +22,15 @@ from app.lanes.lanes import Lanes
 from app.lanes.screen_reader import LanesInterface
 from app.session.attachments import in_short
 from app.session.cursor import Place
-from app.session.token_navigation import place_of, spot_of
+from app.session.token_navigation import place_of, spot_of, token_at
 from app.verdict.verdict import judge
 from engine.lens.pieces import NOWHERE, Spot
 
 
 def verdict_words(transcript: Transcript, place: Place | None) -> str:
     """Returns the verdict on a token in one line; empty if there is none."""
-    turns = transcript.session.turns
-    if place is None or not 0 <= place.turn < len(turns):
-        return ""
-    answer = turns[place.turn].answer
-    spot = spot_of(place, answer)
-    verdict = None if spot is None else judge(answer, spot)
+    found = token_at(transcript.session.turns, place)
+    verdict = None if found is None else judge(*found)
     return "" if verdict is None else verdict.brief
 
 

@@ -55,11 +55,6 @@ def spot_before(flow: Flow, y: float) -> Spot | None:
     return None
 
 
-def boxes_of(flow: Flow, first: Spot, last: Spot) -> list[QRectF]:
-    """Returns the rectangles of `fragments_of`."""
-    return [box.rect for box in fragments_of(flow, first, last)]
-
-
 def fragments_of(flow: Flow, first: Spot, last: Spot) -> list[Box]:
     """Returns the boxes of the tokens from `first` to `last`, one per line and token, relative to the flow, visible or not.
 

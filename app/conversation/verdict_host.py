@@ -15,7 +15,7 @@ from app.look.placing import visible_part
 from app.look.theme import Theme
 from app.session.cursor import Cursor, Place
 from app.session.session import Answer
-from app.session.token_navigation import spot_of
+from app.session.token_navigation import token_at
 from app.verdict.verdict import judge, kept_before
 from engine.lens.pieces import Spot
 
@@ -177,7 +177,7 @@ class VerdictHost(QObject):
 
     def announce(self, place: Place) -> None:
         """Announces a token, its state and its position in the text to a screen reader."""
-        if not QAccessible.isActive() or (found := self._token(place)) is None:
+        if not QAccessible.isActive() or (found := token_at(self.transcript.session.turns, place)) is None:
             return
         verdict = judge(*found)
         if verdict is not None:
@@ -187,16 +187,8 @@ class VerdictHost(QObject):
 
     # What is shown
 
-    def _token(self, place: Place | None) -> tuple[Answer, Spot] | None:
-        turns = self.transcript.session.turns
-        if place is None or not 0 <= place.turn < len(turns):
-            return None
-        answer = turns[place.turn].answer
-        spot = spot_of(place, answer)
-        return None if spot is None else (answer, spot)
-
     def _show(self, place: Place | None) -> None:
-        found = self._token(place)
+        found = token_at(self.transcript.session.turns, place)
         verdict = None if found is None else judge(*found)
         if place is None or verdict is None:
             self.hide()
@@ -210,7 +202,7 @@ class VerdictHost(QObject):
 
     def _can_branch(self, place: Place) -> bool:
         """Returns whether the answer can be branched here: nothing is running, and its target answers next."""
-        found, session = self._token(place), self.transcript.session
+        found, session = token_at(self.transcript.session.turns, place), self.transcript.session
         if found is None or not session.idle:
             return False
         answer, spot = found
@@ -218,7 +210,7 @@ class VerdictHost(QObject):
         return same and kept_before(answer, spot) is not None
 
     def _hint(self, place: Place, pinned: bool) -> str:
-        session, found = self.transcript.session, self._token(place)
+        session, found = self.transcript.session, token_at(self.transcript.session.turns, place)
         if found is None or (verdict := judge(*found)) is None or not (verdict.target or verdict.draft):
             return ""
         if not pinned:
@@ -239,7 +231,7 @@ class VerdictHost(QObject):
     @Slot(int)
     def _chosen(self, token: int) -> None:
         place = self._shown
-        found = self._token(place)
+        found = token_at(self.transcript.session.turns, place)
         if place is None or found is None or not self._can_branch(place) or self.card.verdict is None:
             return
         answer, spot = found

@@ -25,6 +25,15 @@ def spot_of(place: Place, answer: Answer) -> Spot | None:
     return spot_of_emitted(round_, place.emitted) if place.emitted < len(round_.emitted) else None
 
 
+def token_at(turns: Sequence[Turn], place: Place | None) -> tuple[Answer, Spot] | None:
+    """Returns a token and its answer; None for a whole round and for a place that the turns lack."""
+    if place is None or not 0 <= place.turn < len(turns):
+        return None
+    answer = turns[place.turn].answer
+    spot = spot_of(place, answer)
+    return None if spot is None else (answer, spot)
+
+
 def neighbour(turns: Sequence[Turn], place: Place, by: int, hidden: frozenset[Kind], rounds: bool = False) -> Place | None:
     """Returns the previous or next token from a place, through all answers; None at either end.
 

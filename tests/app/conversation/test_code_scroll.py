@@ -14,11 +14,12 @@ from app.conversation.chunks import Chunk, CodeScroll
 from app.conversation.letter_formats import Style
 from app.conversation.reading_view import ReadingFlow
 from app.conversation.text_flow import CODE_LINE, CODE_LINES, Flow
-from app.conversation.token_boxes import boxes_of, spot_at
+from app.conversation.token_boxes import spot_at
 from app.look import theme as themes
 from app.session.token_navigation import place_of as at_spot
 from app.window.window import Window
 from engine.lens.pieces import Piece, Spot
+from tests.app.conversation.flows import boxes_of
 from tests.app.driving import Open, ask, wait_for_answer
 from tests.app.fakes import story_rounds
 
@@ -172,7 +173,7 @@ def test_wheel_bar_and_keys_scroll_a_block(qtbot: QtBot, open_window: Open, read
     turn_wheel(window, over, QPoint(-60, 4), none)
     touched = scroll.offset
     assert touched > 0 and vertical.value() == 0, "a touchpad goes sideways"
-    (bar,) = (bar for bar in transcript.buttons.bars.bars if bar.isVisible())
+    (bar,) = (bar for bar in transcript.buttons.bars.widgets if bar.isVisible())
     assert (bar.value(), bar.maximum()) == (round(scroll.offset), round(scroll.limit))
     under = place_of(window, block, QRectF(0, scroll.bottom - 1, 1, 1)).y()
     assert bar.geometry().top() < under <= bar.geometry().bottom() + 1

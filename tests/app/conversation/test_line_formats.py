@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.conversation import line_formats
-from app.conversation.line_formats import CODE, FENCE, PLAIN_LINE, LineFormat, LineFormatter, Span, formats_of
+from app.conversation.line_formats import CODE, FENCE, PLAIN_LINE, LineFormat, LineFormatter, Span
 from app.conversation.markdown_source import Flag, shown
+from tests.app.conversation.flows import formats_of
 from tests.app.conversation.markdown_texts import HOSTILE, RICH, at_random_borders, random_markdown
 
 

@@ -87,16 +87,16 @@ def test_what_is_copied_is_markdown_in_both_views_and_code_is_code(qtbot: QtBot,
     bar = transcript.verticalScrollBar()
 
     def scrolled_to_code() -> bool:
-        if not any(button.isVisible() for button in transcript.buttons.codes.buttons):
+        if not any(button.isVisible() for button in transcript.buttons.codes.widgets):
             bar.setValue((bar.value() + 30) % (bar.maximum() + 1))
-        return any(button.isVisible() for button in transcript.buttons.codes.buttons)
+        return any(button.isVisible() for button in transcript.buttons.codes.widgets)
 
     for _ in range(2):
         transcript.select_all()
         assert transcript.selected_text() == f"Tell me a story.\n\n{MARKDOWN.replace(chr(9), '    ')}"
         qtbot.waitUntil(scrolled_to_code)
         clipboard.clear()
-        next(button for button in transcript.buttons.codes.buttons if button.isVisible()).click()
+        next(button for button in transcript.buttons.codes.widgets if button.isVisible()).click()
         assert clipboard.text() == "if x:\n\treturn 1", "with the tab that the model wrote"
         window.toggle_reading()
 

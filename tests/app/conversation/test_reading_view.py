@@ -12,9 +12,10 @@ from app.conversation.letter_formats import Style
 from app.conversation.line_formats import units
 from app.conversation.markdown_source import shown
 from app.conversation.reading_view import ReadingFlow, Rendered
-from app.conversation.token_boxes import boxes_of, gap_before, spot_at
+from app.conversation.token_boxes import gap_before, spot_at
 from app.look import theme as themes
 from engine.lens.pieces import Piece, Spot
+from tests.app.conversation.flows import boxes_of
 from tests.app.conversation.markdown_texts import HOSTILE, RICH, at_random_borders, random_markdown
 
 COPIED = """# Title

@@ -14,10 +14,11 @@ from app.conversation.letter_formats import Style
 from app.conversation.line_formats import units
 from app.conversation.markdown_source import shown
 from app.conversation.text_flow import MAX_LINES, Flow
-from app.conversation.token_boxes import boxes_of, fragments_of, spot_at
+from app.conversation.token_boxes import fragments_of, spot_at
 from app.look import theme as themes
 from app.session.answer_pieces import AnswerPieces
 from engine.lens.pieces import Kind, Piece, Spot
+from tests.app.conversation.flows import boxes_of
 from tests.app.conversation.markdown_texts import HOSTILE, RICH, at_random_borders, random_markdown
 from tests.app.fakes import story_rounds
 

@@ -34,7 +34,7 @@ def shown_text(window: Window) -> str:
 
 
 def button(window: Window) -> QToolButton:
-    (found,) = (each for each in window.transcript.buttons.thoughts.buttons if each.isVisible())
+    (found,) = (each for each in window.transcript.buttons.thoughts.widgets if each.isVisible())
     return found
 
 
@@ -157,7 +157,7 @@ def test_keys_walk_past_what_is_folded_and_a_token_pinned_elsewhere_opens_it(
 
 def test_answers_without_a_thought_have_no_such_line(qtbot: QtBot, show_window: Callable[..., Any]) -> None:
     window = answered(qtbot, show_window, "Is <think> a mark?")
-    assert not any(each.isVisible() for each in window.transcript.buttons.thoughts.buttons)
+    assert not any(each.isVisible() for each in window.transcript.buttons.thoughts.widgets)
     assert shown_text(window) == "Is <think> a mark?"
 
 

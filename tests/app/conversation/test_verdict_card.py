@@ -14,6 +14,7 @@ from pytestqt.qtbot import QtBot
 
 from app.conversation import screen_reader
 from app.conversation.screen_reader import plain_text
+from app.conversation.sibling_switch import SiblingSwitch
 from app.conversation.verdict_host import corner
 from app.look.placing import visible_part
 from app.session.cursor import Place
@@ -395,8 +396,7 @@ def test_an_alternative_branches_the_answer_and_the_arrows_lead_back(qtbot: QtBo
     branch = window.session.turns[0].answer
     assert branch is not first
     assert branch.text.text == "".join(f"[{token}]" for token in request.given) + STORY
-    switch = window.transcript.tools.newest
-    assert switch.isVisible()
+    (switch,) = (each for each in window.transcript.findChildren(SiblingSwitch) if each.isVisible())
     assert switch.words.text() == "2/2"
     qtbot.mouseClick(switch.back, Qt.MouseButton.LeftButton)
     assert window.session.turns[0].answer is first
@@ -446,7 +446,7 @@ def test_a_branch_that_fails_leaves_the_answer_as_it_was(qtbot: QtBot, open_wind
     qtbot.waitUntil(window.banner.isVisible)
     assert window.session.turns[0].answer is first
     assert window.session.turns[0].siblings == []
-    assert not window.transcript.tools.newest.isVisible()
+    assert not any(each.isVisible() for each in window.transcript.findChildren(SiblingSwitch))
 
 
 def test_what_cannot_be_branched_says_why(qtbot: QtBot, open_window: Open) -> None:

@@ -17,7 +17,7 @@ from tests.app.fakes import STORY, make_round, story_rounds
 
 
 def continues(window: Window) -> list[QToolButton]:
-    return [button for button in window.transcript.buttons.continues.buttons if button.isVisible()]
+    return [button for button in window.transcript.buttons.continues.widgets if button.isVisible()]
 
 
 @pytest.mark.parametrize("finish", ["length", "cancelled", "eos", "stop"])
@@ -30,7 +30,7 @@ def test_only_a_cut_or_stopped_answer_can_be_continued(qtbot: QtBot, open_window
         assert not continues(window)
         return
     (button,) = continues(window)
-    others = (window.transcript.buttons.copy, window.transcript.buttons.regenerate, *window.transcript.tools.more.buttons)
+    others = (window.transcript.buttons.copy, window.transcript.buttons.regenerate, *window.transcript.tools.more.widgets)
     assert not any(button.geometry().intersects(other.geometry()) for other in others if other.isVisible())
     assert abs(button.y() - window.transcript.buttons.copy.y()) <= 1, "in line with the other buttons"
     ids = window.session.turns[0].answer.ids
