@@ -37,10 +37,10 @@ class AnswerEditor(TransientDialog):
     """A dialog with the text of an answer to edit.
 
     Signals:
-        kept: (text) the user wants this text as another version.
+        edited: (text) the user wants this text as another version.
     """
 
-    kept = Signal(str)
+    edited = Signal(str)
 
     def __init__(self, text: str, font: QFont, parent: QWidget) -> None:
         super().__init__(parent, "answerEditor", "Edit answer")
@@ -78,7 +78,7 @@ class AnswerEditor(TransientDialog):
     @Slot()
     def accept(self) -> None:
         """Emits the text and closes."""
-        self.kept.emit(self.edit.toPlainText())
+        self.edited.emit(self.edit.toPlainText())
         super().accept()
 
     @Slot()

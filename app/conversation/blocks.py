@@ -208,11 +208,15 @@ class AnswerBlock(Block):
         folded = self.answer.folded if self.folds else 0
         undecided = folded and self.answer.text.thought.state == "undecided"
         changed = self.flow.height if self.shown else 0.0
-        offsets = self.flow.code_offsets if self.turns else {}
-        if self.turns:
+        offsets = self.flow.code_offsets if self.switches_view else {}
+        if self.switches_view:
             kept = pieces[folded:]
-            self.flow = ReadingFlow(self.style, self.width, kept) if self.reads else Flow(self.style, self.width, self.markdown)
-            self.shown = len(pieces) if self.reads else 0
+            self.flow = (
+                ReadingFlow(self.style, self.width, kept)
+                if self.shows_reading_view
+                else Flow(self.style, self.width, self.markdown)
+            )
+            self.shown = len(pieces) if self.shows_reading_view else 0
             self._divided_by, changed = 0, 0.0
         if self.shown < len(pieces) and not undecided:
             fresh = pieces[max(self.shown, folded) :]
@@ -277,7 +281,7 @@ class AnswerBlock(Block):
         yield part
 
     @property
-    def reads(self) -> bool:
+    def shows_reading_view(self) -> bool:
         """Whether the reading view is to be shown now. It is not while tokens are highlighted, nor for a text with a very long
         line, which would block the window for seconds as one paragraph."""
         wanted = self.reading and self.style.highlighted is None and not self.answer.running and bool(self.answer.text.pieces)
@@ -290,10 +294,10 @@ class AnswerBlock(Block):
         return self._endless[1]
 
     @property
-    def turns(self) -> bool:
+    def switches_view(self) -> bool:
         """Whether the next `grow` switches between the token view and the reading view."""
         shows = isinstance(self.flow, ReadingFlow)
-        return shows != self.reads or (shows and self.shown != len(self.answer.text.pieces))
+        return shows != self.shows_reading_view or (shows and self.shown != len(self.answer.text.pieces))
 
     def code_text(self, code: Code) -> str:
         """Returns the text of a code block as the model wrote it; the view replaces its tabs with blanks."""

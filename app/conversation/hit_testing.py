@@ -53,7 +53,7 @@ class Hit:
     @property
     def link_to_open(self) -> str:
         """Address of the link that a click opens. In the token view there is none, because a click pins a token."""
-        return self.link if self.answer is not None and self.answer.reads else ""
+        return self.link if self.answer is not None and self.answer.shows_reading_view else ""
 
     @property
     def figure(self) -> str:

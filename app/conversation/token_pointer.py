@@ -130,7 +130,7 @@ class TokenPointer(QObject):
 
     def _hidden(self, block: AnswerBlock | None) -> frozenset[Kind]:
         """Returns the kinds that are left out of an answer's text; in the reading view, all ghosts."""
-        return GHOSTS if block is not None and block.reads else self.view.hidden
+        return GHOSTS if block is not None and block.shows_reading_view else self.view.hidden
 
     def area(self, place: Place | None) -> QRect:
         """Returns the bounding rectangle of a place in the viewport; empty if it is not shown. For a token that is scrolled out

@@ -96,11 +96,11 @@ class Transcript(AnswerView):
         self._answers: list[Answer] = []
         self.selection = Selection()
         self._pressed: QPointF | None = None
-        self._settle = QTimer(self, singleShot=True, interval=40)
-        self._settle.timeout.connect(self._settled)
+        self._resize_timer = QTimer(self, singleShot=True, interval=40)
+        self._resize_timer.timeout.connect(self._resized)
         self._dragged = QPointF()
         self._drag = QTimer(self, interval=DRAG)
-        self._drag.timeout.connect(self._drag_on)
+        self._drag.timeout.connect(self._drag_step)
         named(
             self,
             "transcript",
@@ -124,7 +124,7 @@ class Transcript(AnswerView):
         self.buttons.copy.clicked.connect(self.copy_answer)
         self.buttons.regenerate.clicked.connect(self.regenerate)
         self.buttons.reading.clicked.connect(self._ask_for_other_view)
-        self._turned: tuple[list[tuple[Place, int]], int] = ([], -1)
+        self._before_switch: tuple[list[tuple[Place, int]], int] = ([], -1)
         self.tools = MessageTools(self, self.buttons.more, self)
         self.tools.wanted.connect(self.wanted)
         self.legend = Legend(self.viewport())
@@ -167,18 +167,18 @@ class Transcript(AnswerView):
         if reading == self.reading:
             return
         self.reading = reading
-        kept, scrolled = self._turned
+        kept, scrolled = self._before_switch
         if scrolled != self.verticalScrollBar().value() or self.pointing.cursor.pin_place is not None:
             kept = self.pointing.landmarks()
         if self.session.running is None:
             self.following = False
         self.rebuild(kept)
         self.following = self.following or self.at_end
-        self._turned = (kept, self.verticalScrollBar().value())  # switching back restores the same position
+        self._before_switch = (kept, self.verticalScrollBar().value())  # switching back restores the same position
 
     def rebuild(self, landmarks: list[tuple[Place, int]] | None = None) -> None:
         """Lays out everything again, for another width, style or conversation; keeps the scroll position."""
-        self._settle.stop()
+        self._resize_timer.stop()
         bar = self.verticalScrollBar()
         share = bar.value() / max(1, bar.maximum())
         kept = landmarks or ([] if self.following or not share else self.pointing.landmarks())  # at the top it stays there
@@ -195,7 +195,7 @@ class Transcript(AnswerView):
             self.pointing.return_to(kept)
 
     @Slot()
-    def _settled(self) -> None:
+    def _resized(self) -> None:
         """Lays out everything again once resizing has ended, if the width of the column changed."""
         if self.blocks and self.blocks[-1].width != self.column.width():
             self.rebuild()
@@ -220,8 +220,8 @@ class Transcript(AnswerView):
         if self.blocks and isinstance(newest := self.blocks[-1], AnswerBlock):
             newest.status, newest.fraction = self.status, self.fraction
             scrolled = self.verticalScrollBar().value()
-            kept = self.pointing.landmarks() if newest.turns and not self.following and newest.shown else []
-            if newest.turns:
+            kept = self.pointing.landmarks() if newest.switches_view and not self.following and newest.shown else []
+            if newest.switches_view:
                 self.selection.select(None, None)  # offsets of the other view do not apply
             bottom = newest.top + newest.height
             newest.grow()
@@ -271,7 +271,7 @@ class Transcript(AnswerView):
     @property
     def _shows_tokens(self) -> bool:
         """Whether any answer is in the token view, whose marks the legend explains."""
-        return any(isinstance(block, AnswerBlock) and not block.reads for block in self.blocks)
+        return any(isinstance(block, AnswerBlock) and not block.shows_reading_view for block in self.blocks)
 
     def _place_legend(self) -> None:
         """Places the legend above the first answer. While a kind is highlighted, it stays in view, because a click on it ends
@@ -532,7 +532,7 @@ class Transcript(AnswerView):
             if event.oldSize().width() <= 0 or not self.blocks:
                 self.rebuild()
             else:
-                self._settle.start()
+                self._resize_timer.start()
                 self._place_buttons()  # the column moves before the text is laid out
         else:
             self._place()
@@ -551,14 +551,14 @@ class Transcript(AnswerView):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if event.buttons() & Qt.MouseButton.LeftButton and self.selection.anchor is not None:
             self._dragged = event.position()
-            self._drag_on()
+            self._drag_step()
         elif not event.buttons():
             self.pointing.hover(event.position())
             hit = self.hit(event.position())
             is_button = hit is not None and bool(hit.figure or hit.link_to_open)
             self.viewport().setCursor(Qt.CursorShape.PointingHandCursor if is_button else Qt.CursorShape.IBeamCursor)
 
-    def _drag_on(self) -> None:
+    def _drag_step(self) -> None:
         """Extends the selection to the pointer. Beyond an edge of the view or of a scrollable code block, it also scrolls in
         steps."""
         bar, point, height = self.verticalScrollBar(), self._dragged, self.viewport().height()

@@ -136,7 +136,7 @@ class Chat(QObject):
             options = options.replace(seed=turn.answer.options.seed)
         self._ask(None, options, at, given=(*kept, token), chosen=text)
 
-    def go_on(self, at: int | None = None) -> None:
+    def continue_answer(self, at: int | None = None) -> None:
         """Continues an answer that ended early: that of a turn, or the newest. The result is a sibling. With the tokens and the
         seed of the original, its text is what that would have become. If the user wrote the answer or its trace is lost, its text
         is continued."""
@@ -263,13 +263,13 @@ class Chat(QObject):
         """Deletes the prompt of a turn, or its answer, with all that follows. Returns a function that undoes it."""
         turn = self.session.turns[at]
         back = self._remove(turn, None if prompt or not turn.prompt else turn.answer)
-        kept, root = self.kept, self.session.root
+        chat, root = self.stored_chat, self.session.root
 
         def undo() -> None:
             """Restores it in the session, and emits `changed` if the same chat is still shown."""
             self.deletions = [other for other in self.deletions if other is not undo]
             back()
-            if self.kept is kept and self.session.root is root:
+            if self.stored_chat is chat and self.session.root is root:
                 self.changed.emit()
 
         self.deletions.append(undo)
@@ -336,8 +336,8 @@ class Chat(QObject):
         self.deletions = []
 
     def _show_opened(self) -> None:
-        if self.settings.conversation != self.kept.number:
-            self.preferences.set(conversation=self.kept.number)
+        if self.settings.conversation != self.stored_chat.number:
+            self.preferences.set(conversation=self.stored_chat.number)
         self.opened.emit()
         self.changed.emit()
 
@@ -359,7 +359,7 @@ class Chat(QObject):
         return self.preferences.current
 
     @property
-    def kept(self) -> StoredChat:
+    def stored_chat(self) -> StoredChat:
         """The conversation's state in the store."""
         return self.preferences.chat
 

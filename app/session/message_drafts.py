@@ -22,7 +22,7 @@ PAUSE_SECONDS = 0.7
 
 @dataclass(slots=True, eq=False)
 class MessageDraft:
-    """A draft of a chat's next message, or of a new version of a turn's prompt. Only `keep` sets the last two fields.
+    """A draft of a chat's next message, or of a new version of a turn's prompt. Only `save` sets the last two fields.
 
     Attributes:
         text: the current text with its files; empty for none.
@@ -58,7 +58,7 @@ class MessageDraft:
         waits = (self.chat.is_begun and self.chat.number is None) or (self.turn is not None and self.turn.stored_id is None)
         return not waits and self.stored != self._wanted(text)
 
-    def keep(self, text: str, store: ChatStore) -> None:
+    def save(self, text: str, store: ChatStore) -> None:
         """Writes this text to the store. Runs on the thread of `chat_keeper`."""
         wanted = self._wanted(text)
         try:
@@ -83,7 +83,7 @@ class MessageDrafts(QObject):
 
     def __init__(self, keeper: ChatKeeper | None, parent: QObject) -> None:
         """Args:
-        keeper: None keeps drafts only in memory.
+        keeper: None holds drafts only in memory.
         """
         super().__init__(parent)
         self._keeper = keeper
@@ -144,23 +144,23 @@ class MessageDrafts(QObject):
         if self._under_way:
             self.touch()  # a slow disk gets no more work
         else:
-            self.keep()
+            self.save()
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Writes the drafts now."""
         self.wanted.emit()
         if self._keeper is not None and (self._under_way or self._differs):
             self._under_way += 1
             texts = [(each, each.text) for each in self._drafts]
-            self._keeper.attempt(partial(self._keep_all, self._keeper, texts), self._kept, self._not_kept)
+            self._keeper.attempt(partial(self._save_all, self._keeper, texts), self._saved, self._not_saved)
 
-    def _keep_all(self, keeper: ChatKeeper, texts: Sequence[tuple[MessageDraft, str]], store: ChatStore) -> None:
+    def _save_all(self, keeper: ChatKeeper, texts: Sequence[tuple[MessageDraft, str]], store: ChatStore) -> None:
         """Runs on the keeper's thread. The draft of a sent message is removed only once the message is stored."""
         if keeper.in_trouble and not self._stopped:
             return
         for each, text in texts:
             if each.differs(text) and (text or not keeper.in_trouble):
-                each.keep(text, store)
+                each.save(text, store)
 
     @property
     def _differs(self) -> bool:
@@ -170,15 +170,15 @@ class MessageDrafts(QObject):
         """Writes the drafts for the last time."""
         self._stopped = True
         self._writes.stop()
-        self.keep()
+        self.save()
 
-    def _kept(self, _: object) -> None:
+    def _saved(self, _: object) -> None:
         self._under_way -= 1
         self._refused = False
         if self._differs:
             self.touch()
 
-    def _not_kept(self, message: str) -> None:
+    def _not_saved(self, message: str) -> None:
         self._under_way -= 1
         self.touch()
         if not self._refused:

@@ -175,7 +175,7 @@ class Sidebar(QWidget):
 
     @Slot()
     def _show_current(self) -> None:
-        self.list.show_current(self._chat.kept.number)
+        self.list.show_current(self._chat.stored_chat.number)
 
     @Slot(str)
     def _search_changed(self, text: str) -> None:
@@ -215,7 +215,7 @@ class Sidebar(QWidget):
         if self.list.isHidden() or not self.model.rowCount():
             self.go_to_search()
             return
-        row = None if self._chat.kept.number is None else self.model.row_of(self._chat.kept.number)
+        row = None if self._chat.stored_chat.number is None else self.model.row_of(self._chat.stored_chat.number)
         if row is not None:
             self.list.setCurrentIndex(self.model.index(row))
         self._enter_list(choose=False)
@@ -263,7 +263,7 @@ class Sidebar(QWidget):
 
     def rename_shown(self) -> None:
         """Asks for a new title of the shown chat, which the list need not contain: it may be hidden or filtered."""
-        number, keeper = self._chat.kept.number, self._chat.keeper
+        number, keeper = self._chat.stored_chat.number, self._chat.keeper
         if number is None or keeper is None:
             self._chat.say("This chat has no title, because it is not saved.")
             return

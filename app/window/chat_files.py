@@ -83,8 +83,8 @@ class ChatFiles(QObject):
 
     def export_shown(self) -> None:
         """Asks for a file and writes the shown chat to it."""
-        if self._chat.kept.number is not None:
-            self.export(self._chat.kept.number)
+        if self._chat.stored_chat.number is not None:
+            self.export(self._chat.stored_chat.number)
 
     @Slot(int)
     def export(self, number: int) -> None:

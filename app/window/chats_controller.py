@@ -66,7 +66,7 @@ class ChatsController(QObject):
     def go_to(self, number: int, message: int | None) -> None:
         """Shows a chat that the user chose, scrolled to a message if one is given."""
         self._banner.hide()
-        if number == self._chat.kept.number and not self._chat.session.read_only:
+        if number == self._chat.stored_chat.number and not self._chat.session.read_only:
             self._scroll_to(message)
         else:
             self.open(number, message)
@@ -90,13 +90,13 @@ class ChatsController(QObject):
     @Slot()
     def check_lock(self) -> None:
         """Checks whether this window holds the lock of the shown chat, and takes the lock if it is free."""
-        keeper, number = self._chat.keeper, self._chat.kept.number
+        keeper, number = self._chat.keeper, self._chat.stored_chat.number
         if keeper is not None and number is not None:
             keeper.read(lambda store: store.hold.take(number), partial(self._apply_lock, number))
 
     def _apply_lock(self, number: int, has_lock: bool) -> None:
         chat = self._chat
-        if number != chat.kept.number or chat.session.replaying:
+        if number != chat.stored_chat.number or chat.session.replaying:
             return
         if has_lock and chat.session.read_only:
             self.open(number)  # another window may have changed it
@@ -109,7 +109,7 @@ class ChatsController(QObject):
 
     def duplicate(self, at: int | None = None) -> None:
         """Copies the shown chat, or the path to the answer of a turn, and shows the copy."""
-        keeper, stored, turns = self._chat.keeper, self._chat.kept, self._chat.session.turns
+        keeper, stored, turns = self._chat.keeper, self._chat.stored_chat, self._chat.session.turns
         if keeper is None:
             return
         turn = None if at is None else turns[at]
@@ -139,7 +139,7 @@ class ChatsController(QObject):
         keeper, chat = self._chat.keeper, self._chat
         if keeper is None:
             return
-        shown = number == chat.kept.number and not chat.session.read_only
+        shown = number == chat.stored_chat.number and not chat.session.read_only
 
         def delete(store: ChatStore) -> bool:
             """Returns whether it was deleted."""
@@ -228,14 +228,14 @@ class ChatsController(QObject):
     def _load_new_chat_draft(self, unsent: tuple[UnsentText, ...]) -> None:
         """Loads the draft of a new chat; it goes before anything the user has typed meanwhile."""
         self._chat.drafts.add(StoredChat(), unsent)
-        if unsent and not self._chat.kept.is_begun:
+        if unsent and not self._chat.stored_chat.is_begun:
             self._chat.opened.emit()
 
     def _show_first(self, models: bool, opened: OpenedChat) -> None:
         """Shows the last chat, unless the user has already started or opened another."""
         conversation = self._load_drafts(opened)
         session, has_lock = self._chat.session, opened[2]
-        if not session.turns and not session.replaying and self._chat.kept.number is None and has_lock:
+        if not session.turns and not session.replaying and self._chat.stored_chat.number is None and has_lock:
             if self._requested_chat == conversation.about.id:
                 self.is_restoring = True
                 self._chat.show(conversation, models)
@@ -259,7 +259,7 @@ class ChatsController(QObject):
         chat.show(conversation, read_only=not opened[2])
         if chat.session.read_only:
             pass  # a read-only chat needs no models
-        elif chat.models.is_pending and chat.session.target != chat.settings.target and not chat.kept.lacks_model:
+        elif chat.models.is_pending and chat.session.target != chat.settings.target and not chat.stored_chat.lacks_model:
             model = target_title(chat.settings.target)
             self._banner.show_message(f"This chat uses {model}, which is loaded when you send a message.", "note")
             self._banner.show_action("Load now", self._load_now)

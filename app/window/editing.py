@@ -22,7 +22,7 @@ class Editing:
 
     def __init__(self, composer: Composer, chat: Chat) -> None:
         self._composer, self._chat, self._session, self._drafts = composer, chat, chat.session, chat.drafts
-        self._shown = chat.kept
+        self._shown = chat.stored_chat
         self._draft = self._drafts.of(self._shown)
         self._prompt = ""
         self._was_empty = True
@@ -87,7 +87,7 @@ class Editing:
 
     def sync(self) -> None:
         """Ends or updates editing after the turns have changed; the edited turn may be gone."""
-        if self._session.replaying or self._chat.kept is not self._shown:
+        if self._session.replaying or self._chat.stored_chat is not self._shown:
             return
         self._was_empty = not self._session.turns
         if self.at is None:
@@ -117,13 +117,13 @@ class Editing:
         if self._was_empty:
             message.chat = StoredChat()
         self._drafts.forget()
-        self._shown = self._chat.kept
+        self._shown = self._chat.stored_chat
         self.show(None)
         carried = carry_draft or self._chat.keeper is None
         if carried:
             self._drafts.join(self._draft, [message, *rewritten])
         if self._composer.text != self._draft.text or not (carried or self._draft is message):
             self._composer.show_text(self._draft.text)  # even if equal: undo must not restore text typed for another chat
-        self._drafts.keep()
+        self._drafts.save()
         if not continues_typing:  # while typing, the user stays in the same text
             self.resume()

@@ -108,7 +108,7 @@ class Messages(QObject):
         """Opens an editor for another version of an answer."""
         answer = self._session.turns[at].answer
         editor = AnswerEditor(answer.text.text, themes.reading_font(self._chat.settings.text_scale), self._parent)
-        editor.kept.connect(partial(self._add_version, answer))
+        editor.edited.connect(partial(self._add_version, answer))
         editor.open()
 
     def _add_version(self, answer: Answer, text: str) -> None:
@@ -172,7 +172,7 @@ class Messages(QObject):
         if self._session.turns[at].answer.finish == "context" and self._chat.settings.overflow != "drop":
             self._chat.change("overflow", "drop")
             self._banner.show_message("The context was full, so the oldest turns are left out from now on.", "note")
-        self._chat.go_on(at)
+        self._chat.continue_answer(at)
 
     def undo_delete(self) -> None:
         """Undoes the last deletion, even after the banner that offered it has gone."""

@@ -286,7 +286,7 @@ class Window(QMainWindow):
         self.banner.hide()
         self.transcript.follow()
         self.chat.send(text, instead_of=edited)
-        self.chat.drafts.keep()
+        self.chat.drafts.save()
 
     @Slot()
     def new_chat(self) -> None:

@@ -89,7 +89,7 @@ def main() -> None:
         for words in titles:
             search(window, words)
         number = sidebar.model._rows[0].about.id
-        measured("open a chat", partial(window.chats.open, number), lambda: window.chat.kept.number == number)
+        measured("open a chat", partial(window.chats.open, number), lambda: window.chat.stored_chat.number == number)
         window.close()
         application.processEvents()
 

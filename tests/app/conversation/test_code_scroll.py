@@ -142,7 +142,7 @@ def opened(qtbot: QtBot, open_window: Open, reads: bool) -> tuple[Window, Answer
     wait_for_answer(qtbot, window)
     window.transcript.verticalScrollBar().setValue(0)
     block = window.transcript.answer_block(0)
-    assert block is not None and block.reads is reads
+    assert block is not None and block.shows_reading_view is reads
     return window, block, block.flow.code_scrolls[0]
 
 

@@ -50,8 +50,8 @@ def begin(qtbot: QtBot, window: Window, prompt: str) -> int:
     ask(qtbot, window, prompt)
     wait_for_answer(qtbot, window)
     settled(qtbot, window)
-    assert window.chat.kept.number is not None
-    return window.chat.kept.number
+    assert window.chat.stored_chat.number is not None
+    return window.chat.stored_chat.number
 
 
 def shown(qtbot: QtBot, window: Window, number: int | None) -> tuple[int | None, str]:
@@ -60,7 +60,7 @@ def shown(qtbot: QtBot, window: Window, number: int | None) -> tuple[int | None,
         window.new_chat()
     else:
         window.chats.open(number)
-    qtbot.waitUntil(lambda: window.chat.kept.number == number)
+    qtbot.waitUntil(lambda: window.chat.stored_chat.number == number)
     return window.messages.editing.at, window.composer.text
 
 
@@ -113,7 +113,7 @@ def test_it_is_written_down_soon_after_it_was_typed_and_gone_once_it_is_sent_or_
     assert on_disk(home) == []
     wait_for_answer(qtbot, window)
     qtbot.keyClicks(window.composer.edit, "More")
-    number = window.chat.kept.number
+    number = window.chat.stored_chat.number
     qtbot.waitUntil(lambda: on_disk(home, number) == ["More"])
     window.composer.edit.clear()
     qtbot.waitUntil(lambda: on_disk(home) == [])
@@ -172,7 +172,7 @@ def test_two_windows_leave_each_other_what_they_have(qtbot: QtBot, open_kept: Op
     one = open_kept()
     number = begin(qtbot, one, "One")
     one.composer.set_text("of the one")
-    one.chat.drafts.keep()
+    one.chat.drafts.save()
     settled(qtbot, one)
     other = open_kept(number)
     assert other.composer.text == "" and not other.session.turns, "the chat is open in the one"
@@ -181,7 +181,7 @@ def test_two_windows_leave_each_other_what_they_have(qtbot: QtBot, open_kept: Op
     wait_for_answer(qtbot, other)
     other.composer.set_text("of the other, again")
     settled(qtbot, other)
-    theirs = other.chat.kept.number
+    theirs = other.chat.stored_chat.number
     other.close()
     assert theirs != number and on_disk(home, theirs) == ["of the other, again"]
     assert on_disk(home, number) == ["of the one"]
@@ -212,13 +212,13 @@ def test_a_chat_that_is_deleted_elsewhere_takes_it_along_and_has_it_again_when_i
     with ChatStore(home) as store:
         store.purge([number])
     window.composer.set_text("Half a message")
-    window.chat.drafts.keep()
+    window.chat.drafts.save()
     settled(qtbot, window)
     assert on_disk(home) == [] and not window.banner.isVisible()
     window.chat.send("Two")
     wait_for_answer(qtbot, window)
-    qtbot.waitUntil(lambda: window.chat.kept.number != number)
-    qtbot.waitUntil(lambda: on_disk(home, window.chat.kept.number) == ["Half a message"])
+    qtbot.waitUntil(lambda: window.chat.stored_chat.number != number)
+    qtbot.waitUntil(lambda: on_disk(home, window.chat.stored_chat.number) == ["Half a message"])
 
 
 def test_a_prompt_that_failed_at_once_waits_for_a_new_chat(qtbot: QtBot, open_kept: Opened) -> None:
@@ -304,7 +304,7 @@ def test_what_is_sent_is_removed_only_once_the_message_is_written(
 def test_a_window_that_keeps_no_chats_keeps_nothing_of_it(qtbot: QtBot, open_window: Open, home: Path) -> None:
     window, _ = open_window()
     qtbot.keyClicks(window.composer.edit, "Half a message")
-    window.chat.drafts.keep()
+    window.chat.drafts.save()
     window.close()
     assert not (home / "chats").exists()
 

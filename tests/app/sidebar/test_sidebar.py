@@ -58,7 +58,7 @@ def test_enter_opens_a_chat_and_the_list_marks_it(qtbot: QtBot, window: Window) 
     qtbot.keyClick(window.sidebar.list, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: bool(window.session.turns))
     assert window.session.newest_prompt == "Dinner"
-    assert window.sidebar.list.delegate.current == window.chat.kept.number == window.settings.conversation
+    assert window.sidebar.list.delegate.current == window.chat.stored_chat.number == window.settings.conversation
 
 
 def test_a_click_on_a_chat_focuses_the_message_field(qtbot: QtBot, window: Window) -> None:
@@ -232,7 +232,7 @@ def test_a_copy_is_independent(qtbot: QtBot, window: Window) -> None:
     assert number is not None
     window.sidebar.duplicated.emit(number)
     qtbot.waitUntil(lambda: "Dinner (copy)" in titles(window) and bool(window.session.turns))
-    assert window.chat.kept.number != number
+    assert window.chat.stored_chat.number != number
 
 
 def test_search_finds_words_of_messages_and_opens_the_message(qtbot: QtBot, window: Window) -> None:

@@ -184,15 +184,15 @@ def test_a_rewritten_prompt_stays_as_a_draft_in_its_chat(qtbot: QtBot, open_kept
         """What is edited and what is in the message field once a chat is opened."""
         assert number is not None
         window.chats.open(number)
-        qtbot.waitUntil(lambda: window.chat.kept.number == number)
+        qtbot.waitUntil(lambda: window.chat.stored_chat.number == number)
         return window.messages.editing.at, window.composer.text
 
     answered(qtbot, window, "One")
     answered(qtbot, window, "Two")
-    first = window.chat.kept.number
+    first = window.chat.stored_chat.number
     window.new_chat()
     answered(qtbot, window, "Three")
-    second = window.chat.kept.number
+    second = window.chat.stored_chat.number
     window.composer.set_text("Half a message")
     window.messages.edit_last()
     window.composer.set_text("Tre")

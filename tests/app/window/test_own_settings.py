@@ -102,9 +102,9 @@ def test_a_system_prompt_ends_with_its_chat(qtbot: QtBot, start: Start, resets: 
     assert not chips(window) and window.settings.system_prompt == ""
     answered(qtbot, window, "Two")
     assert system_of(engine) == ""
-    number = next(each.id for each in ChatStore().conversations() if each.id != window.chat.kept.number)
+    number = next(each.id for each in ChatStore().conversations() if each.id != window.chat.stored_chat.number)
     window.chats.open(number)
-    qtbot.waitUntil(lambda: window.chat.kept.number == number)
+    qtbot.waitUntil(lambda: window.chat.stored_chat.number == number)
     assert window.settings.system_prompt == ("" if resets else "Be a pirate."), "it is its chat's"
     assert bool(chips(window)) is not resets
 

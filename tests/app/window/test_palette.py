@@ -97,7 +97,7 @@ def test_commands_chats_and_models_are_found_and_chosen_by_keys(
     open_palette("lighthouses")
     qtbot.waitUntil(lambda: titles(palette) == ["Lighthouses of the north"])
     qtbot.keyClick(field, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: window.chat.kept.number == number)
+    qtbot.waitUntil(lambda: window.chat.stored_chat.number == number)
     assert window.session.turns[0].prompt == "Lighthouses of the north"
 
     open_palette("tiny")

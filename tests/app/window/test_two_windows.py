@@ -90,7 +90,7 @@ def test_a_chat_of_another_window_is_read_only_until_that_is_killed(
     qtbot.waitUntil(lambda: window.sidebar.model.rowCount() > 1)
     number = next(number for number in range(1, 99) if window.sidebar.model.row_of(number) is not None)
     window.open_chat(number, None)
-    qtbot.waitUntil(lambda: window.chat.kept.number == number)
+    qtbot.waitUntil(lambda: window.chat.stored_chat.number == number)
     assert window.session.read_only and not window.composer.isVisible()
     assert window.column.lock.isVisible() and "open in another window" in window.column.lock.label.text()
     assert window.status.line.text() == "Read only: this chat is open in another window"
@@ -127,7 +127,7 @@ def test_a_locked_chat_continues_in_a_copy_or_once_the_other_window_closes(
     window.chats.open(1)
     qtbot.waitUntil(lambda: window.session.read_only)
     qtbot.mouseClick(window.column.lock.action, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: window.chat.kept.number not in (None, 1))
+    qtbot.waitUntil(lambda: window.chat.stored_chat.number not in (None, 1))
     assert not window.session.read_only and window.column.lock.isHidden()
     window.chats.open(1)
     qtbot.waitUntil(lambda: window.session.read_only)
@@ -148,14 +148,14 @@ def test_a_window_that_starts_beside_another_begins_with_an_empty_chat(
     ask(qtbot, one, "One")
     wait_for_answer(qtbot, one)
     settled(qtbot, one)
-    number = one.chat.kept.number
+    number = one.chat.stored_chat.number
     second = open_kept(conversation=number)
     settled(qtbot, second)
     settled(qtbot, second)
-    assert not second.session.turns and second.chat.kept.number is None and not second.session.read_only
+    assert not second.session.turns and second.chat.stored_chat.number is None and not second.session.read_only
     one.close()
     second.chats.open(number)  # type: ignore[arg-type]
-    qtbot.waitUntil(lambda: second.chat.kept.number == number)
+    qtbot.waitUntil(lambda: second.chat.stored_chat.number == number)
     assert not second.session.read_only
 
 
