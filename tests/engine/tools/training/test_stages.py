@@ -170,7 +170,7 @@ def test_a_stop_keeps_every_step(target: LoadedModel, request_for: Callable[...,
     class Stopped(Exception):
         pass
 
-    def stop(step: str, fraction: float) -> None:
+    def stop(step: str, fraction: float, detail: str) -> None:
         if step.startswith("training, step 6"):
             raise Stopped
 
@@ -300,7 +300,7 @@ def test_the_disk_is_asked_first(
 
 
 def test_two_trainings_do_not_share_a_folder(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
-    def again(step: str, fraction: float) -> None:
+    def again(step: str, fraction: float, detail: str) -> None:
         if step.startswith("training"):
             with pytest.raises(DraftlightError, match="Another training run is using"):
                 train(target, request_for())
