@@ -12,7 +12,6 @@ from PySide6.QtGui import (
     QKeyEvent,
     QMouseEvent,
     QPainter,
-    QPaintEvent,
     QPen,
     QResizeEvent,
 )
@@ -26,7 +25,7 @@ from app.conversation.chunks import lines_of
 from app.conversation.letter_formats import Style
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
-from app.look.marks import draw_focus_frame, faded
+from app.look.marks import faded
 from app.look.theme import Theme
 from app.session.cursor import Cursor
 from app.session.session import Session
@@ -291,25 +290,20 @@ class CompareText(AnswerView):
 
     # Painting.
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self.viewport())
-        painter.fillRect(event.rect(), QColor(self.theme.background))
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def paint_content(self, painter: QPainter, area: QRect) -> None:
+        """Paints the text with the line on its left, or the placeholder."""
         block = self._block
         if block is None or not block.shown:
             self._paint_words(painter)
-        else:
-            self._paint_gutter(painter, block)
-            painter.save()
-            shift = QPointF(self.column.left(), block.top - self.verticalScrollBar().value())
-            painter.setClipRect(QRectF(0, 0, self.viewport().width(), self._whole_lines(block)))
-            painter.translate(shift)
-            block.paint(painter, QRectF(event.rect()).translated(-shift), None)
-            painter.restore()
-            self.pointing.paint(painter)
-        if self.has_keyboard_focus:
-            draw_focus_frame(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
-        painter.end()
+            return
+        self._paint_gutter(painter, block)
+        painter.save()
+        shift = QPointF(self.column.left(), block.top - self.verticalScrollBar().value())
+        painter.setClipRect(QRectF(0, 0, self.viewport().width(), self._whole_lines(block)))
+        painter.translate(shift)
+        block.paint(painter, QRectF(area).translated(-shift), None)
+        painter.restore()
+        self.pointing.paint(painter)
 
     def _whole_lines(self, block: TextBlock) -> float:
         """Returns the end of the last line that is completely visible, so that the lower edge cuts no line."""

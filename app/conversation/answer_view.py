@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt, Slot
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import QToolButton, QWidget
 
 from app.conversation.letter_formats import Style
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
+from app.look.marks import draw_focus_frame
 from app.look.painted_view import PaintedView
 from app.look.theme import DARK, Theme
 from app.look.widgets import named, tint
@@ -40,7 +41,7 @@ class AnswerView(PaintedView):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setMouseTracking(True)
-        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # `paintEvent` fills all of it
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # `paintEvent` fills it
 
     @property
     def hidden(self) -> frozenset[Kind]:
@@ -79,6 +80,19 @@ class AnswerView(PaintedView):
     def toggle_thought(self, answer: Answer) -> None:
         """Shows the thoughts of an answer if they are folded, and folds them if they are shown."""
         self.show_thought(answer, not answer.shows_thought)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        painter.fillRect(event.rect(), QColor(self.theme.background))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        self.paint_content(painter, event.rect())
+        if self.has_keyboard_focus:
+            draw_focus_frame(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
+        painter.end()
+
+    def paint_content(self, painter: QPainter, area: QRect) -> None:
+        """Paints the part of the text that is in an area of the viewport, on the background."""
+        raise NotImplementedError
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:

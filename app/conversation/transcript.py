@@ -9,7 +9,6 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, Qt, QTimer, Signal, Slot
 from PySide6.QtGui import (
-    QColor,
     QContextMenuEvent,
     QFontMetricsF,
     QGuiApplication,
@@ -18,7 +17,6 @@ from PySide6.QtGui import (
     QKeySequence,
     QMouseEvent,
     QPainter,
-    QPaintEvent,
     QResizeEvent,
     QWheelEvent,
 )
@@ -36,7 +34,6 @@ from app.conversation.selection import Selection
 from app.conversation.token_pointer import TokenPointer
 from app.look import theme as themes
 from app.look.command import native_keys
-from app.look.marks import draw_focus_frame
 from app.look.theme import Theme
 from app.look.widgets import named
 from app.session.cursor import Cursor, Place
@@ -498,27 +495,22 @@ class Transcript(AnswerView):
 
     # Qt
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self.viewport())
-        painter.fillRect(event.rect(), QColor(self.theme.background))
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    def paint_content(self, painter: QPainter, area: QRect) -> None:
+        """Paints the blocks in an area of the viewport, and outlines the tokens that are pinned or pointed at."""
         column, scrolled = self.column, self.verticalScrollBar().value()
         first = self._block_at(scrolled)
         for index in range(first, len(self.blocks)):
             block = self.blocks[index]
-            if block.top - scrolled > event.rect().bottom():
+            if block.top - scrolled > area.bottom():
                 break
-            if block.top + block.height - scrolled < event.rect().top():
+            if block.top + block.height - scrolled < area.top():
                 continue
             painter.save()
             painter.translate(column.left(), block.top - scrolled)
-            clip = QRectF(event.rect()).translated(-column.left(), scrolled - block.top)
+            clip = QRectF(area).translated(-column.left(), scrolled - block.top)
             block.paint(painter, clip, self.selection.within(index, block.flow.length))
             painter.restore()
         self.pointing.paint(painter)
-        if self.has_keyboard_focus:
-            draw_focus_frame(painter, self.viewport().rect().adjusted(1, 1, -2, -2), self.theme)
-        painter.end()
 
     def viewportEvent(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:

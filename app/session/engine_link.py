@@ -168,12 +168,9 @@ class EngineLink(QObject, Requests):
             elif run is None or run == self._run:
                 current.append(event)
         self._timer.setInterval(BUSY_MS if self.busy or self._counting is not None else IDLE_MS)
-        if current:
-            self.received.emit(current)
-        if compared:
-            self.compared.emit(compared)
-        if benched:
-            self.benched.emit(benched)
+        for signal, batch in ((self.received, current), (self.compared, compared), (self.benched, benched)):
+            if batch:
+                signal.emit(batch)
 
     def _take_counted(self, event: PromptCounted) -> None:
         if event.count_id == self._counting:

@@ -1,4 +1,4 @@
-"""Requests the models of the settings from the engine. If one cannot be used, falls back to another or offers a remedy."""
+"""Loads the models of the settings. If one cannot be used, falls back to another or offers a remedy, such as "Load anyway"."""
 
 from __future__ import annotations
 
