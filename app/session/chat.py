@@ -51,7 +51,7 @@ class Chat(QObject):
         models: loads the models of the settings.
         keeper: runs the chat store; None if nothing is stored.
         recorder: writes the conversation to the store as it grows.
-        unsent: texts written but not sent.
+        drafts: the drafts of messages, which are stored, too.
         link: sends requests to the engine, and delivers its events.
         measurer: measures the plain speed of answers.
         replaced: the turn that the newest answer is a sibling of.
