@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from app.compare.comparison import Comparison
 from app.compare.difference_line import result_sentences
 from app.compare.sample_tally import Sampling, write_samples
-from app.export.dialog import ask, asking, documents, folder_action, theme_of, waiting
+from app.export.dialog import ask_for_file, busy_pointer, documents_folder, replace_prompt, show_folder_action, theme_of
 from app.export.kinds import ExportKind, export_session, free_name, kind_named
 from app.look.banner import Banner
 from app.session.settings import Settings
@@ -32,18 +32,18 @@ class ComparisonExporter(QObject):
         super().__init__(parent)
         self._settings, self._banner, self._parent = settings, banner, parent
 
-    def ask(self, shown: Comparison | Sampling) -> None:
+    def ask_for_file(self, shown: Comparison | Sampling) -> None:
         """Asks for a file and exports to it. Answers without a trace cannot be exported."""
         settings = self._settings()
         if isinstance(shown, Sampling):
-            start = Path(settings.export_folder) if settings.export_folder else documents()
+            start = Path(settings.export_folder) if settings.export_folder else documents_folder()
             proposed = str(start / "draftlight-samples.json")
             name, _ = QFileDialog.getSaveFileName(self._parent, "Export", proposed, "JSON (*.json)")
             if name:
                 path = Path(name)
                 self.write_samples(shown, path if path.suffix.lower() == ".json" else free_name(named_as(path, ".json")))
         elif shown.traces:
-            chosen = ask(self._parent, settings.export_folder, kind_named(settings.export_kind), "comparison")
+            chosen = ask_for_file(self._parent, settings.export_folder, kind_named(settings.export_kind), "comparison")
             if chosen is not None:
                 self.write_answers(shown, *chosen)
 
@@ -53,7 +53,7 @@ class ComparisonExporter(QObject):
 
     def write_answers(self, comparison: Comparison, kind: ExportKind, path: Path) -> None:
         """Writes the answers of all columns to one file and reports it."""
-        settings, may_replace = self._settings(), asking(self._parent)
+        settings, may_replace = self._settings(), replace_prompt(self._parent)
         if self._written(
             lambda: export_session(
                 comparison.traces,
@@ -71,7 +71,7 @@ class ComparisonExporter(QObject):
 
     def _written(self, write: Callable[[], tuple[Path, ...]]) -> bool:
         try:
-            with waiting():
+            with busy_pointer():
                 written = write()
         except DraftlightError as error:
             self._banner.show_message(str(error), "error")
@@ -79,6 +79,6 @@ class ComparisonExporter(QObject):
         if not written:
             return False
         self._banner.show_message(f"Comparison saved to {' and '.join(str(name) for name in written)}.", "note")
-        action = folder_action(written[0].parent)
+        action = show_folder_action(written[0].parent)
         self._banner.show_action(action.title, action.act)
         return True
