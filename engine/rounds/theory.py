@@ -45,7 +45,7 @@ def match_probability(p: ArrayLike, q: ArrayLike) -> float:
     p, q: (vocabulary,) probabilities. They are divided by their totals, which float32 rounding may move slightly away from 1.
     Raises ValueError if they differ in shape, or are negative, not finite, or not distributions.
     """
-    p_row, q_row, p_total, q_total = _checked(p, q)
+    p_row, q_row, p_total, q_total = checked_rows(p, q)
     return _probability(_inner(p_row, q_row) / (p_total * q_total))
 
 
@@ -55,7 +55,7 @@ def rejection_probability(p: ArrayLike, q: ArrayLike) -> float:
 
     p, q: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
-    p_row, q_row, p_total, q_total = _checked(p, q)
+    p_row, q_row, p_total, q_total = checked_rows(p, q)
     return _probability(np.minimum(p_row / p_total, q_row / q_total).sum(dtype=np.float64))
 
 
@@ -66,7 +66,7 @@ def gumbel_probability(p: ArrayLike, q: ArrayLike) -> float:
 
     p, q: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
-    p_row, q_row, p_total, q_total = _checked(p, q)
+    p_row, q_row, p_total, q_total = checked_rows(p, q)
     return _agreement((p_row.astype(np.float64) / p_total, q_row.astype(np.float64) / q_total))
 
 
@@ -79,7 +79,7 @@ def expected(p_row: ArrayLike, q_row: ArrayLike) -> tuple[float, float, float]:
 
     p_row, q_row: (vocabulary,) probabilities; totals and errors as in `match_probability`.
     """
-    return expected_of_weights(*_checked(p_row, q_row))
+    return expected_of_weights(*checked_rows(p_row, q_row))
 
 
 def likely_ids(weights: NDArray[np.floating], total: float) -> NDArray[np.intp]:
@@ -253,7 +253,7 @@ def predicted_tau(alpha: float, gammas: Sequence[int]) -> float:
     return float(series[np.asarray(gammas, dtype=np.intp)].mean())
 
 
-def _checked(p: ArrayLike, q: ArrayLike) -> tuple[NDArray[np.floating], NDArray[np.floating], float, float]:
+def checked_rows(p: ArrayLike, q: ArrayLike) -> tuple[NDArray[np.floating], NDArray[np.floating], float, float]:
     """Returns both rows as floating-point arrays, and their totals. Raises ValueError as in `match_probability`."""
     rows: list[NDArray[np.floating]] = []
     totals: list[float] = []
