@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from engine.files.foreign import sound_part
-from engine.types import SKIPS, Candidate, DecodingOptions, Expected, Outlook, Round, Skipped, option_names
+from engine.types import SKIPS, Candidate, DecodingOptions, Expected, Outlook, Proposal, Round, Skipped, option_names
 from engine.values.errors import is_number
 
 JSON = dict[str, Any]
@@ -60,6 +60,11 @@ def round_from_json(value: Mapping[str, Any]) -> Round:
         raise ValueError(f"{missing} is missing") from None
     except (TypeError, AttributeError) as error:
         raise ValueError(str(error)) from None
+    parents = [proposal.parent for proposal in round.proposals]
+    if any(parent is not None for parent in parents):
+        for at, parent in enumerate(parents):
+            if parent is None or not -1 <= parent < at:
+                raise ValueError(f"{parent} is not the parent of proposal {at}")
     return round
 
 
@@ -154,6 +159,13 @@ def _number(value: object) -> float:
     raise ValueError(f"{reprlib.repr(value)} is not a number")
 
 
+def _rank(value: object) -> int:
+    """Returns a proposal's place among its siblings."""
+    if (rank := _whole(value)) >= 0:
+        return rank
+    raise ValueError(f"{reprlib.repr(value)} is not a rank")
+
+
 def _position(value: object) -> int:
     """Returns a position in the text; the noise counts them in 32 bits."""
     if 0 <= (place := _whole(value)) < 2**32:
@@ -191,6 +203,7 @@ _READERS: dict[Any, Callable[[Any], Any]] = {
 }
 _FIELDS: dict[tuple[type[Any], str], Callable[[Any], Any]] = {
     (Round, "position"): _position,
+    (Proposal, "rank"): _rank,
     (Outlook, "skipped"): _skipped,
     **{(Expected, field.name): _chance for field in dataclasses.fields(Expected)},
 }

@@ -10,7 +10,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 
 from engine.types import Finish, Milliseconds, Round, Rule
 from engine.values.drafter_kinds import NO_DRAFTER
@@ -22,7 +22,13 @@ NORMAL_95 = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class RoundCounts:
-    """The part of a round that the metrics use and the CSV export contains."""
+    """The part of a round that the metrics use and the CSV export contains.
+
+    Attributes:
+        levels: greatest depth of a tree; None for a chain.
+        choices: of a tree, the number of proposals at each judged position.
+        ranks: of a tree, the rank of each accepted proposal.
+    """
 
     index: int
     drafter: str
@@ -36,11 +42,20 @@ class RoundCounts:
     milliseconds: Milliseconds
     finish: Finish | None = None
     proposer: str | None = None
+    levels: int | None = None
+    choices: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """Number of positions that something was proposed for: the number of proposals, or the levels of a tree."""
+        return self.proposals if self.levels is None else self.levels
 
 
 @dataclass(frozen=True, slots=True)
 class PositionCounts:
-    """Verdicts on the proposals at one position in their rounds, 1 for the first."""
+    """Verdicts at one position in the rounds, 1 for the first. `proposed` counts the rounds that proposed something for it,
+    however many choices a tree has there."""
 
     position: int
     proposed: int
@@ -56,6 +71,31 @@ class PositionCounts:
     def unconditional(self) -> float | None:
         """Accepted / proposed: the probability that this position is reached and accepted. None without a proposal."""
         return ratio(self.accepted, self.proposed)
+
+
+@dataclass(frozen=True, slots=True)
+class RankCounts:
+    """Verdicts on the choices of one rank at the judged positions of trees: 0 is the drafter's first choice.
+
+    Attributes:
+        offered: number of judged positions with more than `rank` choices.
+        accepted: how often the choice of this rank was accepted there; covered: how often one of at most this rank was.
+    """
+
+    rank: int
+    offered: int
+    accepted: int
+    covered: int
+
+    @property
+    def coverage(self) -> float | None:
+        """Covered / offered: the probability that one of the first `rank` + 1 choices is accepted. None without a verdict."""
+        return ratio(self.covered, self.offered)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's 95 % interval of `coverage`, treating positions as independent; None without a verdict."""
+        return wilson_interval(self.covered, self.offered) if self.offered else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +116,19 @@ class Summary:
     """Figures of a run. Undefined ones are None: alpha before the first verdict, throughput before any time has passed.
 
     Attributes:
-        alpha: accepted / (accepted + rejected); under `block` only descriptive, because the verdict is joint.
+        alpha: accepted / (accepted + rejected); under `block` only descriptive, because the verdict is joint. In a tree a
+            position where one of the choices was accepted counts as accepted, and one where none was as rejected.
         alpha_low, alpha_high: Wilson's 95 % interval of alpha, treating verdicts as independent.
         draft_yield: accepted / proposals.
         tau: emitted / rounds.
-        predicted_tau: mean over rounds of (1 - alpha^(gamma + 1)) / (1 - alpha), where a plain round counts 1 and alpha is that
-            of the rounds with the same rule and drafter. None without verdicts, and if `block` judged any round.
+        predicted_tau: mean over rounds of (1 - alpha^(gamma + 1)) / (1 - alpha), where a plain round counts 1, gamma of a tree is
+            its number of levels, and alpha is that of the rounds with the same rule and drafter. None without verdicts, and if
+            `block` judged any round.
         seconds: from the end of reading the prompt to the end of the last round; of a stretch, from the start of its first round.
         throughput: emitted / seconds.
         shares: shares of the phases, from measured rounds only.
         by_position: verdicts by position in the round.
+        by_rank: verdicts by rank in the rounds with a tree; empty without any.
     """
 
     rounds: int
@@ -104,23 +147,30 @@ class Summary:
     throughput: float | None
     shares: TimeShares | None
     by_position: tuple[PositionCounts, ...]
+    by_rank: tuple[RankCounts, ...] = ()
 
 
 def counts(round: Round) -> RoundCounts:
     """Returns the counts and times of a round."""
+    tree = round.is_tree
+    accepted, rejected = round.accepted, round.rejected
+    children = Counter(proposal.parent for proposal in round.proposals) if tree else {}
     return RoundCounts(
         index=round.index,
         drafter=round.drafter,
         rule=round.rule,
         proposals=len(round.proposals),
-        accepted=round.accepted,
-        rejected=round.rejected,
+        accepted=accepted,
+        rejected=rejected,
         unjudged=round.unjudged,
         emitted=len(round.emitted),
         started=round.started,
         milliseconds=round.milliseconds,
         finish=round.finish,
         proposer=round.proposer,
+        levels=max(round.depths) if tree else None,
+        choices=tuple(children[place - 1] for place in range(accepted + rejected)) if tree else (),
+        ranks=tuple(proposal.rank for proposal in round.proposals[:accepted]) if tree else (),
     )
 
 
@@ -151,7 +201,7 @@ class Totals:
     """Running sums over rounds: `add` takes constant time per round, and `summary` is independent of the number of rounds.
 
     Attributes:
-        gammas: number of rounds, by number of proposals.
+        gammas: number of rounds, by number of proposals, or by the levels of a tree.
         jointly_judged: whether `block` judged a proposal.
     """
 
@@ -164,6 +214,7 @@ class Totals:
         self._proposed_at: Counter[int] = Counter()
         self._accepted_at: Counter[int] = Counter()
         self._rejected_at: Counter[int] = Counter()
+        self._choices: Counter[tuple[int, int | None]] = Counter()  # positions, by number of choices and accepted rank
         self.jointly_judged = False
         self._seconds = 0.0
         self._phases = [0.0, 0.0, 0.0, 0.0]
@@ -171,7 +222,8 @@ class Totals:
         self._measured = 0
 
     def add(self, round: Round | RoundCounts) -> None:
-        """Adds one round. Verdicts come in order: the accepted ones, at most one rejected, the unjudged."""
+        """Adds one round. Verdicts come in order: the accepted ones, at most one rejected, the unjudged. So the first verdicts of
+        a tree are those on its levels."""
         entry = counts(round) if isinstance(round, Round) else round
         self._rounds += 1
         self._emitted += entry.emitted
@@ -179,15 +231,16 @@ class Totals:
         self._accepted += entry.accepted
         self._rejected += entry.rejected
         self._unjudged += entry.unjudged
-        self.gammas[entry.proposals] += 1
-        self._proposed_at.update(range(entry.proposals))
+        self.gammas[entry.depth] += 1
+        self._proposed_at.update(range(entry.depth))
         self._accepted_at.update(range(entry.accepted))
         self._rejected_at.update(range(entry.accepted, entry.accepted + entry.rejected))
+        self._choices.update(zip_longest(entry.choices, entry.ranks))
         self.jointly_judged = self.jointly_judged or (entry.rule == "block" and entry.proposals > 0)
         verdicts = self._verdicts.setdefault((entry.rule, entry.proposer or entry.drafter), _Verdicts())
         verdicts.accepted += entry.accepted
         verdicts.judged += entry.accepted + entry.rejected
-        verdicts.gammas[entry.proposals] += 1
+        verdicts.gammas[entry.depth] += 1
         times = entry.milliseconds
         self._seconds = (entry.started + times.total - self._began) / 1000
         if times.measured:
@@ -221,7 +274,18 @@ class Totals:
                 PositionCounts(place + 1, self._proposed_at[place], self._accepted_at[place], self._rejected_at[place])
                 for place in range(max(self.gammas, default=0))
             ),
+            by_rank=self._by_rank(),
         )
+
+    def _by_rank(self) -> tuple[RankCounts, ...]:
+        found = []
+        for rank in range(max((offered for offered, _ in self._choices), default=0)):
+            taken = Counter[int | None]()
+            for (offered, accepted), many in self._choices.items():
+                taken[accepted] += many * (offered > rank)
+            covered = sum(taken[each] for each in range(rank + 1))
+            found.append(RankCounts(rank, taken.total(), taken[rank], covered))
+        return tuple(found)
 
     @property
     def rounds(self) -> int:
@@ -404,21 +468,40 @@ def wilson_interval(accepted: int, judged: int, deviations: float = NORMAL_95) -
 def violations(rounds: Iterable[Round | RoundCounts]) -> tuple[str, ...]:
     """Returns the identities of speculative decoding that the rounds violate, as sentences; none in a valid trace.
 
-    Every proposal has one verdict; at most one is rejected, and only then later ones are unjudged; a round emits the accepted
-    tokens and one more, or fewer if the answer ends.
+    Every proposal has one verdict; at most one is rejected, and in a chain only then later ones are unjudged; a round emits the
+    accepted tokens and one more, or fewer if the answer ends. In a tree, parents come before their children, the accepted
+    proposals are one path from the root, and the rejected one is the first choice at its end.
     """
     found: list[str] = []
     for round in rounds:
         entry = counts(round) if isinstance(round, Round) else round
         if entry.proposals != entry.accepted + entry.rejected + entry.unjudged:
             found.append(f"Round {entry.index + 1}: {amount(entry.proposals, 'proposal')}, but not as many verdicts.")
-        if entry.rejected > 1 or (entry.unjudged and not entry.rejected):
+        if entry.rejected > 1 or (entry.unjudged and not entry.rejected and entry.levels is None):
             found.append(f"Round {entry.index + 1}: {entry.rejected} rejected and {entry.unjudged} unjudged is impossible.")
         if entry.emitted > entry.accepted + 1 or (entry.finish is None and entry.emitted != entry.accepted + 1):
             found.append(f"Round {entry.index + 1}: {entry.accepted} accepted, but {entry.emitted} emitted.")
         if isinstance(round, Round) and any(proposal.status != "accepted" for proposal in round.proposals[: entry.accepted]):
             found.append(f"Round {entry.index + 1}: an accepted proposal comes after one that was not.")
+        elif isinstance(round, Round) and round.is_tree and (wrong := _wrong_in_tree(round)):
+            found.append(f"Round {entry.index + 1}: {wrong}.")
     return tuple(found)
+
+
+def _wrong_in_tree(round: Round) -> str:
+    """Returns what is impossible in a tree whose accepted proposals come first; empty if nothing is."""
+    for at, proposal in enumerate(round.proposals):
+        if proposal.parent is None or not -1 <= proposal.parent < at:
+            return "a proposal comes before the one it follows"
+        if proposal.status == "accepted" and proposal.parent != at - 1:
+            return "the accepted proposals are not one path"
+        if proposal.status == "rejected" and (at, proposal.parent, proposal.rank) != (round.accepted, round.accepted - 1, 0):
+            return "the rejected proposal is not the first choice after the accepted ones"
+    if not round.rejected and round.choices(round.accepted):
+        return "nothing was rejected at the end of the path, although something was proposed there"
+    if len({(proposal.parent, proposal.rank) for proposal in round.proposals}) < len(round.proposals):
+        return "two proposals for one position have the same rank"
+    return ""
 
 
 def ratio(part: float, whole: float) -> float | None:

@@ -389,6 +389,13 @@ class Round:
             found.append(1 if not 0 <= parent < len(found) else found[parent] + 1)
         return tuple(found)
 
+    def choices(self, place: int) -> tuple[Proposal, ...]:
+        """Returns the proposals for the position `place` of the round, from 0, after the accepted ones before it, first choice
+        first: in a chain at most one. `place` is at most the number of accepted proposals."""
+        if not self.is_tree:
+            return self.proposals[place : place + 1]
+        return tuple(sorted((each for each in self.proposals if each.parent == place - 1), key=lambda each: each.rank))
+
     @property
     def drafted_by(self) -> str:
         """Name of the drafter that proposed: the one in force, or the member it chose."""

@@ -23,6 +23,7 @@ from engine.rounds.metrics import (
     wilson_interval,
 )
 from engine.types import Emitted, Finish, Milliseconds, Proposal, Round, Rule, Status
+from tests.trees import SECOND_CHOICE, TO_A_LEAF, TREE_RULES, tree_options, tree_round, tree_rounds
 
 
 def make_round(
@@ -222,3 +223,65 @@ def test_sound_rounds_break_no_identity() -> None:
 def test_a_round_that_breaks_an_identity_is_named(broken: Round | RoundCounts) -> None:
     assert violations([broken])
     assert "Round 1" in violations([broken])[0]
+
+
+def test_a_tree_counts_each_level_of_the_path_once() -> None:
+    summary = summarise([SECOND_CHOICE, TO_A_LEAF])
+    assert (summary.proposals, summary.accepted, summary.rejected, summary.unjudged, summary.emitted) == (9, 2, 1, 6, 4)
+    assert summary.alpha == 2 / 3, "two levels accepted, one rejected; choices that were passed over say nothing"
+    places = [(place.position, place.proposed, place.accepted, place.rejected) for place in summary.by_position]
+    assert places == [(1, 2, 2, 0), (2, 1, 0, 1), (3, 1, 0, 0)], "a position is proposed once a round, whatever its choices"
+    assert summary.predicted_tau == pytest.approx((expected_emitted(2 / 3, 3) + expected_emitted(2 / 3, 1)) / 2), "of the levels"
+    assert summary.tau == 2 and violations([SECOND_CHOICE, TO_A_LEAF]) == ()
+
+
+def test_acceptance_by_rank_and_coverage_of_the_first_choices() -> None:
+    ranks = summarise([SECOND_CHOICE, TO_A_LEAF]).by_rank
+    assert [(found.rank, found.offered, found.accepted, found.covered) for found in ranks] == [
+        (0, 3, 1, 1),
+        (1, 3, 1, 2),
+        (2, 1, 0, 1),
+    ]
+    assert ranks[1].coverage == 2 / 3 and ranks[1].interval == wilson_interval(2, 3)
+    assert summarise([make_round("aaru")]).by_rank == (), "chains offer no choice"
+
+
+@pytest.mark.parametrize("rule", TREE_RULES)
+def test_figures_of_decoded_trees_follow_from_their_paths(rule: Rule) -> None:
+    rounds = tree_rounds(tree_options(rule))
+    summary = summarise(rounds)
+    assert violations(rounds) == ()
+    trees = [current for current in rounds if current.is_tree]
+    levels = [  # walked down from the root, without looking at the order of the record
+        [token for token in current.proposals if token.parent == at - 1]
+        for current in trees
+        for at in range(current.accepted + 1)
+    ]
+    judged = [level for level in levels if level]
+    for found in summary.by_rank:
+        offered = [level for level in judged if len(level) > found.rank]
+        taken = [token.rank for level in offered for token in level if token.status == "accepted"]
+        assert (found.offered, found.accepted) == (len(offered), taken.count(found.rank))
+        assert found.covered == sum(rank <= found.rank for rank in taken)
+    assert summary.by_rank[-1].rank == 2
+    assert summary.accepted + summary.rejected == len(judged) + sum(
+        current.accepted + current.rejected for current in rounds if not current.is_tree
+    )
+    first = summary.by_position[0]
+    assert first.proposed == first.accepted + first.rejected == sum(bool(current.proposals) for current in rounds)
+
+
+IMPOSSIBLE: dict[str, tuple[tuple[int, int, Status], ...]] = {
+    "follows": ((-1, 0, "accepted"), (2, 0, "rejected"), (0, 1, "unjudged")),
+    "not one path": ((-1, 0, "accepted"), (-1, 1, "accepted"), (1, 0, "rejected")),
+    "first choice": ((-1, 0, "accepted"), (0, 1, "rejected"), (0, 0, "unjudged")),
+    "nothing was rejected": ((-1, 0, "accepted"), (0, 0, "unjudged")),
+    "same rank": ((-1, 0, "rejected"), (-1, 1, "unjudged"), (-1, 1, "unjudged")),
+    "rejected and": ((-1, 0, "rejected"), (0, 0, "rejected")),
+    "comes after": ((-1, 0, "rejected"), (0, 0, "accepted")),
+}
+
+
+@pytest.mark.parametrize("words", IMPOSSIBLE)
+def test_an_impossible_tree_is_a_violation(words: str) -> None:
+    assert any(words in found for found in violations([tree_round(*IMPOSSIBLE[words])]))

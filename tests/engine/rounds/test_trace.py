@@ -29,8 +29,11 @@ from engine.types import (
     Outlook,
     Proposal,
     Round,
+    Rule,
 )
 from engine.values.errors import DraftlightError
+from tests.traces import write_trace as trace_of
+from tests.trees import SECOND_CHOICE, TO_A_LEAF, TREE_RULES, tree_options, tree_rounds
 
 HEADER = {"created": "2026-11-21T12:00:00.000+00:00", "options": options_to_json(DecodingOptions(seed=2**53 - 1)), "prompt": "né"}
 TEXTS = ("", "a", " the", "\n", "é", "你", "🙂", "\ufffd", "\u2028", '"', "\\", "\x00", "\x1b[31m", "=1+1", "\ud83d")
@@ -413,3 +416,36 @@ def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path, caplog: pytest
     writer = Writer(tmp_path / "file" / "answer.jsonl", {"schema_note": SCHEMA})
     writer.close()
     assert writer.failure is not None
+
+
+@pytest.mark.parametrize("rule", TREE_RULES)
+def test_trees_come_back_from_their_trace(rule: Rule, tmp_path: Path) -> None:
+    rounds = tree_rounds(tree_options(rule))
+    assert {token.parent for current in rounds for token in current.proposals} > {-1, 0}
+    assert read(trace_of(tmp_path / "a.jsonl", rounds)).rounds == rounds
+
+
+@pytest.mark.parametrize(
+    ("at", "name", "value"),
+    [
+        (0, "parent", 0),
+        (2, "parent", -2),
+        (3, "parent", 3),
+        (4, "parent", 10**30),
+        (4, "parent", None),
+        (0, "parent", True),
+        (1, "parent", "0"),
+        (1, "parent", 0.5),
+        (1, "parent", []),
+        (1, "rank", -1),
+        (1, "rank", None),
+    ],
+)
+def test_a_trace_with_an_impossible_tree_is_damaged_there(at: int, name: str, value: object, tmp_path: Path) -> None:
+    path = trace_of(tmp_path / "a.jsonl", [SECOND_CHOICE, TO_A_LEAF])
+    lines = path.read_text(encoding="utf-8").splitlines()
+    entry = json.loads(lines[1])
+    entry["proposals"][at][name] = value
+    path.write_text("\n".join([lines[0], json.dumps(entry), *lines[2:]]) + "\n", encoding="utf-8")
+    found = read(path)
+    assert found.rounds == () and found.missing is not None and found.missing.startswith("Line 2 is damaged (")
