@@ -136,7 +136,7 @@ class RulesPage(QWidget):
         if answer is None or not rounds or (judged is not None and not judged.rules and answer.running):
             words = [WAITING if answer is None or answer.waiting_words == NO_ROUNDS_YET else answer.waiting_words]
         elif judged is None:
-            words = [refusal(answer.options, self.asked, self._gamma)]
+            words = [refusal(answer.options, self.asked, self._gamma, rounds=rounds)]
         else:
             words, notes = summary(judged), [] if judged.failure_reason else limits(judged)
         found, *rest = words

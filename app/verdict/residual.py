@@ -42,9 +42,11 @@ class Left:
 def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
     """Returns the residual at the position of a rejected proposal, most likely token first; empty if the rule draws from none.
 
-    It contains the tokens among the target's alternatives, and the drawn token.
+    It contains the tokens among the target's alternatives, and the drawn token. After several choices of a tree it is unknown.
     """
     if greedy or round_.rule not in RATIO_RULES or spot.at != round_.accepted or spot.at >= len(round_.expected):
+        return ()
+    if len(round_.choices(spot.at)) > 1:
         return ()
     rejected = round_.proposals[spot.at]
     weight = block_weight(round_) if round_.rule == "block" else 1.0

@@ -5,13 +5,14 @@ Everything comes from the recorded round; values that a round does not record ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from app.look.wording import RULE_TITLES
 from app.session.session import Answer
 from app.verdict.residual import Left, draft_probability, left_after
-from engine.lens.pieces import Kind, Spot, kind_of, visible, visible_candidate
+from engine.lens.pieces import Kind, Spot, judged_at, kind_of, place_of, visible, visible_candidate, where_proposed
 from engine.lens.token_reasons import decision, limitations
 from engine.rounds import near_ties
 from engine.types import EXPECTED_RULES, Candidate, Emitted, Proposal, Round
@@ -122,11 +123,11 @@ def judge(answer: Answer, spot: Spot) -> Verdict | None:
         return None
     greedy = answer.options.temperature == 0
     token: Proposal | Emitted = round_.emitted[spot.at] if spot.own else round_.proposals[spot.at]
-    judged = _judged_here(round_, spot)
+    judged, place = judged_at(round_, spot), place_of(round_, spot)
     target_top = judged.target_top if judged is not None else token.target_top
     draft_top = () if judged is None else judged.draft_top
-    stands = round_.emitted[spot.at].id if spot.at < len(round_.emitted) else None
-    proposed = None if spot.at >= len(round_.proposals) else round_.proposals[spot.at].id
+    stands = round_.emitted[place].id if place < len(round_.emitted) else None
+    proposed = () if judged is None else tuple(choice.id for choice in round_.choices(place))
     expected = round_.expected[spot.at] if spot.at < len(round_.expected) else None
     return Verdict(
         kind=kind_of(round_, spot),
@@ -156,29 +157,21 @@ def kept_before(answer: Answer, spot: Spot) -> tuple[int, ...] | None:
     return (*answer.request.given, *before, *(token.id for token in round_.emitted[: spot.at]))
 
 
-def _judged_here(round_: Round, spot: Spot) -> Proposal | None:
-    """Returns the proposal judged at this position, whose distributions also apply to the token."""
-    if spot.at >= len(round_.proposals):
-        return None
-    proposal = round_.proposals[spot.at]
-    return None if proposal.status == "unjudged" else proposal
-
-
 def _where(round_: Round, spot: Spot) -> str:
-    place = f"proposal {spot.at + 1} of {len(round_.proposals)}"
-    if spot.own:
-        kind = round_.emitted[spot.at].origin
-        if kind == "correction":
-            place = f"in place of proposal {spot.at + 1} of {len(round_.proposals)}"
-        elif kind == "bonus":
-            place = f"after {len(round_.proposals)} accepted"
-        else:
-            place = "no proposals"
-    return f"round {round_.index + 1}, {place}, position {round_.position + spot.at:,}"
+    if not spot.own:
+        place = where_proposed(round_, spot.at)
+    elif round_.emitted[spot.at].origin == "correction":
+        many = len(round_.choices(spot.at))
+        place = f"in place of {f'{many} choices' if many > 1 else f'proposal {spot.at + 1} of {len(round_.proposals)}'}"
+    elif round_.emitted[spot.at].origin == "bonus":
+        place = f"after {round_.accepted} accepted"
+    else:
+        place = "no proposals"
+    return f"round {round_.index + 1}, {place}, position {round_.position + place_of(round_, spot):,}"
 
 
 def _figures(round_: Round, spot: Spot, temperature: float, near: float) -> tuple[Figure, ...]:
-    judged = _judged_here(round_, spot)
+    judged = judged_at(round_, spot)
     if spot.own:
         emitted = round_.emitted[spot.at]
         token: Proposal | Emitted = emitted
@@ -212,7 +205,8 @@ def _rule_figures(round_: Round, spot: Spot, temperature: float, near: float) ->
     if not spot.own:
         proposal = round_.proposals[spot.at]
         if proposal.acceptance is not None and not greedy:
-            note = "given the block" if round_.rule == "block" else "given this token"
+            note = "after the choices before it" if proposal.rank else "given this token"
+            note = "given the block" if round_.rule == "block" else note
             found.append(Figure("Chance to accept", probability(proposal.acceptance), note, proposal.acceptance))
         if proposal.coin is not None:
             found.append(Figure("Coin u", probability(proposal.coin), share=proposal.coin))
@@ -231,13 +225,13 @@ def _rule_figures(round_: Round, spot: Spot, temperature: float, near: float) ->
     return found
 
 
-def _alternatives(top: tuple[Candidate, ...], proposed: int | None, stands: int | None) -> tuple[Alternative, ...]:
+def _alternatives(top: tuple[Candidate, ...], proposed: Sequence[int], stands: int | None) -> tuple[Alternative, ...]:
     return tuple(
         Alternative(
             entry.id,
             visible_candidate(entry),
             entry.probability,
-            tuple(words for words, token in (("proposed", proposed), ("in the text", stands)) if token == entry.id),
+            ("proposed",) * (entry.id in proposed) + ("in the text",) * (entry.id == stands),
         )
         for entry in top
     )

@@ -34,7 +34,7 @@ class ChartKind:
         of_proposals: whether it is empty if nothing was proposed.
         fewest_rounds: number of rounds below which it is empty.
         place: None if the x axis is rounds. Otherwise returns the x position, if any, of a round with these accepted, rejected
-            and unjudged counts, or of its proposal at an index.
+            and unjudged counts, or of its proposal for a position, from 0.
         heights: minimum heights of the panels in the window, from the top, in pixels at text scale 1.
         open: whether the window shows it by default.
     """
@@ -65,12 +65,12 @@ class ChartKind:
         return f"{self.name}_plot"
 
 
-def _position(statuses: Sequence[float], proposal: int | None) -> float | None:
-    """Returns the proposal's position in its round, from 1."""
-    return None if proposal is None else proposal + 1.0
+def _position(statuses: Sequence[float], place: int | None) -> float | None:
+    """Returns a proposal's position in its round, from 1, given it from 0."""
+    return None if place is None else place + 1.0
 
 
-def _accepted(statuses: Sequence[float], proposal: int | None) -> float | None:
+def _accepted(statuses: Sequence[float], place: int | None) -> float | None:
     """Returns how many proposals the round accepted; None if it had none."""
     return statuses[0] if any(statuses) else None
 
@@ -87,7 +87,8 @@ CHARTS: dict[ChartName, ChartKind] = {
             "One column per round (in a long answer, the mean of a bin of rounds): filled = accepted, hatched = rejected, "
             f"outlined = unjudged. Below, on an axis of its own: the accepted tokens per round over the last {EXPECTED_WINDOW} "
             "rounds, and those to expect of the same rounds under each rule, the mean of a + a² + … + a^gamma, where a is the "
-            "rule's mean acceptance probability at the positions judged. Both begin anew where the rule or the drafter changes. "
+            "rule's mean acceptance probability at the positions judged; trees have none. Both begin anew where the rule or the "
+            "drafter changes. "
             "A number above a column says how long a draft was that does not fit; what is cut off was never judged.",
             "proposals = accepted + rejected + unjudged",
             "Rounds appear here as they are judged.",

@@ -1,8 +1,9 @@
 """Converts rounds to text in reading order: pieces of text, each with the fate of its token. Window, terminal and exports use it.
 
 A ghost (a rejected or unjudged proposal) has the place that its token would have had: after the accepted tokens of its round and
-before the correction. Text is shown only as far as the engine has released it (`Round.text`), so a possible beginning of a stop
-text is held back together with everything after it.
+before the correction. In a tree the ghosts beside accepted tokens are with the others, in the order of the record. Text is shown
+only as far as the engine has released it (`Round.text`), so a possible beginning of a stop text is held back together with
+everything after it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from engine.types import Candidate, Draw, Round
+from engine.types import Candidate, Draw, Proposal, Round
 
 Kind = Literal["accepted", "correction", "bonus", "plain", "rejected", "unjudged", "given", "chosen"]
 """Fate of a token. Given ones begin an answer that branches off another; the chosen one is the first of the branch."""
@@ -136,6 +137,27 @@ def spot_of_emitted(round: Round, index: int) -> Spot:
     """Returns the spot of the token at `index` among a round's emitted ones."""
     accepted = 0 <= index < len(round.proposals) and round.emitted[index].origin == "accepted"
     return Spot(round.index, not accepted, max(0, index))
+
+
+def place_of(round: Round, spot: Spot) -> int:
+    """Returns the index in its round, from 0, of the position that a token has or was proposed for."""
+    return spot.at if spot.own else round.depths[spot.at] - 1
+
+
+def judged_at(round: Round, spot: Spot) -> Proposal | None:
+    """Returns the proposal with the verdict on the position of a token: the token itself, or the rejected one that it replaces.
+    None for an unjudged proposal, and if nothing was proposed there."""
+    proposal = round.proposals[spot.at] if spot.at < len(round.proposals) else None
+    return None if proposal is None or proposal.status == "unjudged" else proposal
+
+
+def where_proposed(round: Round, at: int) -> str:
+    """Returns the position of a proposal in its round, in words: "proposal 2 of 4"; in a tree, "choice 2 of 3 at depth 1"."""
+    if not round.is_tree:
+        return f"proposal {at + 1} of {len(round.proposals)}"
+    proposal = round.proposals[at]
+    siblings = sum(each.parent == proposal.parent for each in round.proposals)
+    return f"choice {proposal.rank + 1} of {max(siblings, proposal.rank + 1)} at depth {round.depths[at]}"
 
 
 def kind_of(round: Round, spot: Spot) -> Kind:

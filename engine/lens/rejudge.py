@@ -42,6 +42,11 @@ have proposed another token."""
 
 JUDGED_AGAIN: tuple[ExpectedRule, ...] = ("match", "rejection", "gumbel")
 """The rules that can judge a record again, in the order in which they are offered: those that judge one position at a time."""
+TREE = (
+    "This answer was drafted as trees, with several choices for a position. A trace does not hold the draws that another rule "
+    "would have made for each branch, so the answer cannot be judged again."
+)
+"""Why a tree is not judged again."""
 _TEXT_DIFFERS = "Under {rule} the text itself depends on the drafts, so rounds that begin elsewhere go on with another text."
 CLOSE = 1e-4
 """Relative distance of a coin from p/q below which the verdict is unknown: the recorded p and q are rounded differently from
@@ -266,7 +271,7 @@ class Rejudge:
         self.counts = RejudgeCounts()
         self.max_proposals = 0
         self._seed = options.seed
-        self._analysed = False
+        self._analysed = self._trees = False
         self._drafter = ""
         self._recut, self.recut_reason = None, _TEXT_DIFFERS.format(rule=RULE_TITLES[self.rule]) if rule == "rejection" else ""
         length = options.gamma if gamma is None else gamma
@@ -285,6 +290,8 @@ class Rejudge:
         """Why the rounds so far say nothing about this rule and gamma, as a sentence; empty if they do."""
         if not self.rules:
             return "Nothing was proposed in this answer, so there is nothing to judge again."
+        if self._trees:
+            return TREE
         if not self._analysed:
             return "Analysis was off for this answer, so what the rules compare was not recorded."
         if self.gamma is not None and self.gamma > self.max_proposals:
@@ -301,10 +308,14 @@ class Rejudge:
 
     def add(self, round_: Round) -> RoundVerdict:
         """Judges one more round, and returns its verdict."""
-        verdict = rejudge_round(round_, self._seed, self.rule, self.gamma)
-        self.rounds.append(verdict)
-        self.counts = self.counts.plus(round_, verdict, self.gamma)
-        if round_.proposals:
+        found = rejudge_round(round_, self._seed, self.rule, self.gamma)
+        self.rounds.append(found)
+        self.counts = self.counts.plus(round_, found, self.gamma)
+        if round_.is_tree:
+            self._trees = True
+            self.rules.add(round_.rule)
+            self.recut_reason = self.recut_reason or TREE
+        elif round_.proposals:
             self.max_proposals = max(self.max_proposals, len(round_.proposals))
             self.rules.add(round_.rule)
             self._analysed = self._analysed or round_.proposals[0].q is not None
@@ -341,11 +352,18 @@ def rejudge(rounds: Iterable[Round], options: DecodingOptions, rule: str, gamma:
     return judged
 
 
-def refusal(options: DecodingOptions, rule: str, gamma: int | None = None, temperature: float | None = None) -> str:
+def refusal(
+    options: DecodingOptions,
+    rule: str,
+    gamma: int | None = None,
+    temperature: float | None = None,
+    rounds: Iterable[Round] = (),
+) -> str:
     """Returns why an answer cannot be judged again in this way, as a sentence; empty if it can.
 
     Args:
         options: options of the answer. rule, gamma: those to judge with. temperature: None is the answer's own.
+        rounds: those of the answer so far; a tree among them cannot be judged again.
     """
     if rule == "block":
         return (
@@ -362,15 +380,17 @@ def refusal(options: DecodingOptions, rule: str, gamma: int | None = None, tempe
         return "The seed of this answer is not recorded, so neither are the coins and draws."
     if gamma is not None and gamma < 1:
         return "Gamma is at least 1."
-    return ""
+    return TREE if any(round_.is_tree for round_ in rounds) else ""
 
 
 def rejudge_round(round_: Round, seed: int, rule: Rule, gamma: int | None = None) -> RoundVerdict:
     """Returns the verdict of a rule on one round, in the context that the round had.
 
     Args:
-        gamma: judges at most this many proposals; None judges all.
+        gamma: judges at most this many proposals; None judges all. Of a tree no verdict is known.
     """
+    if round_.is_tree:
+        return RoundVerdict(round_.index, (), False)
     limit = len(round_.proposals) if gamma is None else min(gamma, len(round_.proposals))
     verdicts: list[TokenVerdict] = []
     for at in range(limit):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from engine.lens.shared_wording import RULE_TITLES, filter_words
 from engine.lens.token_reasons import was_copied
 from engine.rounds.metrics import NORMAL_95
-from engine.types import EXPECTED_RULES, DecodingOptions, ExpectedRule, Round, Rule
+from engine.types import EXPECTED_RULES, DecodingOptions, Expected, ExpectedRule, Proposal, Round, Rule
 from engine.values.wording import amount
 
 MIN_ROUNDS = 8
@@ -59,9 +59,10 @@ class RuleComparison:
     Attributes:
         rule, drafter: rule and drafter of these rounds.
         rounds: number of rounds with at least one of the positions.
-        positions: number of judged proposals that count. Copied ones do not, because with q = 1 every rule accepts with
-            probability p.
+        positions: number of judged proposals that count; in a tree, of positions, where the drafter's first choice counts. Copied
+            ones do not, because with q = 1 every rule accepts with probability p.
         copied: number of judged proposals that were copied.
+        trees: whether any of them was a choice in a tree.
         all_copied: True if nothing was drawn; then the copied proposals count, because there are no others.
         expected: for each rule, the mean acceptance probability over the positions.
         accepted: accepted / positions, under any rule.
@@ -81,6 +82,7 @@ class RuleComparison:
     observed: float | None
     differences: dict[ExpectedRule, Interval]
     observed_minus_expected: Interval | None
+    trees: bool = False
 
     @property
     def reference(self) -> ExpectedRule:
@@ -165,6 +167,7 @@ class RuleComparisons:
     def __init__(self) -> None:
         self._drawn: dict[tuple[Rule, str], _Sums] = {}
         self._copied: dict[tuple[Rule, str], _Sums] = {}
+        self._trees: set[tuple[Rule, str]] = set()
         self._newest: tuple[Rule, str] | None = None
 
     @classmethod
@@ -179,9 +182,15 @@ class RuleComparisons:
         """Adds one round; one without proposals or analysis only updates the rule and drafter in force."""
         self._newest = (round_.rule, round_.drafter)
         drawn, copied = [0.0] * (_ACCEPTED + 1), [0.0] * (_ACCEPTED + 1)
-        for proposal, expected in zip(round_.proposals, round_.expected, strict=False):  # unjudged proposals have no entry
-            row = copied if was_copied(round_, proposal) else drawn
-            entries = (1, expected.match, expected.gumbel, expected.rejection, proposal.status == "accepted")
+        if round_.is_tree and round_.expected:
+            self._trees.add(self._newest)
+        for place, expected in enumerate(round_.expected[: len(round_.proposals)]):  # unjudged proposals have no entry
+            first = first_choice(round_, place)
+            is_copied = was_copied(round_, first)
+            if is_copied and round_.is_tree and first.p is not None:  # what is recorded is about the drawn choices beside it
+                expected = Expected(first.p, first.p, first.p)
+            row = copied if is_copied else drawn
+            entries = (1, expected.match, expected.gumbel, expected.rejection, first.status == "accepted")
             for column, entry in enumerate(entries):
                 row[column] += entry
         for row, groups in ((drawn, self._drawn), (copied, self._copied)):
@@ -225,7 +234,15 @@ class RuleComparisons:
                 if index != reference
             },
             observed_minus_expected=None if observed is None else sums.interval(_difference(_ACCEPTED, reference)),
+            trees=(rule, drafter) in self._trees,
         )
+
+
+def first_choice(round_: Round, place: int) -> Proposal:
+    """Returns the drafter's first choice at a judged position, which is what the closed forms are about: in a chain the proposal,
+    in a tree perhaps one that was passed over."""
+    choices = round_.choices(place)
+    return choices[0] if choices else round_.proposals[place]
 
 
 def _difference(one: int, other: int) -> NDArray[np.float64]:
@@ -259,9 +276,9 @@ def share(value: float) -> str:
 
 
 def positions_words(comparison: RuleComparison) -> str:
-    """Returns the number of judged tokens that count: "42 judged tokens"."""
-    words = amount(comparison.positions, "judged token")
-    return f"{words} ({'all ' * (comparison.positions != 1)}copied)" if comparison.all_copied else words
+    """Returns the number of judged tokens that count: "42 judged tokens", or "42 first choices" if trees were drafted."""
+    many = amount(comparison.positions, "first choice" if comparison.trees else "judged token")
+    return f"{many} ({'all ' * (comparison.positions != 1)}copied)" if comparison.all_copied else many
 
 
 def _not_counted(comparison: RuleComparison) -> str:

@@ -29,7 +29,8 @@ FINISH_WORDS: dict[Finish, str] = {
 }
 FIGURES = {
     "throughput": "emitted tokens divided by the seconds from the end of reading the prompt to the last token.",
-    "alpha": "accepted / (accepted + rejected). Unjudged proposals say nothing and are left out.",
+    "alpha": "accepted / (accepted + rejected). Unjudged proposals say nothing and are left out. In a tree a position counts "
+    "once: as accepted if one of its choices was.",
     "tau": "emitted tokens per round, correction or bonus included.",
     "predicted_tau": "the mean over rounds of (1 − alpha^(gamma + 1)) / (1 − alpha), with the alpha of each round's rule and "
     "drafter",
@@ -40,9 +41,9 @@ FILTER_NAMES = {"top_p": "top-p", "top_k": "top-k", "min_p": "min-p", "repetitio
 LEGEND: dict[Kind, str] = {
     "accepted": "proposed and accepted",
     "rejected": "proposed but rejected; shown as a ghost",
-    "unjudged": "proposed after a rejected token, so never judged; shown as a ghost",
+    "unjudged": "proposed after a rejected token, so never judged, or another choice of a tree; shown as a ghost",
     "correction": "the target's token in place of a rejected one",
-    "bonus": "the target's extra token after every proposal was accepted",
+    "bonus": "the target's extra token after every proposal was accepted, or a path of a tree to its end",
 }
 
 

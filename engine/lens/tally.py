@@ -66,7 +66,8 @@ class Tally:
     Attributes:
         statuses: accepted, rejected and unjudged proposals of each round.
         accepted: mean accepted tokens of the last `EXPECTED_WINDOW` rounds with proposals; NaN in a round without any.
-        expected: the same as match, gumbel and rejection predict it for those rounds; NaN if unknown.
+        expected: the same as match, gumbel and rejection predict it for those rounds; NaN if unknown, as among trees, for which
+            there is no closed form.
         times: seconds from the end of reading the prompt to the end of each round.
         milliseconds: duration of each round.
         phases: index and draft, verify, judge and other milliseconds of each round that was measured in stages.
@@ -89,7 +90,9 @@ class Tally:
         self._totals, self._stretches = Totals(), Stretches()
         self._speed, self._alpha = Rolling(SPEED_WINDOW), Rolling(ALPHA_WINDOW)
         self._expected: deque[tuple[int, float, float, float]] = deque(maxlen=EXPECTED_WINDOW)
-        self._recent_lengths: deque[tuple[int, int]] = deque(maxlen=EXPECTED_WINDOW)  # gamma, accepted
+        self._recent_lengths: deque[tuple[int, int, bool]] = deque(
+            maxlen=EXPECTED_WINDOW
+        )  # depth, accepted, whether it is a tree
 
     @classmethod
     def of(cls, rounds: Iterable[Round]) -> Tally:
@@ -116,7 +119,7 @@ class Tally:
 
     @property
     def gammas(self) -> Counter[int]:
-        """Number of rounds, by number of proposals."""
+        """Number of rounds, by number of proposals, or by the levels of a tree."""
         return self._totals.gammas
 
     @property
@@ -128,7 +131,7 @@ class Tally:
     def add(self, round_: Round) -> None:
         """Adds one round."""
         entry = counts(round_)
-        gamma = entry.proposals
+        gamma = entry.depth
         if self._stretches.add(entry):
             self._alpha = Rolling(ALPHA_WINDOW)
             self._expected.clear()
@@ -142,9 +145,9 @@ class Tally:
         self.speeds.add(_known(self._speed.throughput))
         if gamma:
             self.lengths[entry.accepted] += 1
-            self._recent_lengths.append((gamma, entry.accepted))
+            self._recent_lengths.append((gamma, entry.accepted, round_.is_tree))
         self.accepted.add(
-            sum(accepted for _, accepted in self._recent_lengths) / len(self._recent_lengths) if gamma else math.nan
+            sum(accepted for _, accepted, _ in self._recent_lengths) / len(self._recent_lengths) if gamma else math.nan
         )
         accepted, judged = self._alpha.accepted, self._alpha.judged
         self.alphas.add(*((accepted / judged, *wilson_interval(accepted, judged)) if judged else UNKNOWN))
@@ -164,9 +167,9 @@ class Tally:
         """Returns the means of a + a^2 + ... + a^gamma over the latest rounds, where a is each rule's mean probability at their
         positions."""
         judged = sum(entry[0] for entry in self._expected)
-        if not judged or not gamma:
+        if not judged or not gamma or any(is_tree for _, _, is_tree in self._recent_lengths):
             return UNKNOWN
-        gammas = Counter(drafted for drafted, _ in self._recent_lengths)
+        gammas = Counter(drafted for drafted, _, _ in self._recent_lengths)
         match_, gumbel, rejection = (
             math.fsum(count * (expected_emitted(alpha, drafted) - 1) for drafted, count in gammas.items())
             / len(self._recent_lengths)

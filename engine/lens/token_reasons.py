@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.lens.outlook_words import explanation
-from engine.lens.pieces import Spot, visible, visible_candidate
+from engine.lens.pieces import Spot, judged_at, place_of, visible, visible_candidate
 from engine.types import INVARIANT_RULES, RATIO_RULES, Candidate, Proposal, Round
 from engine.values.drafter_kinds import drafter_kind
-from engine.values.wording import amount
+from engine.values.wording import amount, listed
 
 
 def decision(round_: Round, spot: Spot, greedy: bool) -> str:
@@ -15,8 +17,20 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
         return _decision_on_target_token(round_, spot, greedy)
     proposal = round_.proposals[spot.at]
     if proposal.status == "unjudged":
-        return _decision_on_unjudged(round_, spot)
-    is_accepted = proposal.status == "accepted"
+        why = _decision_on_branch(round_, spot, greedy) if round_.is_tree else _decision_on_unjudged(round_)
+        return why + _named_unjudged(round_)
+    choices = round_.choices(spot.at)
+    if len(choices) == 1:
+        return _decision_alone(round_, spot, greedy)
+    if proposal.status == "accepted" and proposal.rank == 0:
+        return f"{_decision_alone(round_, spot, greedy)} It was the first of {len(choices)} choices for this position."
+    return _decision_among(round_, proposal, choices, _drawn_by_target(round_, spot), greedy)
+
+
+def _decision_alone(round_: Round, spot: Spot, greedy: bool) -> str:
+    """Returns how a judged proposal was decided, without the other choices of a tree."""
+    proposal = round_.proposals[spot.at]
+    stands = proposal.status == "accepted"
     drawn = _name(proposal)
     target = _drawn_by_target(round_, spot)
     if greedy:
@@ -81,22 +95,91 @@ MAX_NAMED = 24
 """Maximum number of unjudged proposals that are named in a sentence."""
 
 
-def _decision_on_unjudged(round_: Round, spot: Spot) -> str:
+def _decision_among(round_: Round, proposal: Proposal, choices: Sequence[Proposal], target: str, greedy: bool) -> str:
+    """Returns how a choice of a tree was accepted, or the first choice rejected, where there were several.
+
+    Args:
+        choices: all choices for the position, by rank.
+        target: the target's own draw, named.
+    """
+    stands = proposal.status == "accepted"
+    many = len(choices)
+    if _compares_draws(round_, greedy):
+        what = "target's argmax is" if greedy else "target drew"
+        if stands:
+            return f"The {what} {_name(proposal)}, choice {proposal.rank + 1} of {many} for this position."
+        return f"The {what} {target}, which is none of the {many} choices for this position: {_names(choices)}."
+    if not stands:
+        return f"None of the {many} choices for this position was accepted, tried in this order: {_tried(choices)}."
+    before = [choice for choice in choices if choice.rank < proposal.rank]
+    tried = f"{'It was' if len(before) == 1 else 'They were'} tried before and not accepted: {_tried(before)}."
+    return (
+        f"Choice {proposal.rank + 1} of {many} for this position, judged by what the choices before it left of p: "
+        f"{_tried([proposal])}. {tried}"
+    )
+
+
+def _compares_draws(round_: Round, greedy: bool) -> bool:
+    """Returns whether the target draws its own token, which a choice has to equal."""
+    return greedy or round_.rule in INVARIANT_RULES
+
+
+def _tried(choices: Sequence[Proposal]) -> str:
+    """Returns choices that rejection judged one after the other, each with its coin and its chance to be accepted."""
+    said = []
+    for choice in choices:
+        if choice.coin is None or choice.acceptance is None:
+            said.append(_name(choice))
+            continue
+        coin, chance = _told_apart(choice.coin, choice.acceptance)
+        relation = "below" if choice.status == "accepted" else "not below"
+        said.append(f"{_name(choice)} (u = {coin}, {relation} its chance {chance})")
+    return ", then ".join(said)
+
+
+def _decision_on_branch(round_: Round, spot: Spot, greedy: bool) -> str:
+    """Returns why a proposal of a tree has no verdict of its own."""
+    proposal, place = round_.proposals[spot.at], place_of(round_, spot)
+    if place > round_.accepted or proposal.parent != place - 1:
+        parent = -1 if proposal.parent is None else proposal.parent
+        behind = f"{_name(round_.proposals[parent])}, which was not accepted" if parent >= 0 else "a branch that was left"
+        return f"It followed {behind}, so it was never judged."
+    chosen = next((each for each in round_.choices(place) if each.status != "unjudged"), None)
+    if chosen is None:
+        return "Nothing was judged at its position."
+    fate = chosen.status
+    beside = f"Another choice for the same position as {_name(chosen)}, which was {fate}"
+    if _compares_draws(round_, greedy):
+        if fate == "accepted":
+            return f"{beside} because it is the target's {'argmax' if greedy else 'draw'}."
+        target = _drawn_by_target(round_, Spot(spot.round, False, place))
+        return f"{beside}. The target's {'argmax' if greedy else 'draw'} was {target}, none of the choices."
+    if proposal.coin is None or proposal.acceptance is None:
+        return f"{beside} before this one was tried." if chosen.rank < proposal.rank else f"{beside}."
+    order = "before" if proposal.rank < chosen.rank else "after"
+    coin, chance = _told_apart(proposal.coin, proposal.acceptance)
+    return f"{beside}. This one was tried {order} it: its coin u = {coin} is not below its chance {chance}."
+
+
+def _decision_on_unjudged(round_: Round) -> str:
     if round_.rule == "block":
-        reason = (
+        return (
             f"Block judges the proposals of a round together and accepted {round_.accepted} of {len(round_.proposals)}. "
             "This one came after the first that was not accepted."
         )
-    else:
-        rejected = round_.proposals[round_.accepted] if round_.accepted < len(round_.proposals) else None
-        subject = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
-        reason = f"It came after {subject}, so it was never judged."
+    rejected = round_.proposals[round_.accepted] if round_.accepted < len(round_.proposals) else None
+    behind = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
+    return f"It came after {behind}, so it was never judged."
+
+
+def _named_unjudged(round_: Round) -> str:
+    """Returns a sentence that names the unjudged proposals of a round; empty if there is only one."""
     unjudged = [proposal for proposal in round_.proposals if proposal.status == "unjudged"]
     if len(unjudged) < 2:
-        return reason
+        return ""
     more = f" and {len(unjudged) - MAX_NAMED:,} more" if len(unjudged) > MAX_NAMED else ""
     named = ", ".join(_name(proposal) for proposal in unjudged[:MAX_NAMED])
-    return f"{reason} The {amount(len(unjudged), 'unjudged proposal')} of this round: {named}{more}."
+    return f" The {amount(len(unjudged), 'unjudged proposal')} of this round: {named}{more}."
 
 
 def _decision_on_target_token(round_: Round, spot: Spot, greedy: bool) -> str:
@@ -107,8 +190,18 @@ def _decision_on_target_token(round_: Round, spot: Spot, greedy: bool) -> str:
         return f"Nothing was proposed in this round: the token is {how}.{f' {reason}' if reason else ''}"
     if origin == "bonus":
         how = "the target's argmax" if greedy else "drawn by the target"
-        return f"Every proposal was accepted, so the same pass gave one extra token: {how}."
-    rejected = round_.proposals[spot.at] if spot.at < len(round_.proposals) else None
+        why = "Nothing was proposed after the accepted tokens" if round_.is_tree else "Every proposal was accepted"
+        return f"{why}, so the same pass gave one extra token: {how}."
+    rejected = judged_at(round_, spot)
+    choices = round_.choices(spot.at)
+    if len(choices) > 1:
+        if _compares_draws(round_, greedy):
+            what = "target's argmax" if greedy else "token that the target drew"
+            return f"The {what}. It is none of the {len(choices)} choices for this position: {_names(choices)}."
+        return (
+            f"Drawn from what {len(choices)} choices for this position left of p, none of which was accepted. They were tried in "
+            f"this order: {_tried(choices)}."
+        )
     ghost = "the rejected proposal" if rejected is None else f"the rejected {_name(rejected)}"
     if greedy:
         return f"The target's argmax, in place of {ghost}."
@@ -131,16 +224,17 @@ def limitations(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
     analysed = (proposal.q if proposal is not None else round_.emitted[spot.at].p) is not None
     if not analysed:
         return ("Analysis was off for this answer, so its probabilities were not recorded.",)
-    if proposal is not None and proposal.status == "unjudged":
+    if proposal is not None and proposal.status == "unjudged" and not _is_beside_path(round_, spot):
         follows = "it follows text that was rejected"
         known = proposal.p is not None
         notes.append(f"Its p is given the proposals before it: {follows}." if known else f"Its p is unknown: {follows}.")
-    copied = spot.at < len(round_.proposals) and was_copied(round_, round_.proposals[spot.at])
+    here = judged_at(round_, spot) if proposal is None else proposal
+    copied = here is not None and was_copied(round_, here)
     if greedy:
         without_p = proposal is not None and proposal.p is None
-        only_p = copied or spot.at >= len(round_.proposals)
-        subject = "q is" if without_p else "p is" if only_p else "p and q are"
-        notes.append(f"{subject} shown for temperature 1 without filters: at temperature 0 there would only be 0 and 1.")
+        alone = copied or here is None
+        which = "q is" if without_p else "p is" if alone else "p and q are"
+        notes.append(f"{which} shown for temperature 1 without filters: at temperature 0 there would only be 0 and 1.")
     elif copied and not drafter_kind(round_.drafted_by).has_distribution:
         notes.append(
             "The drafter proposes without probabilities: q is 1 for its token, so every rule accepts it with probability p."
@@ -151,6 +245,8 @@ def limitations(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         notes.append("No margin is recorded for a draw from the residual.")
     if spot.own and round_.emitted[spot.at].origin in ("bonus", "plain"):
         notes.append("No proposal was judged here, so there is no expected acceptance.")
+    if len(round_.choices(spot.at)) > 1 and judged_at(round_, spot) is not None and round_.expected and not greedy:
+        notes.append("The expected acceptance here is that of a single draw of the drafter, without the other choices.")
     last = len(round_.emitted) - 1
     if round_.finish == "eos" and spot.at == last and (spot.own or round_.emitted[last].origin == "accepted"):
         notes.append("It ends the answer and adds no text.")
@@ -158,6 +254,12 @@ def limitations(round_: Round, spot: Spot, greedy: bool) -> tuple[str, ...]:
         result = "it is not in the text" if proposal.status == "accepted" else "nothing replaces it"
         notes.append(f"The answer ended before this token, so {result}.")
     return tuple(notes)
+
+
+def _is_beside_path(round_: Round, spot: Spot) -> bool:
+    """Returns whether a proposal of a tree follows the accepted tokens, although it is not one of them."""
+    place = place_of(round_, spot)
+    return round_.is_tree and place <= round_.accepted and round_.proposals[spot.at].parent == place - 1
 
 
 def _drawn_by_target(round_: Round, spot: Spot) -> str:
@@ -169,6 +271,10 @@ def _drawn_by_target(round_: Round, spot: Spot) -> str:
         return f"“{visible(token.text, token.bytes)}”"
     known: Candidate | None = next((entry for entry in proposal.target_top if entry.id == drawn), None)
     return f"“{visible_candidate(known)}”" if known is not None else "a different token" if drawn is None else f"token {drawn}"
+
+
+def _names(choices: Sequence[Proposal]) -> str:
+    return listed([_name(choice) for choice in choices])
 
 
 def _name(proposal: Proposal) -> str:
