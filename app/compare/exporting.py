@@ -32,7 +32,7 @@ class ComparisonExporter(QObject):
         super().__init__(parent)
         self._settings, self._banner, self._parent = settings, banner, parent
 
-    def ask_for_file(self, shown: Comparison | Sampling) -> None:
+    def ask(self, shown: Comparison | Sampling) -> None:
         """Asks for a file and exports to it. Answers without a trace cannot be exported."""
         settings = self._settings()
         if isinstance(shown, Sampling):

@@ -257,6 +257,7 @@ def _provenance(results: Results) -> str:
             *((f"{text(drafter.name)} SHA-256", drafter.sha256) for drafter in drafters),
             ("device", None if setup is None else setup.device),
             ("sampling", results.sampling()),
+            ("trees", None if request.budget is None else f"budget {request.budget}, width {request.width}"),
             ("seed", request.seed),
             ("longest answer", amount(request.max_tokens, "token")),
             ("prompts", ", ".join(prompt.id for prompt in request.prompts)),

@@ -13,7 +13,8 @@ CHARACTER = 0.56
 
 
 def provenance(trace: Trace) -> tuple[str, ...]:
-    """Returns target, drafter, rule, gamma, temperature, seed, date and version, as far as known; changes are listed in order."""
+    """Returns target, drafter, rule, gamma, budget and width of trees, temperature, seed, date and version, as far as known.
+    Changes are listed in order."""
     header = trace.header
     options, versions = trace.part("options"), trace.part("versions")
     parts = [
@@ -21,6 +22,8 @@ def provenance(trace: Trace) -> tuple[str, ...]:
         ("drafter", _changed(trace, "drafter", trace.part("drafter").get("name"))),
         ("rule", _changed(trace, "rule", options.get("rule"), RULE_TITLES)),
         ("gamma", _changed(trace, "gamma", options.get("gamma"))),
+        ("budget", options.get("budget")),
+        ("width", None if options.get("budget") is None else options.get("width")),
         ("temperature", options.get("temperature")),
         ("seed", header.get("seed", options.get("seed"))),
         ("", _date(header.get("created"))),

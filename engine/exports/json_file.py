@@ -110,4 +110,5 @@ def _comparisons(trace: Trace) -> list[dict[str, Any]]:
 def _counts(entry: dict[str, Any]) -> RoundCounts:
     """Returns the counts of a round; ignores unknown keys, so that a later version may add some."""
     known = {name: entry[name] for name in _COUNTS if name in entry}
-    return RoundCounts(**{**known, "milliseconds": Milliseconds(**entry["milliseconds"])})
+    lists = {name: tuple(entry.get(name, ())) for name in ("choices", "ranks")}
+    return RoundCounts(**{**known, **lists, "milliseconds": Milliseconds(**entry["milliseconds"])})

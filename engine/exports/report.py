@@ -28,14 +28,14 @@ from engine.exports.tables import (
 )
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.code_places import CodeSplitter
-from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, Piece, Spot, pieces, visible, visible_candidate
+from engine.lens.pieces import GHOST_STEPS, GHOSTS, Ghosts, Piece, Spot, pieces, visible, visible_candidate, where_proposed
 from engine.lens.rule_comparison import RuleComparison, comparison_sentence, difference_sentence, similarity_reason
 from engine.lens.shared_wording import FIGURES, FINISH_WORDS, LEGEND, RULE_TITLES, drafter_title
 from engine.lens.tally import Tally
 from engine.lens.token_reasons import decision, limitations
 from engine.machine.provenance import version
 from engine.rounds import near_ties
-from engine.rounds.metrics import Stretch, Summary
+from engine.rounds.metrics import RankCounts, Stretch, Summary
 from engine.rounds.trace import Trace
 from engine.types import Candidate, DecodingOptions, Emitted, Proposal, Round
 from engine.values.wording import amount
@@ -97,6 +97,10 @@ def _answer(trace: Trace, name: str, index: int, ghosts: Ghosts, alone: bool) ->
     if len(tally.stretches) > 1:
         yield "<h3>By rule and drafter</h3>"
         yield from table("By rule and drafter", _STRETCHES, tally.stretches)
+    if by_rank := tally.summary.by_rank:
+        yield f"<h3>{BY_CHOICE}</h3><p class=dim>Where a tree offered several choices for a position: how often each was "
+        yield "accepted, and how often it or one before it was. A row counts the judged positions that had this choice.</p>"
+        yield from table(BY_CHOICE, _RANKS, by_rank)
     if comparisons := tally.comparisons.all:
         yield "<h3>The rules at the same positions</h3>"
         for comparison in comparisons:
@@ -190,6 +194,17 @@ _STRETCHES: tuple[Column[Stretch], ...] = (
     Column("tau", lambda stretch: figure(stretch.summary.tau)),
     Column("expected tau", lambda stretch: figure(stretch.summary.predicted_tau)),
     Column("draft yield", lambda stretch: figure(stretch.summary.draft_yield)),
+)
+
+
+BY_CHOICE = "Acceptance by choice"
+_RANKS: tuple[Column[RankCounts], ...] = (
+    Column("choice", lambda found: f"{found.rank + 1}"),
+    Column("positions", lambda found: f"{found.offered:,}"),
+    Column("accepted", lambda found: f"{found.accepted:,}"),
+    Column("up to this choice", lambda found: f"{found.covered:,}"),
+    Column("coverage", lambda found: figure(found.coverage)),
+    Column("95% interval", lambda found: "–" if found.interval is None else "{:.2f} to {:.2f}".format(*found.interval)),
 )
 
 
@@ -312,15 +327,15 @@ def _chances(proposal: Proposal) -> str:
 def _provenance(trace: Trace) -> Iterator[str]:
     header, summary = trace.header, trace.summary or {}
     target, drafter = trace.part("target"), trace.part("drafter")
-    options = trace.part("options")
+    options = {name: value for name, value in trace.part("options").items() if name not in _unused(trace)}
     entries: list[tuple[str, Any]] = [
         ("created", header.get("created")),
         ("target", target.get("name")),
         ("target SHA-256", target.get("sha256")),
         ("drafter", drafter.get("name")),
         ("drafter SHA-256", drafter.get("sha256")),
-        ("seed", header.get("seed", options.get("seed"))),
-        ("options", ", ".join(f"{key.replace('_', ' ')} {worded(value)}" for key, value in options.items() if key != "seed")),
+        ("seed", header.get("seed", trace.part("options").get("seed"))),
+        ("options", ", ".join(f"{key.replace('_', ' ')} {worded(value)}" for key, value in options.items())),
         ("changes during the answer", "; ".join(_change(change) for change in trace.changes)),
         ("machine", pairs(trace.part("hardware"))),
         ("versions", pairs(trace.part("versions"))),
@@ -331,6 +346,11 @@ def _provenance(trace: Trace) -> Iterator[str]:
         ("trace SHA-256", _hash(trace)),
     ]
     yield facts(entries)
+
+
+def _unused(trace: Trace) -> tuple[str, ...]:
+    """Returns the options that are not listed: the seed, which has an entry of its own, and those of trees without trees."""
+    return ("seed",) if trace.part("options").get("budget") is not None else ("seed", "budget", "width")
 
 
 def _change(change: dict[str, Any]) -> str:
@@ -363,7 +383,7 @@ def _proposal_details(round: Round, place: int, emitted: Emitted | None = None) 
     proposal = round.proposals[place]
     lines = [
         f"{_quoted(proposal)}  {proposal.status}",
-        f"round {round.index + 1}, position {place + 1}, {RULE_TITLES[round.rule]}",
+        f"round {round.index + 1}, {where_proposed(round, place)}, {RULE_TITLES[round.rule]}",
     ]
     chances = []
     if proposal.p is not None:

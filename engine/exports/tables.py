@@ -34,7 +34,7 @@ Kind = Literal["text", "whole", "number", "candidates"]
 """Type of a column; any value may be missing. `candidates` is a list of (id, text, probability), likeliest first."""
 TableName = Literal["rounds", "proposals", "answers", "stretches"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
-_COUNTED = ("drafter", "rule", "proposals", "accepted", "rejected", "unjudged", "emitted", "finish", "proposer")
+_COUNTED = ("drafter", "rule", "proposals", "accepted", "rejected", "unjudged", "emitted", "finish", "proposer", "levels")
 
 ROUND_COLUMNS: dict[str, Kind] = {
     "trace": "text",
@@ -59,10 +59,13 @@ ROUND_COLUMNS: dict[str, Kind] = {
     "finish": "text",
     "proposer": "text",
     "communication_ms": "number",
+    "levels": "whole",
+    "choices": "text",
+    "ranks": "text",
 }
 FIRST_ROUND_COLUMN = "index"
 """Name of the column `round` in tables of version 0.1.0, where it counts from 0."""
-LATER_ROUND_COLUMNS = {"proposer", "communication_ms"}
+LATER_ROUND_COLUMNS = {"proposer", "communication_ms", "levels", "choices", "ranks"}
 """Columns that older tables do not have."""
 PROPOSAL_COLUMNS: dict[str, Kind] = {
     "trace": "text",
@@ -90,9 +93,12 @@ PROPOSAL_COLUMNS: dict[str, Kind] = {
     "draft_top": "candidates",
     "target_top": "candidates",
     "proposer": "text",
+    "depth": "whole",
+    "parent": "whole",
+    "rank": "whole",
 }
 _WHOLE_FIGURES = ("rounds", "emitted", "proposals", "accepted", "rejected", "unjudged")
-FIGURES = tuple(field.name for field in fields(Summary) if field.name not in ("shares", "by_position"))
+FIGURES = tuple(field.name for field in fields(Summary) if field.name not in ("shares", "by_position", "by_rank"))
 _SETTINGS: dict[str, Kind] = {
     "rule": "text",
     "temperature": "number",
@@ -103,6 +109,8 @@ _SETTINGS: dict[str, Kind] = {
     "seed": "whole",
     "gamma": "text",
     "max_tokens": "whole",
+    "budget": "whole",
+    "width": "whole",
 }
 ANSWER_COLUMNS: dict[str, Kind] = {
     "trace": "text",
@@ -258,6 +266,9 @@ def counts_of(row: Mapping[str, Any]) -> RoundCounts:
         ),
         finish=None if finish in (None, "") else FINISHES[FINISHES.index(finish)],
         proposer=_text_of(row.get("proposer")) or None,
+        levels=None if row.get("levels") in (None, "") else int(row["levels"]),
+        choices=_wholes(row.get("choices")),
+        ranks=_wholes(row.get("ranks")),
     )
 
 
@@ -273,6 +284,10 @@ def by_answer(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[RoundCounts,
     return {name: tuple(rounds) for name, rounds in answers.items()}
 
 
+def _wholes(value: Any) -> tuple[int, ...]:
+    return tuple(map(int, (value or "").split()))
+
+
 def _number(value: Any) -> float | None:
     return None if value in (None, "") else float(value)
 
@@ -283,6 +298,8 @@ def _round_row(name: str, round: Round) -> Row:
         "trace": name,
         "round": round.index + 1,
         **{column: getattr(entry, column) for column in _COUNTED},
+        "choices": " ".join(map(str, entry.choices)) or None,
+        "ranks": " ".join(map(str, entry.ranks)) or None,
         "position": round.position,
         "proposed_text": "".join(proposal.text for proposal in round.proposals),
         "emitted_text": "".join(token.text for token in round.emitted),
@@ -295,7 +312,7 @@ def _round_row(name: str, round: Round) -> Row:
 
 
 def _proposal_rows(name: str, round: Round) -> Iterator[Row]:
-    for place, proposal in enumerate(round.proposals):
+    for place, (proposal, depth) in enumerate(zip(round.proposals, round.depths, strict=True)):
         expected = round.expected[place] if place < len(round.expected) else None
         yield {
             "trace": name,
@@ -305,6 +322,8 @@ def _proposal_rows(name: str, round: Round) -> Iterator[Row]:
             "rule": round.rule,
             "proposer": round.proposer,
             **proposal_values(proposal),
+            "depth": depth,
+            "parent": None if proposal.parent is None else proposal.parent + 1,
             **{f"expected_{rule}": getattr(expected, rule, None) for rule in EXPECTED_RULES},
         }
 
@@ -328,6 +347,8 @@ def proposal_values(proposal: Proposal) -> Row:
         "independent_draw": _id(proposal.independent_draw),
         "draft_top": _candidates(proposal.draft_top),
         "target_top": _candidates(proposal.target_top),
+        "parent": proposal.parent,
+        "rank": proposal.rank,
     }
 
 
@@ -347,6 +368,7 @@ def _answer_row(name: str, trace: Trace) -> Row:
         **about(trace, name),
         **{setting: options.get(setting) for setting in _SETTINGS},
         "gamma": None if gamma is None else str(gamma),
+        "width": None if options.get("budget") is None else options.get("width"),
         **{figure: getattr(summary, figure) for figure in FIGURES},
         **compared(trace, summary),
     }

@@ -322,7 +322,7 @@ class Rejudge:
             self.recut_reason = self.recut_reason or self._why_no_recut(round_)
         if self._recut is not None:
             self._recut.add(round_)
-        return verdict
+        return found
 
     def _why_no_recut(self, round_: Round) -> str:
         if round_.rule not in INVARIANT_RULES:

@@ -30,7 +30,7 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
 def _decision_alone(round_: Round, spot: Spot, greedy: bool) -> str:
     """Returns how a judged proposal was decided, without the other choices of a tree."""
     proposal = round_.proposals[spot.at]
-    stands = proposal.status == "accepted"
+    is_accepted = proposal.status == "accepted"
     drawn = _name(proposal)
     target = _drawn_by_target(round_, spot)
     if greedy:
@@ -131,7 +131,7 @@ def _tried(choices: Sequence[Proposal]) -> str:
         if choice.coin is None or choice.acceptance is None:
             said.append(_name(choice))
             continue
-        coin, chance = _told_apart(choice.coin, choice.acceptance)
+        coin, chance = _distinguishable(choice.coin, choice.acceptance)
         relation = "below" if choice.status == "accepted" else "not below"
         said.append(f"{_name(choice)} (u = {coin}, {relation} its chance {chance})")
     return ", then ".join(said)
@@ -157,7 +157,7 @@ def _decision_on_branch(round_: Round, spot: Spot, greedy: bool) -> str:
     if proposal.coin is None or proposal.acceptance is None:
         return f"{beside} before this one was tried." if chosen.rank < proposal.rank else f"{beside}."
     order = "before" if proposal.rank < chosen.rank else "after"
-    coin, chance = _told_apart(proposal.coin, proposal.acceptance)
+    coin, chance = _distinguishable(proposal.coin, proposal.acceptance)
     return f"{beside}. This one was tried {order} it: its coin u = {coin} is not below its chance {chance}."
 
 
