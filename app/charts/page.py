@@ -172,6 +172,13 @@ class ChartsPage(QWidget):
             for section in self.sections.values():
                 self._mark(section)
 
+    def _position(self, place: Place) -> int | None:
+        """Returns the position in its round, from 0, of a highlighted proposal."""
+        if self.answers.answer is None or place.proposal is None:
+            return None
+        depths = self.answers.answer.rounds[place.round].depths
+        return depths[place.proposal] - 1 if place.proposal < len(depths) else None
+
     def _mark(self, section: Section) -> None:
         """Marks the highlighted round in a chart, and shows its values, or else the legend."""
         if not section.open or section.stale or self._material is None or self._theme is None:
@@ -183,7 +190,7 @@ class ChartsPage(QWidget):
         elif chart.kind.place is None:
             across = self._material.span.centre(place.round)
         else:
-            across = chart.kind.place(tally.statuses[place.round].tolist(), place.proposal)
+            across = chart.kind.place(tally.statuses[place.round].tolist(), self._position(place))
         chart.mark(across)
         if place is None or across is None or not chart.kind.per_round:
             section.note.set_words(*(wording(note, theme) for note in spec.notes))

@@ -167,9 +167,9 @@ class Column:
             self._positions[spot] = len(self.tokens)
             self.tokens.append(token)
             self.spots.append(spot)
-        for place, proposal in enumerate(round_.proposals):
+        for at, (proposal, depth) in enumerate(zip(round_.proposals, round_.depths, strict=True)):
             if proposal.status != "accepted":
-                self._positions[Spot(round_.index, False, place)] = first + place
+                self._positions[Spot(round_.index, False, at)] = first + depth - 1
 
     @property
     def usual_proposals(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from app.compare.comparison import ColumnSetup, Setup
 from engine.files.whole_file import write_whole
+from engine.lens.rule_comparison import first_choice
 from engine.rounds.codec import round_to_json
 from engine.rounds.metrics import wilson_interval
 from engine.types import EXPECTED_RULES, Event, SampleTaken, SamplingFinished, TaskFailed
@@ -55,7 +56,7 @@ class SampleTally:
         if not first.proposals:
             return
         self.judged += 1
-        self.accepted += first.proposals[0].status == "accepted"
+        self.accepted += first_choice(first, 0).status == "accepted"
         if first.expected:
             self._squares.append(first.expected[0].match)
             if self.setup.rule in EXPECTED_RULES:

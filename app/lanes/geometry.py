@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.look.wording import RULE_TITLES, drafter_title
-from engine.lens.pieces import visible
+from engine.lens.pieces import visible, where_proposed
 from engine.types import PHASES, Round
 from engine.values.wording import amount
 
@@ -239,5 +239,5 @@ def chip_words(round_: Round, slot: int) -> str:
     """Describes a chip in a phrase."""
     chips = chips_of(round_)
     chip = chips[slot]
-    place = f"proposal {slot + 1} of {len(round_.proposals)}" if chip.proposal is not None else "the target's own token"
+    place = "the target's own token" if chip.proposal is None else where_proposed(round_, chip.proposal)
     return f"“{chip.text}” {chip.kind}, {place}"

@@ -412,7 +412,7 @@ class Lanes(LaneView):
         if place is None or not place.whole_round:
             return ""
         round_ = self.field.rounds[place.round]
-        steps = f"<p>{STEPS_NOTE}</p>" if round_.milliseconds.measured and len(round_.proposals) > 1 else ""
+        steps = f"<p>{STEPS_NOTE}</p>" if round_.milliseconds.measured and max(round_.depths, default=0) > 1 else ""
         return f"<p>Round {place.round + 1}: {time_words(round_)}</p>{steps}"
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:

@@ -150,7 +150,7 @@ class LanePainter:
             painter.setBrush(self.colours[phase])
             painter.drawRoundedRect(part, 2, 2) if height > 3 else painter.fillRect(part, self.colours[phase])
             if phase == "draft":
-                self._steps(painter, part, len(lane.round.proposals))
+                self._steps(painter, part, max(lane.round.depths, default=0))
             if height >= 11:
                 self._name_part(painter, part, phase, length, lane)
                 painter.setPen(Qt.PenStyle.NoPen)

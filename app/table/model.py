@@ -55,7 +55,10 @@ def _time(part: str) -> Callable[[Round], Value]:
 
 
 def _expected_column(rule: Rule) -> TableColumn:
-    words = f"Mean acceptance probability that theory predicts for {RULE_TITLES[rule]}, over the positions judged in this round."
+    words = (
+        f"Mean acceptance probability that theory predicts for {RULE_TITLES[rule]}, over the positions judged in this round; "
+        "in a tree, for a single draw."
+    )
     return TableColumn(f"E {rule}", words, lambda round_: mean_expected(round_, rule), "0.000", 3)
 
 
@@ -75,7 +78,12 @@ COLUMNS = (
     TableColumn("Proposals", "Tokens that the drafter proposed.", lambda round_: len(round_.proposals), "Proposals"),
     TableColumn("Accepted", "Proposals that were accepted.", lambda round_: round_.accepted, "Accepted"),
     TableColumn("Rejected", "Proposals that were rejected, at most one per round.", lambda round_: round_.rejected, "Rejected"),
-    TableColumn("Unjudged", "Proposals after the rejected one, never judged.", lambda round_: round_.unjudged, "Unjudged"),
+    TableColumn(
+        "Unjudged",
+        "Proposals without a verdict: after the rejected one, and other choices of a tree.",
+        lambda round_: round_.unjudged,
+        "Unjudged",
+    ),
     TableColumn("ms", "Total milliseconds of the round.", _time("total"), "1,000.0", 1),
     _time_column("draft", "Milliseconds of drafting."),
     _time_column("verify", "Milliseconds of the target's forward pass."),
