@@ -17,6 +17,7 @@ from engine.machine.device import kind
 from engine.models import LoadedModel, load
 from engine.noise import reference
 from engine.rounds.codec import round_from_json, round_to_json
+from engine.rounds.metrics import violations
 from engine.target.distribution import Distribution
 from engine.theory import gumbel_probability, match_probability, rejection_probability
 from engine.types import Message, Round
@@ -126,3 +127,17 @@ def test_the_round_that_the_architecture_page_follows_is_decoded_by_the_built_in
     text = " ".join(ARCHITECTURE.split())
     for count in (f"becomes {len(prompt)} tokens", f"first {len(prompt) - 1} tokens", f"cut to {first.cache_length} tokens"):
         assert count in text
+
+
+def test_the_recorded_tree_has_the_choices_of_the_same_scores() -> None:
+    example = json.loads(re.findall(r"```json\n(.*?)```", DESIGN, re.DOTALL)[1])
+    nodes = example["proposals"]
+    recorded = round_to_json(decoded(DraftModel(model(1)))[0])
+    whole = [{**recorded["proposals"][0], **node} for node in nodes]
+    found = round_from_json({**recorded, "proposals": whole, "emitted": [*recorded["emitted"], recorded["emitted"][0]]})
+    assert found.is_tree and violations([found]) == ()
+    for node, depth in zip(nodes, found.depths, strict=True):
+        q_scores, p_scores = (numbers(rows()[depth - 1][column]) for column in (4, 5))
+        by_choice = sorted(range(3), key=lambda token: -q_scores[token])
+        assert node["id"] == by_choice[node["rank"]] and node["text"] == TOKENS[node["id"]]
+        assert (node["status"] == "accepted") == (node["id"] == p_scores.index(max(p_scores)))

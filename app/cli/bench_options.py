@@ -12,6 +12,7 @@ from app.cli.shared_options import (
     FILTER_OPTIONS,
     KV_BITS_OPTION,
     SEED,
+    TREE_OPTIONS,
     checked,
     drafter,
     gamma,
@@ -71,6 +72,7 @@ def options() -> Entries:
             default=",".join(map(str, QUICK_GAMMAS)),
             help=f"proposals per round, {RANGES['gamma'].short} (default: %(default)s)",
         ),
+        *TREE_OPTIONS,
         option("--prompts", metavar="FILE", type=Path, default=OWN_PROMPTS, help="a JSON Lines file with id, category and turns"),
         option("--limit", type=int, help="use at most this many prompts, taking the categories in turn"),
         option(

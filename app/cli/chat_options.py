@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 from app.cli import shared_options
 from app.cli.option import Entries, option
-from app.cli.shared_options import ANYWAY, FILTER_OPTIONS, KV_BITS_OPTION, changed_by, gamma, hosts_of, number
+from app.cli.shared_options import (
+    ANYWAY,
+    FILTER_OPTIONS,
+    KV_BITS_OPTION,
+    TREE_OPTIONS,
+    changed_by,
+    gamma,
+    hosts_of,
+    number,
+)
 from engine.files import recommended_sampling
 from engine.types import OVERFLOWS, RANGES, RULES, THINKINGS, DecodingOptions, Message, Request
 from engine.values.drafter_kinds import default_drafter
@@ -69,6 +78,7 @@ def options() -> Entries:
             type=gamma,
             help=f"proposals per round, {RANGES['gamma'].short} (default: {_DEFAULTS.gamma})",
         ),
+        *TREE_OPTIONS,
         option(
             "--temperature",
             type=number("temperature"),

@@ -51,7 +51,21 @@ KV_BITS_OPTION = option(
     help="bits of the keys and values that target and draft model keep (default: full precision)",
 )
 
-
+TREE_OPTIONS = (
+    option(
+        "--budget",
+        type=number("budget"),
+        metavar="N",
+        help=f"propose a tree of up to N tokens per round, {RANGES['budget'].short}: several for one position; gamma is then its "
+        "depth (default: one token for each position)",
+    ),
+    option(
+        "--width",
+        type=number("width"),
+        metavar="N",
+        help=f"most tokens that a tree proposes for one position, {RANGES['width'].short} (default: {DecodingOptions().width})",
+    ),
+)
 FILTER_OPTIONS = (
     option(
         "--top-p",

@@ -374,6 +374,7 @@ class _Bench:
             analyse=False,
             phase_every=0,
             **self._request.filters,
+            **self._request.trees,
         )
         if setting.rule is not None:
             options = options.replace(rule=setting.rule)

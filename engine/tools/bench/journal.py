@@ -45,6 +45,8 @@ _WORDS = {
     "repetition_penalty": "the repetition penalty",
     "peers": "whether mlx-lm is measured",
     "kv_bits": "the bits of the K/V cache",
+    "budget": "the budget of trees",
+    "width": "the width of trees",
     "versions": "a version of Draftlight, of MLX or of the system",
     "machine": "the machine",
 }

@@ -112,8 +112,10 @@ class Results:
         return f"Not measured: {listed(words)}." if words else ""
 
     def conditions(self, titles: bool = False) -> str:
-        """Returns sentences on the sampling and on drafters that were not measured."""
-        return f"Sampling: {self.sampling()}. {self.left_out(titles)}".rstrip()
+        """Returns sentences on the sampling, on trees and on drafters that were not measured."""
+        budget, width = self.request.budget, self.request.width
+        trees = "" if budget is None else f" Trees of at most {amount(budget, 'proposal')}, {width} for a position."
+        return f"Sampling: {self.sampling()}.{trees} {self.left_out(titles)}".rstrip()
 
     def memory_of_process(self) -> str:
         """Returns a sentence on the peak memory of the measuring process; empty if it is unknown."""

@@ -35,6 +35,7 @@ class BenchRequest:
         peers: also run mlx-lm's own loops.
         top_p, top_k, min_p, repetition_penalty: options of every answer, as in `DecodingOptions`.
         kv_bits: bits of the K/V caches of target and draft models, as in `DecodingOptions`.
+        budget, width: size of the trees that Draftlight's own loop drafts, as in `DecodingOptions`; mlx-lm's drafts chains.
         minutes: time limit, loading included; None sets none.
         journals: folder in which every measurement is saved at once, so that the same request resumes after an interruption; None
             saves nothing. anew: measure again what was measured before an interruption.
@@ -57,6 +58,8 @@ class BenchRequest:
     minutes: float | None = None
     journals: str | None = None
     anew: bool = False
+    budget: int | None = None
+    width: int = DecodingOptions().width
 
     def __post_init__(self) -> None:
         for name in ("prompts", "drafters", "rules", "temperatures", "gammas"):
@@ -75,12 +78,17 @@ class BenchRequest:
             DecodingOptions(gamma=gamma)
         if self.minutes is not None and not self.minutes > 0:
             raise ValueError(f"minutes must be more than 0, not {self.minutes}")
-        DecodingOptions(seed=self.seed, max_tokens=self.max_tokens, kv_bits=self.kv_bits, **self.filters)
+        DecodingOptions(seed=self.seed, max_tokens=self.max_tokens, kv_bits=self.kv_bits, **self.filters, **self.trees)
 
     @property
     def filters(self) -> dict[str, Any]:
         """The filters by the names of decoding options."""
         return {name: getattr(self, name) for name in FILTERS}
+
+    @property
+    def trees(self) -> dict[str, Any]:
+        """The size of trees by the names of decoding options."""
+        return {"budget": self.budget, "width": self.width}
 
 
 @dataclass(frozen=True, slots=True)
