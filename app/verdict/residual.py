@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from engine.lens.pieces import Spot, visible, visible_candidate
+from engine.lens.pieces import Spot, judged_at, visible, visible_candidate
 from engine.lens.token_reasons import block_weight
 from engine.types import RATIO_RULES, Proposal, Round
 
@@ -46,9 +46,9 @@ def left_after(round_: Round, spot: Spot, greedy: bool) -> tuple[Left, ...]:
     """
     if greedy or round_.rule not in RATIO_RULES or spot.at != round_.accepted or spot.at >= len(round_.expected):
         return ()
-    if len(round_.choices(spot.at)) > 1:
+    rejected = judged_at(round_, spot)
+    if rejected is None or len(round_.choices(spot.at)) > 1:
         return ()
-    rejected = round_.proposals[spot.at]
     weight = block_weight(round_) if round_.rule == "block" else 1.0
     mass = 1 - round_.expected[spot.at].rejection
     if weight is None or weight < 1 or mass < LEAST_MASS:

@@ -20,7 +20,7 @@ def decision(round_: Round, spot: Spot, greedy: bool) -> str:
         why = _decision_on_branch(round_, spot, greedy) if round_.is_tree else _decision_on_unjudged(round_)
         return why + _named_unjudged(round_)
     choices = round_.choices(spot.at)
-    if len(choices) == 1:
+    if len(choices) < 2:
         return _decision_alone(round_, spot, greedy)
     if proposal.status == "accepted" and proposal.rank == 0:
         return f"{_decision_alone(round_, spot, greedy)} It was the first of {len(choices)} choices for this position."

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +30,16 @@ from app.session.shown_answer import ShownAnswer
 from app.table.model import COLUMNS, tab_separated
 from app.verdict.residual import left_after
 from app.verdict.verdict import judge, kept_before
-from engine.exports.export import write
+from engine.exports.export import csv_texts, to_html, to_json, write
 from engine.lens.chart_kinds import CHARTS
 from engine.lens.pieces import Spot
 from engine.lens.rejudge import TREE
 from engine.rounds.codec import options_to_json
-from engine.rounds.metrics import summarise
+from engine.rounds.metrics import summarise, violations
 from engine.rounds.trace import Trace, read
-from engine.types import Round, Rule
+from engine.types import ORIGINS, RULES, Expected, Round, Rule, Status
 from tests.traces import write_trace
-from tests.trees import SECOND_CHOICE, TO_A_LEAF, TREE_RULES, tree_options, tree_rounds
+from tests.trees import SECOND_CHOICE, TO_A_LEAF, TREE_RULES, tree_options, tree_round, tree_rounds
 
 SEEDS = (1, 2)
 trees = pytest.mark.parametrize(("rule", "seed"), [(rule, seed) for rule in TREE_RULES for seed in SEEDS])
@@ -213,3 +215,34 @@ def test_the_window_shows_trees_on_every_page(qtbot: QtBot, open_window: Callabl
         window.replay_controller.go(3)
         window.grab()
         window.replay_controller.leave()
+
+
+def test_a_damaged_tree_whose_parents_come_first_is_shown_without_a_traceback(tmp_path: Path) -> None:
+    """Verdicts, ranks and figures in any order: a trace like that opens, and everything that reads rounds has words for it."""
+    chance = random.Random(3)
+    statuses: tuple[Status, ...] = ("accepted", "rejected", "unjudged")
+    for number in range(25):
+        nodes = [
+            (chance.randint(-1, at - 1), chance.choice((0, 0, 1, 9)), chance.choice(statuses))
+            for at in range(chance.randint(1, 7))
+        ]
+        made = tree_round(*nodes, rule=chance.choice(RULES))
+        emitted = [
+            replace(token, origin=chance.choice(ORIGINS), p=0.5) for token in made.emitted[: chance.randint(0, len(made.emitted))]
+        ]
+        proposals = [
+            replace(token, p=chance.choice((None, 0.5)), q=chance.choice((None, 0.4, 0.0)), coin=chance.choice((None, 0.3)))
+            for token in made.proposals
+        ]
+        expected = (Expected(0.1, 0.2, 0.3),) * chance.randint(0, 8)
+        made = replace(made, emitted=tuple(emitted), proposals=tuple(proposals), expected=expected)
+        trace = read(write_trace(tmp_path / f"{number}.jsonl", [made]))
+        assert trace.rounds == (made,)
+        answer, column = replayed(trace), Column(ColumnSetup("builtin-draft"), Session())
+        column.add(made)
+        for own, tokens in ((True, made.emitted), (False, made.proposals)):
+            for at in range(len(tokens)):
+                assert judge(answer, Spot(0, own, at)) is not None
+        assert lane_words(made) and [chip_words(made, slot) for slot in range(len(chips_of(made)))]
+        assert to_html([trace]) and csv_texts([trace]) and to_json([trace])
+        violations([made])

@@ -83,7 +83,7 @@ def test_every_option_reaches_the_trace(backend: FakeBackend, home: Path, capsys
     given = (
         "--target other --drafter owner/model --rule block --gamma auto --temperature 0.25 --seed 11 --top-p 0.5 --top-k 9 "
         "--min-p 0.125 --repetition-penalty 1.5 --max-tokens 2 --stop END --stop <end> --system be-brief --no-ghosts "
-        "--kv-bits 8"
+        "--kv-bits 8 --budget 6 --width 2"
     )
     assert main(["chat", "hi", *given.split()]) == 0
     (path,) = (home / "traces").iterdir()
@@ -98,6 +98,8 @@ def test_every_option_reaches_the_trace(backend: FakeBackend, home: Path, capsys
         "repetition_context": 20,
         "seed": 11,
         "gamma": "auto",
+        "budget": 6,
+        "width": 2,
         "max_tokens": 2,
         "stop": ["END", "<end>"],
         "kv_bits": 8,
@@ -312,6 +314,9 @@ def test_a_trace_that_cannot_be_written_is_told_and_the_answer_given(
         (["chat", "hi", "--min-p", "-0.1"], "min_p must be"),
         (["chat", "hi", "--repetition-penalty", "0"], "repetition_penalty must be"),
         (["chat", "hi", "--max-tokens", "0"], "max_tokens must be"),
+        (["chat", "hi", "--budget", "0"], "budget must be a whole number from 1 to 64"),
+        (["chat", "hi", "--budget", "65"], "budget must be"),
+        (["bench", "--width", "9"], "width must be a whole number from 1 to 8"),
         (["chat", "hi", "--stop", ""], "stop must be"),
         (["chat", "hi", "--rule", "guess"], "--rule"),
         (["chat", "hi", "--frobnicate"], "--frobnicate"),

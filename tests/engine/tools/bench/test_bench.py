@@ -23,6 +23,7 @@ from engine.models.loading import load
 from engine.runtime.mlx_backend import MlxBackend
 from engine.runtime.worker import Engine
 from engine.tools.bench import peers
+from engine.tools.bench.journal import state_of
 from engine.tools.bench.measure import MeasuredAnswer, row_of, speculative_counts
 from engine.tools.bench.prompts import read_prompts
 from engine.tools.bench.report import Results, document, text_of
@@ -581,6 +582,28 @@ def test_a_benchmark_of_few_bits_gives_every_run_such_a_cache(tmp_path: Path, mo
     assert all(row.same_text is not False for row in rows_of(events) if row.maker == "draftlight")
     setup = next(event.setup for event in events if isinstance(event, BenchStarted))
     assert "mlx-lm is measured with keys and values in full precision." in setup.notes
+
+
+def test_trees_are_measured_and_are_part_of_what_a_journal_goes_on_with(tmp_path: Path) -> None:
+    vocabulary = config()["vocab_size"]
+    folders = [
+        str(
+            write_model(
+                tmp_path / str(seed), tiny("llama", seed, vocab_size=vocabulary), config_of("llama") | {"vocab_size": vocabulary}
+            )
+        )
+        for seed in (0, 1)
+    ]
+    request = BenchRequest(PROMPTS[1:2], folders[0], (folders[1],), ("gumbel",), (0.8,), (2,), max_tokens=8, peers=False)
+    request = replace(request, budget=6, width=3)
+    events = benched(request)
+    (row,) = (row for row in rows_of(events) if row.drafter != "none")
+    assert row.proposed > 2 * row.rounds, "more than a chain of two has"
+    assert row.same_text and "Trees of at most 6 proposals, 3 for a position." in Results(request).conditions()
+    setup = next(event.setup for event in events if isinstance(event, BenchStarted))
+    assert state_of(request, setup) != state_of(replace(request, budget=None), setup)
+    with pytest.raises(ValueError, match="budget must be"):
+        replace(request, budget=0)
 
 
 @pytest.mark.parametrize("name", ["lfm2", "cohere2"])
