@@ -1,4 +1,7 @@
-"""A fake model, drafter and decode loop without MLX, for tests of the code around them."""
+"""A fake model, drafter and decode loop without MLX, for tests of the code around them.
+
+Processes of tests import this: `engine.drafters` would bring mlx-lm and transformers, two seconds.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ from typing import Any
 
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.drafters.draft import DrafterCapabilities
-from engine.drafters.loaded import LoadedDrafter
 from engine.files.memory import MemoryNeed
 from engine.types import DecodingOptions, Emitted, Message, Milliseconds, Numerics, Proposal, Round, Thinking
 from engine.values.errors import DraftlightError
@@ -58,13 +59,34 @@ class FakeTarget:
     form: str = ""
 
 
-SAMPLER = DrafterCapabilities(samples=True)
+@dataclass(frozen=True)
+class FakeCapabilities:
+    samples: bool = True
 
 
 @dataclass
 class FakeDrafter:
     name: str
-    capabilities: DrafterCapabilities = SAMPLER
+    capabilities: FakeCapabilities = FakeCapabilities()
+
+
+@dataclass(frozen=True)
+class FakeLoadedDrafter:
+    """The attributes of `engine.drafters.loaded.LoadedDrafter`."""
+
+    name: str
+    drafter: FakeDrafter | None
+    sha256: str | None = None
+    model: None = None
+    make: Callable[[], FakeDrafter] | None = None
+    warning: str = ""
+
+    def renewed(self) -> FakeDrafter | None:
+        return self.drafter if self.make is None else self.make()
+
+    @property
+    def has_distribution(self) -> bool:
+        return self.drafter is not None and self.drafter.capabilities.samples
 
 
 @dataclass
@@ -147,15 +169,15 @@ class FakeBackend:
         target: FakeTarget,
         progress: Callable[[str, float | None], None],
         make_room: Callable[[MemoryNeed], None] | None = None,
-    ) -> LoadedDrafter:
+    ) -> FakeLoadedDrafter:
         self.threads.add(threading.get_ident())
         if name == "none":
-            return LoadedDrafter(name, None)
+            return FakeLoadedDrafter(name, None)
         if name == "misfit":
             raise DraftlightError(f"misfit cannot draft for {target.name}: token 7 differs.")
         self._take(name, make_room)
         self.loads.append(name)
-        return LoadedDrafter(name, FakeDrafter(name, DrafterCapabilities(samples=name != "ngram")), "11")
+        return FakeLoadedDrafter(name, FakeDrafter(name, FakeCapabilities(name != "ngram")), "11")
 
     def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
         prompt, options, control, given = context.prompt_tokens, context.options, context.control, context.given

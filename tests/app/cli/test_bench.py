@@ -20,8 +20,6 @@ from app.cli.entry import main
 from app.cli.progress import ProgressBar
 from engine.decode.context import DecodeContext
 from engine.decode.outcome import RoundOutcome
-from engine.drafters.draft import DrafterCapabilities
-from engine.drafters.loaded import LoadedDrafter
 from engine.files import library
 from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.library import LibraryModel
@@ -31,7 +29,7 @@ from engine.tools.bench.journal import alone
 from engine.types import FILTERS, DecodingOptions, TaskProgress
 from engine.values.errors import DraftlightError
 from engine.values.requests.bench import PeerToken
-from tests.engine.fakes import PATIENCE, FakeBackend, FakeDrafter, FakeTarget
+from tests.engine.fakes import PATIENCE, FakeBackend, FakeCapabilities, FakeDrafter, FakeLoadedDrafter, FakeTarget
 
 PROMPTS = [
     {"id": "one", "category": "chat", "turns": ["hello", "again"]},
@@ -51,9 +49,9 @@ class BenchedBackend(FakeBackend):
         self.options: list[DecodingOptions] = []
         self.drafters: list[Any] = []
 
-    def drafter(self, name: str, *arguments: Any) -> LoadedDrafter:
+    def drafter(self, name: str, *arguments: Any) -> FakeLoadedDrafter:
         made = super().drafter(name, *arguments)
-        return made if made.drafter is None else replace(made, make=lambda: FakeDrafter(name, DrafterCapabilities(samples=False)))
+        return made if made.drafter is None else replace(made, make=lambda: FakeDrafter(name, FakeCapabilities(samples=False)))
 
     def load(self, *arguments: Any) -> FakeTarget:
         target = super().load(*arguments)
