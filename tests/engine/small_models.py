@@ -11,6 +11,7 @@ from typing import Any
 import mlx.core as mx
 import mlx.nn as nn
 import pytest
+from mlx.utils import tree_map
 from mlx_lm.generate import generate_step
 from mlx_lm.models import gemma3_text, llama, qwen3
 
@@ -96,6 +97,13 @@ def _sharpened(model: nn.Module) -> nn.Module:
     model.lm_head.weight = model.lm_head.weight * 6
     mx.eval(model.parameters())
     return model
+
+
+def near(model: nn.Module, other: nn.Module, amount: float = 0.1) -> nn.Module:
+    """`other` with the weights of `model` and this much of its own: about half of what it drafts for `model` is accepted."""
+    other.update(tree_map(lambda own, others: own + amount * others, model.parameters(), other.parameters()))
+    mx.eval(other.parameters())
+    return other
 
 
 def greedy_of_mlx_lm(model: nn.Module, prompt: Sequence[int], tokens: int, **options: Any) -> list[int]:
