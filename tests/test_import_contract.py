@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,33 +17,41 @@ LINT = "from importlinter.cli import lint_imports_command; lint_imports_command(
 LEADS_TO_MLX = {"engine/planted_model.py": "def load():\n    import mlx.core as mx\n\n    return mx\n"}
 
 VIOLATIONS = {
+    # what is planted, the contract that it breaks, and the import that the report names
     "engine imports Qt": (
-        {"engine/planted.py": "from PySide6.QtCore import QTimer\n"},
+        {"engine/planted_qt.py": "from PySide6.QtCore import QTimer\n"},
         "The engine knows nothing of the window",
+        "engine.planted_qt -> PySide6",
     ),
     "engine imports the window, inside a function": (
         {"engine/planted.py": "def show():\n    import app.planted\n", "app/planted.py": ""},
         "The engine knows nothing of the window",
+        "engine.planted -> app.planted",
     ),
     "the window imports mlx_lm": (
-        {"app/planted.py": "import mlx_lm\n"},
+        {"app/planted_mlx_lm.py": "import mlx_lm\n"},
         "The window reaches MLX only through engine.runtime.worker",
+        "app.planted_mlx_lm -> mlx_lm",
     ),
     "the window imports a module of the engine that imports MLX": (
-        {"app/planted.py": "import engine.planted_model\n", **LEADS_TO_MLX},
+        {"app/planted_loader.py": "import engine.planted_model\n", **LEADS_TO_MLX},
         "The window reaches MLX only through engine.runtime.worker",
+        "app.planted_loader -> engine.planted_model",
     ),
     "the session imports a view": (
         {"app/session/planted.py": "from app.look.theme import Theme\nfrom app.lanes.lanes import RoundLanes\n"},
         "A room of the window imports the rooms below it only",
+        "app.session.planted -> app.lanes.lanes",
     ),
     "the lanes import the charts beside them": (
         {"app/lanes/planted.py": "def show():\n    import app.charts.chart\n"},
         "A room of the window imports the rooms below it only",
+        "app.lanes.planted -> app.charts.chart",
     ),
     "a room that no contract knows": (
         {"app/planted_room/__init__.py": ""},
         "A room of the window imports the rooms below it only",
+        "- app.planted_room",
     ),
     "the models import the decode loop, through a module of their own": (
         {
@@ -50,6 +59,7 @@ VIOLATIONS = {
             "engine/models/planted_too.py": "import engine.decode.decoding\n",
         },
         "A room of the engine imports the rooms below it only",
+        "engine.models.planted_too -> engine.decode.decoding",
     ),
     "two modules of one room import each other, one of them inside a function": (
         {
@@ -57,18 +67,22 @@ VIOLATIONS = {
             "app/look/planted_too.py": "def f():\n    import app.look.planted\n",
         },
         "No modules and no rooms import each other in a circle",
+        "- .planted_too -> .planted (",
     ),
     "the window imports what is behind the door of the chats": (
-        {"app/session/planted.py": "from engine.chats.database import Database\n"},
+        {"app/session/planted_database.py": "from engine.chats.database import Database\n"},
         "The window and the command line know the chats' door only",
+        "app.session.planted_database -> engine.chats.database",
     ),
     "the session's values import Qt": (
         {"app/session/session.py": "from PySide6.QtCore import QTimer\n"},
         "What a replay and an export need of the window's rooms is free of Qt",
+        "app.session.session -> PySide6",
     ),
     "metrics import a module of the engine that imports MLX": (
         {"engine/rounds/metrics.py": "from engine.planted_model import load\n", **LEADS_TO_MLX},
         "Values, mathematics, traces and metrics need no MLX",
+        "engine.rounds.metrics -> engine.planted_model",
     ),
 }
 
@@ -90,18 +104,27 @@ def test_the_contracts_hold(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout
 
 
-@pytest.mark.parametrize("violation", VIOLATIONS)
-def test_a_planted_violation_fails(tmp_path: Path, violation: str) -> None:
-    files, broken = VIOLATIONS[violation]
-    copy_of_the_code(tmp_path)
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        with (tmp_path / name).open("a") as file:
-            file.write(text)
-    result = lint(tmp_path)
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What is said of the code with all violations in it, each in a module of its own."""
+    folder = tmp_path_factory.mktemp("planted")
+    copy_of_the_code(folder)
+    for files, *_ in VIOLATIONS.values():
+        for name, text in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            with (folder / name).open("a") as file:
+                file.write(text)
+    result = lint(folder)
     assert result.returncode == 1, result.stdout
-    verdicts = [line for line in result.stdout.splitlines() if " BROKEN" in line]
-    assert any(verdict.startswith(broken) for verdict in verdicts), result.stdout
+    return result.stdout
+
+
+@pytest.mark.parametrize("violation", VIOLATIONS)
+def test_a_planted_violation_fails(report: str, violation: str) -> None:
+    _, contract, why = VIOLATIONS[violation]
+    assert re.search(rf"^{re.escape(contract)}.* BROKEN", report, re.MULTILINE), report
+    _, reasons = re.split(rf"^{re.escape(contract)}.*\n-+$", report, flags=re.MULTILINE)
+    assert why in reasons.split("\n---")[0], report
 
 
 IMPORT_ALL = """
