@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     return loading.load(str(undecided(tmp_path_factory.mktemp("model") / "tiny")))
 
 
-@pytest.fixture
-def request_for(tmp_path: Path) -> Callable[..., TrainRequest]:
+def requests_in(folder: Path) -> Callable[..., TrainRequest]:
     """A small training on a few documents."""
-    documents = tmp_path / "documents"
+    documents = folder / "documents"
     documents.mkdir()
     generator = np.random.default_rng(0)
     for number in range(20):
@@ -44,11 +43,16 @@ def request_for(tmp_path: Path) -> Callable[..., TrainRequest]:
         (documents / f"{number:02}.txt").write_text(f"{number} " + "".join(words))
 
     def make(**changes: Any) -> TrainRequest:
-        settings: dict[str, Any] = {"output": tmp_path / "head", "text": (documents,), "vocabulary": 64, "steps": 12}
+        settings: dict[str, Any] = {"output": folder / "head", "text": (documents,), "vocabulary": 64, "steps": 12}
         settings |= {"batch_tokens": 256, "learning_rate": 3e-3, "command": "draftlight train-drafter --this-one"}
         return TrainRequest(**{**settings, **changes})
 
     return make
+
+
+@pytest.fixture
+def request_for(tmp_path: Path) -> Callable[..., TrainRequest]:
+    return requests_in(tmp_path)
 
 
 class Told:
@@ -73,10 +77,25 @@ def train(target: LoadedModel, request: TrainRequest, report: Report | None = No
     return Told().train(target, request, report)
 
 
-def test_the_folder_drafts_and_its_card_tells_the_truth(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
-    told = Told()
+@dataclass(frozen=True)
+class Finished:
+    """A training that has run to its end. Tests only read it, or ask for what is refused."""
+
+    request_for: Callable[..., TrainRequest]
+    request: TrainRequest
+    told: Told
+    trained: Trained
+
+
+@pytest.fixture(scope="module")
+def finished(target: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    told, request_for = Told(), requests_in(tmp_path_factory.mktemp("finished"))
     request = request_for()
-    trained = told.train(target, request)
+    return Finished(request_for, request, told, told.train(target, request))
+
+
+def test_the_folder_drafts_and_its_card_tells_the_truth(target: LoadedModel, finished: Finished) -> None:
+    told, request, trained = finished.told, finished.request, finished.trained
     assert trained.output == request.output and trained.held_out is not None
     head = load_head(request.output)
     assert head.config.target_sha256 == target.sha256 and head.config.taps == (0, 1) and len(head.target_ids) == 64
@@ -107,14 +126,11 @@ def test_the_folder_drafts_and_its_card_tells_the_truth(target: LoadedModel, req
     assert len([line for line in card.splitlines() if line.startswith("| ")]) == 1 + len(told.held_out)
 
 
-def test_the_weights_written_are_those_that_were_measured(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
+def test_the_weights_written_are_those_that_were_measured(target: LoadedModel, finished: Finished) -> None:
     """Rounded to half precision, the head of the folder gives the held-out figures of its card."""
-    request = request_for()
-    trained = train(target, request)
-    again = train(target, request_for(start=request.output, output=request.output.with_name("second"), steps=1))
+    request, trained, first = finished.request, finished.trained, Told()
+    again = first.train(target, finished.request_for(start=request.output, output=request.output.with_name("second"), steps=1))
     assert trained.held_out is not None and again.held_out is not None
-    first = Told()
-    first.train(target, request_for(start=request.output, output=request.output.with_name("third"), steps=1))
     np.testing.assert_allclose(first.held_out[0].overlap, trained.held_out.overlap, atol=2e-3)
     assert (
         f"the head with SHA-256 {stages.file_sha256(request.output / 'model.safetensors')}"
@@ -181,9 +197,8 @@ def test_a_stop_keeps_every_step(target: LoadedModel, request_for: Callable[...,
     assert "Continuing at step 6." in told.lines
 
 
-def test_the_same_command_again_does_nothing_twice(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
-    request = request_for()
-    train(target, request)
+def test_the_same_command_again_does_nothing_twice(target: LoadedModel, finished: Finished) -> None:
+    request = finished.request
     before = {path: path.stat().st_mtime_ns for path in request.work_folder.rglob("*.np[yz]")}
     weights = (request.output / "model.safetensors").read_bytes()
     told = Told()
@@ -193,8 +208,7 @@ def test_the_same_command_again_does_nothing_twice(target: LoadedModel, request_
     assert (request.output / "model.safetensors").read_bytes() == weights
 
 
-def test_a_changed_setting_is_named(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
-    train(target, request_for())
+def test_a_changed_setting_is_named(target: LoadedModel, finished: Finished) -> None:
     changes: list[tuple[dict[str, Any], str]] = [
         ({"vocabulary": 32}, "vocabulary was 64 and is now 32"),
         ({"steps_back": 2}, "steps_back was 3 and is now 2"),
@@ -206,7 +220,7 @@ def test_a_changed_setting_is_named(target: LoadedModel, request_for: Callable[.
     ]
     for changed, said in changes:
         with pytest.raises(DraftlightError, match=said):
-            train(target, request_for(**changed))
+            train(target, finished.request_for(**changed))
 
 
 def test_text_that_leaves_none_to_hold_out_is_told_before_its_features_are_read(
@@ -254,13 +268,13 @@ def test_a_training_that_gets_no_better_stops(
     monkeypatch.setattr(
         stages.HeadTraining, "measure", lambda self, *_: HeldOut(self.progress.step, (next(scores),) * 4, (0.5,) * 4, 10)
     )
-    request = request_for(steps=160, patience=3)
+    request = request_for(steps=32, patience=3)
     trained = train(target, request)
-    assert trained.held_out is not None and trained.held_out.step == 10
+    assert trained.held_out is not None and trained.held_out.step == 2
     card = (request.output / "MODEL_CARD.md").read_text()
-    assert "- 110 steps" in card and "Training stopped early: no improvement in 3 measurements in a row." in card
-    assert "those of step 10," in card
-    assert [path.name for path in (request.work_folder / "train").glob("best-*")] == ["best-00000010.safetensors"]
+    assert "- 22 steps" in card and "Training stopped early: no improvement in 3 measurements in a row." in card
+    assert "those of step 2," in card
+    assert [path.name for path in (request.work_folder / "train").glob("best-*")] == ["best-00000002.safetensors"]
 
 
 def test_what_the_target_writes_can_be_trained_on(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
