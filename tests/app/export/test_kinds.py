@@ -127,17 +127,17 @@ def choose(monkeypatch: pytest.MonkeyPatch, path: Path | str, kind: ExportKind) 
     return asked
 
 
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.id)
-def test_every_kind_is_written_from_the_menu(kind: ExportKind, window: Window, tmp_path: Path, monkeypatch: Any) -> None:
-    path = tmp_path / "out" / f"export{kind.ending}"
-    choose(monkeypatch, path, kind)
-    window.actions_by_id["exportAction"].trigger()
-    assert path.stat().st_size > 500
-    assert str(path) in window.banner.label.text()
-    if kind.id in ("json", "csv", "parquet"):
-        assert {name: summarise(rounds) for name, rounds in read_export(path).items()} == {
-            name: summarise(story_rounds()) for name in ("first", "second")
-        }
+def test_every_kind_is_written_from_the_menu(window: Window, tmp_path: Path, monkeypatch: Any) -> None:
+    for kind in kinds():
+        path = tmp_path / "out" / f"export{kind.ending}"
+        choose(monkeypatch, path, kind)
+        window.actions_by_id["exportAction"].trigger()
+        assert path.stat().st_size > 500, kind
+        assert str(path) in window.banner.label.text()
+        if kind.id in ("json", "csv", "parquet"):
+            assert {name: summarise(rounds) for name, rounds in read_export(path).items()} == {
+                name: summarise(story_rounds()) for name in ("first", "second")
+            }
     if kind.id == "card":
         assert not QImage(str(path)).isNull()
 

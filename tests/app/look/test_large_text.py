@@ -60,14 +60,14 @@ def test_the_sampling_options_are_not_cut_off(window: Window) -> None:
     window.options.close()
 
 
-@pytest.mark.parametrize("key", ["throughput", "alpha", "tau", "draft_yield", "speed_up", "first_token", "invariant"])
-def test_definitions_are_not_cut_off(window: Window, key: str) -> None:
-    window.panel.explainer.explain_turn(0, key, QPoint(700, 500))
-    settle()
+def test_definitions_are_not_cut_off(window: Window) -> None:
     popover = window.panel.explainer.popover
-    assert not list(cut_off(popover))
-    assert window.screen().availableGeometry().contains(popover.frameGeometry())
-    popover.close()
+    for key in ("throughput", "alpha", "tau", "draft_yield", "speed_up", "first_token", "invariant"):
+        window.panel.explainer.explain_turn(0, key, QPoint(700, 500))
+        settle()
+        assert not list(cut_off(popover)), key
+        assert window.screen().availableGeometry().contains(popover.frameGeometry()), key
+        popover.close()
 
 
 def test_the_verdict_card_is_not_cut_off_or_scrolls(window: Window) -> None:

@@ -34,9 +34,17 @@ def test_a_window_that_fits_stays_where_it_is() -> None:
     assert fit_into(wanted, QRect(0, 0, 1440, 900), TITLE_BAR) == wanted
 
 
-@pytest.fixture(params=[(), (0, 0, 3000, 2000), (500, 500, 700, 500)])
-def window(request: pytest.FixtureRequest, qtbot: QtBot, home: Path) -> Iterator[Window]:
-    window = Window(FakeEngine(), Settings(appearance="dark", geometry=request.param))
+anywhere = pytest.mark.parametrize("geometry", [(), (0, 0, 3000, 2000), (500, 500, 700, 500)])
+
+
+@pytest.fixture
+def geometry() -> tuple[int, ...]:
+    return ()
+
+
+@pytest.fixture
+def window(geometry: tuple[int, ...], qtbot: QtBot, home: Path) -> Iterator[Window]:
+    window = Window(FakeEngine(), Settings(appearance="dark", geometry=geometry))
     qtbot.addWidget(window)
     window.show()
     with qtbot.waitSignal(window.first_painted):
@@ -45,6 +53,7 @@ def window(request: pytest.FixtureRequest, qtbot: QtBot, home: Path) -> Iterator
     window.close()
 
 
+@anywhere
 def test_the_first_window_is_on_the_screen_with_its_frame(window: Window) -> None:
     assert not frame_of(window).isNull(), "this platform draws no frame, so this test cannot fail"
     assert window.screen().availableGeometry().contains(window.frameGeometry())
@@ -66,6 +75,7 @@ def test_on_a_low_screen_the_whole_window_is_visible(qtbot: QtBot, home: Path, m
     window.close()
 
 
+@anywhere
 def test_the_sheet_of_shortcuts_is_on_the_screen_and_scrolls(window: Window, qtbot: QtBot) -> None:
     window.show_shortcuts()
     sheet = window.findChild(ShortcutSheet)

@@ -201,24 +201,23 @@ def test_playing_needs_no_hand(qtbot: QtBot, window: Window, trace: Path) -> Non
     qtbot.waitUntil(lambda: window.session.answer is not None and window.session.answer.text.text == STORY)
 
 
-@pytest.mark.parametrize("where", ["bar", "conversation"])
-def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path, where: str) -> None:
-    window.replay_controller.open(trace)
+def test_keys_play_and_step(qtbot: QtBot, window: Window, trace: Path) -> None:
     rounds = len(story_rounds())
-    window.replay_controller.go_to(rounds)
-    target = window.replay_controller.bar if where == "bar" else window.transcript
-    target.setFocus()
-    qtbot.keyClick(target, Key.Key_Comma)
-    qtbot.keyClick(target, Key.Key_Comma)
-    assert f"Round {rounds - 2} of {rounds}" in place(window)
-    qtbot.keyClick(target, Key.Key_Period)
-    assert f"Round {rounds - 1} of {rounds}" in place(window)
-    qtbot.keyClick(target, Key.Key_Space)
-    assert window.replay_controller.player is not None and window.replay_controller.player.playing
-    qtbot.keyClick(target, Key.Key_Space)
-    assert not window.replay_controller.player.playing
-    qtbot.keyClick(target, Key.Key_Escape)
-    assert not window.session.replaying
+    for target in (window.replay_controller.bar, window.transcript):
+        window.replay_controller.open(trace)
+        window.replay_controller.go_to(rounds)
+        target.setFocus()
+        qtbot.keyClick(target, Key.Key_Comma)
+        qtbot.keyClick(target, Key.Key_Comma)
+        assert f"Round {rounds - 2} of {rounds}" in place(window)
+        qtbot.keyClick(target, Key.Key_Period)
+        assert f"Round {rounds - 1} of {rounds}" in place(window)
+        qtbot.keyClick(target, Key.Key_Space)
+        assert window.replay_controller.player is not None and window.replay_controller.player.playing
+        qtbot.keyClick(target, Key.Key_Space)
+        assert not window.replay_controller.player.playing
+        qtbot.keyClick(target, Key.Key_Escape)
+        assert not window.session.replaying
 
 
 @pytest.mark.parametrize("page", ["rounds", "charts", "table", "rules"])
@@ -302,14 +301,14 @@ def test_going_back_behind_a_pinned_place_is_harmless(window: Window, trace: Pat
     assert STORY in plain_text(window.transcript)
 
 
-@pytest.mark.parametrize("page", ["rounds", "charts", "table"])
-def test_every_page_of_the_panel_follows(window: Window, trace: Path, page: str) -> None:
-    window.chat.preferences.set(panel_page=page)
-    window.replay_controller.open(trace)
-    for shown in (5, 2, 0, 7):
-        window.replay_controller.go_to(shown)
-        window.panel.refresh()
-        window.grab()
+def test_every_page_of_the_panel_follows(window: Window, trace: Path) -> None:
+    for page in ("rounds", "charts", "table"):
+        window.chat.keep(panel_page=page)
+        window.replay_controller.open(trace)
+        for shown in (5, 2, 0, 7):
+            window.replay_controller.go_to(shown)
+            window.panel.refresh()
+            window.grab()
 
 
 def test_a_trace_that_is_opened_from_the_comparison_shows_in_the_conversation(window: Window, trace: Path) -> None:
