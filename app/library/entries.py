@@ -99,7 +99,7 @@ def about_pairs(model: LibraryModel, found: list[Suggestion]) -> str:
     if not found:
         return always
     best = found[0]
-    where = "which is on this machine" if best.here is not None else "which can be downloaded"
+    where = "which is on this machine" if best.local_model is not None else "which can be downloaded"
     measured = f" {best.pair.measured}" if best.pair.measured else ""
     return f"{always} Known to draft for it: {best.pair.title}, {where}.{measured}"
 

@@ -220,7 +220,7 @@ class MachinePage(QWidget):
             self.pairs.setToolTip(found[0].pair.source if found else "")
             self.pair.setVisible(bool(found) and not model.only_drafts)
             if found:
-                here = found[0].here is not None
+                here = found[0].local_model is not None
                 self.pair.setText(f"Use with {found[0].pair.title}" if here else f"Get {found[0].pair.title}…")
 
     def _about_drafting(self, model: LibraryModel) -> str:
@@ -278,10 +278,10 @@ class MachinePage(QWidget):
         found = pairs.suggestions(model, self.models.values()) if model is not None else []
         if model is None or not found:
             return
-        if found[0].here is None:
+        if found[0].local_model is None:
             self.fetch_requested.emit(found[0].pair.repository, model.target)
         else:
-            self.pair_used.emit(model.target, found[0].here.target)
+            self.pair_used.emit(model.target, found[0].local_model.target)
 
     def _show_folder(self) -> None:
         if self.list.key:

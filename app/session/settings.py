@@ -15,7 +15,7 @@ from typing import Any, Literal
 from app.look.theme import APPEARANCES, Appearance
 from app.session.presets import PRESET_SETTINGS, Preset, read_presets
 from engine.files.builtin import TEMPERATURE, TOP_P
-from engine.files.foreign import content_of, json_of, sound_part
+from engine.files.foreign import content_of, json_of, valid_entries
 from engine.files.paths import data_folder
 from engine.files.recommended_sampling import BUILTIN
 from engine.files.whole_file import NotWritten, write_whole
@@ -261,7 +261,7 @@ def load(path: Path) -> tuple[Settings, str]:
 def _from_table(stored: dict[str, Any]) -> tuple[Settings, str]:
     known = {setting.name for setting in fields(Settings)}
     given = {name: value for name, value in stored.items() if name in known}
-    kept = sound_part(lambda part: Settings(**part), given)
+    kept = valid_entries(lambda part: Settings(**part), given)
     dropped = [name for name in given if name not in kept]
     note = f"These settings were invalid and have been reset to their defaults: {', '.join(dropped)}." if dropped else ""
     return Settings(**kept), note
@@ -283,7 +283,7 @@ def save(path: Path, settings: Settings, before: Mapping[str, Any] | None = None
         known = {**_as_table(Settings()), **(before or {})}
         kept = {name: value for name, value in theirs.items() if own[name] == known[name]}
         kept |= {name: _merged(own[name], known[name], theirs[name]) for name in LISTS if theirs and name not in kept}
-        write_whole(path, json.dumps(own | kept, indent=2, ensure_ascii=False) + "\n", private=True, lasting=False)
+        write_whole(path, json.dumps(own | kept, indent=2, ensure_ascii=False) + "\n", private=True, durable=False)
     return own
 
 

@@ -41,7 +41,7 @@ from engine.chats.values import (
     settings_to_json,
     title_of,
 )
-from engine.files.lock import alone
+from engine.files.lock import exclusive_lock
 from engine.files.paths import data_folder
 from engine.values.errors import DraftlightError
 
@@ -114,7 +114,7 @@ class ChatStore:
             for folder in (home / "traces", self.folder):  # earlier versions created them readable for others
                 folder.chmod(0o700)
             busy = f"Another Draftlight is still opening or repairing the chats in {self.folder}. Try again in a moment."
-            with alone(self.folder / "opening.lock", busy, wait, private=True):
+            with exclusive_lock(self.folder / "opening.lock", busy, wait, private=True):
                 self._presence = Presence(self.folder / "open")
                 self.hold = Hold(self.folder / "open")
                 try:

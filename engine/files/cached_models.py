@@ -39,15 +39,15 @@ def snapshots(repository: Path) -> list[Path]:
     Args:
         repository: folder of the repository in the cache.
     """
-    place = repository / "snapshots"
+    folder = repository / "snapshots"
     try:
         commit = (repository / "refs" / "main").read_text(encoding="utf-8").strip()
-        if commit and "/" not in commit and (place / commit).is_dir():
-            return [place / commit]
+        if commit and "/" not in commit and (folder / commit).is_dir():
+            return [folder / commit]
     except (OSError, ValueError):
         pass
     try:
-        return sorted((path for path in place.iterdir() if path.is_dir()), key=lambda path: -path.stat().st_mtime)
+        return sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: -path.stat().st_mtime)
     except OSError:
         return []
 
@@ -83,16 +83,16 @@ def _strategies(path: Path) -> list[tuple[CachedRevision, DeleteCacheStrategy]]:
 
     path = path.absolute()
     try:
-        found = scan_cache_dir(hub_cache())
+        cache = scan_cache_dir(hub_cache())
     except (CacheNotFound, OSError, ValueError):
         return []
     result = []
-    for repository in found.repos:
+    for repository in cache.repos:
         for revision in repository.revisions:
-            place = revision.snapshot_path
-            if place.resolve() in (path, *path.parents) or place in (path, *path.parents):
-                strategy = found.delete_revisions(revision.commit_hash)
+            snapshot = revision.snapshot_path
+            if snapshot.resolve() in (path, *path.parents) or snapshot in (path, *path.parents):
+                strategy = cache.delete_revisions(revision.commit_hash)
                 names = tuple(sorted(file.file_name for file in revision.files))
-                told = CachedRevision(repository.repo_id, place, revision.commit_hash, names, strategy.expected_freed_size)
-                result.append((told, strategy))
+                cached = CachedRevision(repository.repo_id, snapshot, revision.commit_hash, names, strategy.expected_freed_size)
+                result.append((cached, strategy))
     return result

@@ -23,18 +23,18 @@ from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
 
 from engine.files.hub import HubFile, Offer, Offline, authorisation, explained, is_of_the_network
-from engine.files.library import own_place
-from engine.files.lock import alone
+from engine.files.library import download_destination
+from engine.files.lock import exclusive_lock
 from engine.files.model_folder import ADAPTER_CONFIG, CONFIG
 from engine.files.paths import models_folder
-from engine.files.whole_file import DISK_FULL, force
+from engine.files.whole_file import DISK_FULL, sync_to_disk
 from engine.machine.macos import activity
 from engine.values.errors import DraftlightError
 from engine.values.wording import duration, size
 
 RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
-WAITS = (1.0, 2.0, 4.0, 8.0, 15.0)
+RETRY_DELAYS = (1.0, 2.0, 4.0, 8.0, 15.0)
 """Back-off in seconds before each retry after the connection broke. After the last retry the download fails; the user can resume
 it."""
 _CHUNK = 1 << 20
@@ -59,7 +59,7 @@ class DownloadProgress:
     done: int
     total: int
     speed: float = 0.0
-    doing: str = "downloading"
+    activity: str = "downloading"
 
     @property
     def seconds_left(self) -> float | None:
@@ -75,8 +75,8 @@ class DownloadProgress:
     def words(self) -> str:
         """The progress for users: "312 MB of 1.2 GB · 25 MB/s · 40 s left"."""
         parts = [self.amount]
-        if self.doing != "downloading":
-            parts.append({"checking": "checking what is here", "waiting": "waiting for the network"}[self.doing])
+        if self.activity != "downloading":
+            parts.append({"checking": "checking what is here", "waiting": "waiting for the network"}[self.activity])
         elif (left := self.seconds_left) is not None:
             parts += [f"{size(self.speed)}/s", f"{duration(left)} left"]
         return " · ".join(parts)
@@ -97,18 +97,18 @@ def downloads_folder() -> Path:
 
 def unfinished() -> list[Unfinished]:
     """Returns the downloads that can be resumed, sorted by name."""
-    found = []
+    result = []
     with contextlib.suppress(OSError):
         for folder in sorted(downloads_folder().iterdir()):
-            if many := _arrived(folder):
-                found.append(Unfinished(unquote(folder.name), many))
-    return found
+            if arrived := _arrived(folder):
+                result.append(Unfinished(unquote(folder.name), arrived))
+    return result
 
 
 def discard(name: str) -> None:
     """Deletes the files of an unfinished download. Raises DraftlightError if it is running."""
     folder = _folder(name)
-    with contextlib.suppress(FileNotFoundError), _alone(folder, name):
+    with contextlib.suppress(FileNotFoundError), _lock_download(folder, name):
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -125,7 +125,10 @@ class Download:
     """The download of one model. `run` blocks, so it needs a thread of its own; `pause` and `cancel` are for other threads."""
 
     def __init__(
-        self, offer: Offer, report: Callable[[DownloadProgress], None] | None = None, waits: tuple[float, ...] = WAITS
+        self,
+        offer: Offer,
+        report: Callable[[DownloadProgress], None] | None = None,
+        retry_delays: tuple[float, ...] = RETRY_DELAYS,
     ) -> None:
         """Args:
         report: called on the thread of `run`, a few times a second. An exception in it ends `run` as `pause` does, and `run`
@@ -133,19 +136,19 @@ class Download:
         """
         self.offer = offer
         self._report = report or (lambda progress: None)
-        self._waits = waits
+        self._waits = retry_delays
         self._stop = threading.Event()
         self._cancelled = False
-        self._broken_off: Exception | None = None
+        self._report_error: Exception | None = None
         self._done = 0
-        self._arrived: deque[tuple[float, int]] = deque()
-        self._told = 0.0
+        self._samples: deque[tuple[float, int]] = deque()
+        self._last_report = 0.0
 
     @property
-    def place(self) -> Path:
+    def destination(self) -> Path:
         """The path of the model once it is complete: a folder, or a GGUF file."""
-        place = own_place(self.offer.repository)
-        return place / Path(self.offer.file).name if self.offer.file else place
+        folder = download_destination(self.offer.repository)
+        return folder / Path(self.offer.file).name if self.offer.file else folder
 
     def pause(self) -> None:
         """Ends `run` soon and keeps what has arrived, so that a later download resumes there."""
@@ -157,7 +160,7 @@ class Download:
         self._stop.set()
 
     def run(self) -> Path:
-        """Downloads the missing bytes and returns `place`.
+        """Downloads the missing bytes and returns `destination`.
 
         Raises:
             Stopped: `pause` or `cancel` was called.
@@ -167,9 +170,9 @@ class Download:
         folder = _folder(self.offer.name)
         try:
             self._check_names()
-            with self._explaining_disk(folder):
+            with self._with_disk_messages(folder):
                 folder.mkdir(parents=True, exist_ok=True)
-                with _alone(folder, self.offer.name):
+                with _lock_download(folder, self.offer.name):
                     try:
                         with activity("Downloading a model", lets_sleep=False):
                             return self._run(folder)
@@ -178,8 +181,8 @@ class Download:
                             shutil.rmtree(folder, ignore_errors=True)
                         raise
         except Stopped:
-            if self._broken_off is not None:
-                raise self._broken_off from None
+            if self._report_error is not None:
+                raise self._report_error from None
             raise
         finally:
             with contextlib.suppress(OSError):
@@ -194,36 +197,36 @@ class Download:
 
     def _run(self, folder: Path) -> Path:
         files = sorted(self.offer.files, key=lambda file: file.size)
-        self._done = sum(self._at_hand(folder, file) for file in files)
+        self._done = sum(self._bytes_on_disk(folder, file) for file in files)
         self._check_room(folder, self.offer.size - self._done)
         for file in files:
-            self._go_on()
-            if not _done_path(folder, file).exists() and not self._is_in_place(folder, file):
+            self._raise_if_stopped()
+            if not _done_path(folder, file).exists() and not self._is_installed(folder, file):
                 self._fetch(folder, file)
         self._move(folder, files)
         shutil.rmtree(folder, ignore_errors=True)
         self._report(DownloadProgress(self.offer.size, self.offer.size))
-        return self.place
+        return self.destination
 
-    def _at_hand(self, folder: Path, file: HubFile) -> int:
+    def _bytes_on_disk(self, folder: Path, file: HubFile) -> int:
         """Returns the bytes of a file on disk, whether in this download's folder or, judging by size, in the model's folder."""
         for path in (_done_path(folder, file), _part_path(folder, file)):
             with contextlib.suppress(OSError):
                 return path.stat().st_size
-        return file.size if self._seems_in_place(file) else 0
+        return file.size if self._has_installed_size(file) else 0
 
-    def _seems_in_place(self, file: HubFile) -> bool:
+    def _has_installed_size(self, file: HubFile) -> bool:
         with contextlib.suppress(OSError):
-            return (own_place(self.offer.repository) / file.name).stat().st_size == file.size
+            return (download_destination(self.offer.repository) / file.name).stat().st_size == file.size
         return False
 
-    def _is_in_place(self, folder: Path, file: HubFile) -> bool:
+    def _is_installed(self, folder: Path, file: HubFile) -> bool:
         """Returns whether the model's folder has this very file, by its digest, from an earlier download."""
-        if _part_path(folder, file).exists() or not self._seems_in_place(file):
+        if _part_path(folder, file).exists() or not self._has_installed_size(file):
             return False
         digest = _hasher(file)
-        with (own_place(self.offer.repository) / file.name).open("rb") as source:
-            self._read_into(digest, source)
+        with (download_destination(self.offer.repository) / file.name).open("rb") as source:
+            self._hash_rest(digest, source)
         if digest.hexdigest() == file.digest:
             return True
         self._done -= file.size
@@ -237,27 +240,27 @@ class Download:
         with path.open("ab+", buffering=0) as part:
             part.seek(0)
             digest = _hasher(file)
-            have = self._read_into(digest, part)
+            received = self._hash_rest(digest, part)
             attempts = 0
-            while have < file.size:
-                before = have
+            while received < file.size:
+                previous = received
                 try:
-                    have, digest = self._stream(file, part, have, digest)
-                    if have < file.size:
+                    received, digest = self._receive(file, part, received, digest)
+                    if received < file.size:
                         raise ConnectionError("it ended early")
                 except Exception as error:
-                    have = part.seek(0, os.SEEK_END)
+                    received = part.seek(0, os.SEEK_END)
                     if not isinstance(error, Offline) and not is_of_the_network(error):
                         raise
-                    attempts = attempts + 1 if have == before else 1
+                    attempts = attempts + 1 if received == previous else 1
                     if attempts > len(self._waits):
                         raise
                     part.seek(0)
                     digest = _hasher(file)
-                    self._read_into(digest, part)
+                    self._hash_rest(digest, part)
                     self._wait(self._waits[attempts - 1])
-            force(part.fileno())
-        if have != file.size or (file.digest and digest.hexdigest() != file.digest):
+            sync_to_disk(part.fileno())
+        if received != file.size or (file.digest and digest.hexdigest() != file.digest):
             path.unlink()
             raise DraftlightError(
                 f"{file.name} of {self.offer.repository} arrived damaged, so it was discarded; the other files are kept. "
@@ -265,78 +268,78 @@ class Download:
             )
         os.replace(path, _done_path(folder, file))
 
-    def _stream(self, file: HubFile, part: BinaryIO, have: int, digest: Any) -> tuple[int, Any]:
+    def _receive(self, file: HubFile, part: BinaryIO, received: int, digest: Any) -> tuple[int, Any]:
         """Appends the bytes of one connection; returns size and digest of the partial file after that."""
         from huggingface_hub import constants, get_session, hf_hub_url, hf_raise_for_status
 
         address = hf_hub_url(self.offer.repository, file.path, revision=self.offer.commit, endpoint=constants.ENDPOINT)
         headers = authorisation() | {"Accept-Encoding": "identity"}
-        if have:
-            headers["Range"] = f"bytes={have}-"
+        if received:
+            headers["Range"] = f"bytes={received}-"
         with get_session().stream("GET", address, headers=headers, follow_redirects=True, timeout=_TIMEOUT) as response:
             try:
                 hf_raise_for_status(response)
             except Exception as error:
                 raise explained(error, self.offer.repository) from error
-            if have and response.status_code != 206:  # the server ignored the range and sends the whole file
-                self._done -= have
+            if received and response.status_code != 206:  # the server ignored the range and sends the whole file
+                self._done -= received
                 part.truncate(0)
-                have, digest = 0, _hasher(file)
+                received, digest = 0, _hasher(file)
             for chunk in response.iter_bytes():
-                self._go_on()
-                if have + len(chunk) > file.size:
-                    return have + len(chunk), digest  # longer than the Hub stated: not this file
+                self._raise_if_stopped()
+                if received + len(chunk) > file.size:
+                    return received + len(chunk), digest  # longer than the Hub stated: not this file
                 part.write(chunk)
                 digest.update(chunk)
-                have += len(chunk)
+                received += len(chunk)
                 self._count(len(chunk), part)
-        return have, digest
+        return received, digest
 
-    def _read_into(self, digest: Any, source: BinaryIO) -> int:
+    def _hash_rest(self, digest: Any, source: BinaryIO) -> int:
         """Hashes a file from its current position to its end; returns the number of bytes."""
-        many = 0
+        count = 0
         while chunk := source.read(_CHUNK):
-            self._go_on()
+            self._raise_if_stopped()
             digest.update(chunk)
-            many += len(chunk)
-            self._tell("checking")
-        return many
+            count += len(chunk)
+            self._report_progress("checking")
+        return count
 
     # Progress, disk space and stopping
 
-    def _go_on(self) -> None:
+    def _raise_if_stopped(self) -> None:
         if self._stop.is_set():
             raise Stopped(f"The download of {self.offer.name} was {'cancelled' if self._cancelled else 'paused'}.")
 
     def _wait(self, seconds: float) -> None:
-        self._told = 0.0
-        self._arrived.clear()
-        self._tell("waiting")
+        self._last_report = 0.0
+        self._samples.clear()
+        self._report_progress("waiting")
         self._stop.wait(seconds)
-        self._go_on()
+        self._raise_if_stopped()
 
-    def _count(self, many: int, part: BinaryIO) -> None:
+    def _count(self, count: int, part: BinaryIO) -> None:
         now = time.monotonic()
-        self._done += many
-        self._arrived.append((now, self._done))
-        while now - self._arrived[0][0] > _RATE_SECONDS:
-            self._arrived.popleft()
-        if self._tell("downloading") and (free := os.fstatvfs(part.fileno())).f_bavail * free.f_frsize < RESERVE // 2:
+        self._done += count
+        self._samples.append((now, self._done))
+        while now - self._samples[0][0] > _RATE_SECONDS:
+            self._samples.popleft()
+        if self._report_progress("downloading") and (free := os.fstatvfs(part.fileno())).f_bavail * free.f_frsize < RESERVE // 2:
             raise OSError(errno.ENOSPC, "less than the reserve is left")
 
-    def _tell(self, doing: str) -> bool:
+    def _report_progress(self, activity: str) -> bool:
         """Reports progress at most every 0.2 s. Returns whether it did."""
         now = time.monotonic()
-        if now - self._told < 0.2:
+        if now - self._last_report < 0.2:
             return False
-        self._told = now
+        self._last_report = now
         speed = 0.0
-        if len(self._arrived) > 1 and (span := self._arrived[-1][0] - self._arrived[0][0]) > 0.5:
-            speed = (self._arrived[-1][1] - self._arrived[0][1]) / span
+        if len(self._samples) > 1 and (span := self._samples[-1][0] - self._samples[0][0]) > 0.5:
+            speed = (self._samples[-1][1] - self._samples[0][1]) / span
         try:
-            self._report(DownloadProgress(self._done, self.offer.size, speed, doing))
+            self._report(DownloadProgress(self._done, self.offer.size, speed, activity))
         except Exception as error:
-            self._broken_off = error
+            self._report_error = error
             raise Stopped(f"The download of {self.offer.name} was broken off.") from error
         return True
 
@@ -349,7 +352,7 @@ class Download:
             )
 
     @contextlib.contextmanager
-    def _explaining_disk(self, folder: Path) -> Iterator[None]:
+    def _with_disk_messages(self, folder: Path) -> Iterator[None]:
         try:
             yield
         except DraftlightError:
@@ -370,24 +373,24 @@ class Download:
 
     def _move(self, folder: Path, files: list[HubFile]) -> None:
         """Moves every file to the model's folder. The configuration is removed before weights change, and moves last."""
-        place = own_place(self.offer.repository)
-        place.mkdir(parents=True, exist_ok=True)
+        destination = download_destination(self.offer.repository)
+        destination.mkdir(parents=True, exist_ok=True)
         if not self.offer.file:
             names = {file.name for file in files}
             if any(_done_path(folder, file).exists() for file in files if file.name not in _LAST):
                 for name in _LAST:
-                    if name in names and (place / name).is_file():
-                        last = next(file for file in files if file.name == name)
-                        if not _done_path(folder, last).exists():  # unchanged: moved away now, and back at the end
-                            os.replace(place / name, _done_path(folder, last))
+                    if name in names and (destination / name).is_file():
+                        configuration = next(file for file in files if file.name == name)
+                        if not _done_path(folder, configuration).exists():  # unchanged: moved away now, and back at the end
+                            os.replace(destination / name, _done_path(folder, configuration))
                         else:
-                            (place / name).unlink()
-            for old in place.glob("model*.safetensors*"):
+                            (destination / name).unlink()
+            for old in destination.glob("model*.safetensors*"):
                 if old.name not in names:
                     old.unlink()
         for file in sorted(files, key=lambda file: file.name in _LAST):
             if (done := _done_path(folder, file)).exists():
-                os.replace(done, place / file.name)
+                os.replace(done, destination / file.name)
 
 
 def _part_path(folder: Path, file: HubFile) -> Path:
@@ -406,6 +409,6 @@ def _hasher(file: HubFile) -> Any:
     return hashlib.sha256()
 
 
-def _alone(folder: Path, name: str) -> contextlib.AbstractContextManager[None]:
+def _lock_download(folder: Path, name: str) -> contextlib.AbstractContextManager[None]:
     """Locks a download, so that no other process runs it at the same time."""
-    return alone(folder / ".lock", f"{name} is being downloaded already, by another Draftlight.")
+    return exclusive_lock(folder / ".lock", f"{name} is being downloaded already, by another Draftlight.")

@@ -17,11 +17,11 @@ from typing import Any, BinaryIO
 
 from engine.values.errors import is_number, is_whole
 
-_DEEPEST = 100
+_MAX_DEPTH = 100
 """Maximum levels of nesting. Python's recursion limit, about a thousand, could otherwise be reached in any later code."""
 _ESCAPES = re.compile(r"(\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w)|\\u[dD][89a-fA-F]\w\w")
 """Matches half a surrogate pair in JSON. Group 1 is set if it is none: an escaped backslash or a whole pair."""
-_LONGEST_WHOLE = 20
+_MAX_DIGITS = 20
 """Maximum characters of an integer that fits into 64 bits, sign included."""
 
 
@@ -53,19 +53,19 @@ def json_of(text: str | bytes) -> Any:
     """
     try:
         if isinstance(text, bytes):
-            if other := stands_for_another(text):
+            if other := placeholder_kind(text):
                 raise ValueError(f"it {other}")
             text = text.decode("utf-8-sig")  # Windows programs write a byte order mark
         if "\\ud" in text or "\\uD" in text:
             text = _ESCAPES.sub(lambda found: found[1] or "\\ufffd", text)
-        value = json.loads(text, parse_constant=lambda name: None, parse_int=_whole)
+        value = json.loads(text, parse_constant=lambda name: None, parse_int=_parse_int)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     require_shallow(value)
     return value
 
 
-def stands_for_another(beginning: bytes) -> str:
+def placeholder_kind(beginning: bytes) -> str:
     """Recognises a stand-in for a file, such as a Git LFS pointer. Returns the rest of a sentence that says what it is and what
     to do; empty for any other file."""
     if beginning.startswith(b"version https://git-lfs.github.com/spec/"):
@@ -83,22 +83,22 @@ def object_in(path: Path) -> dict[str, Any]:
         return {}
 
 
-def sound_part(read: Callable[[Mapping[str, Any]], object], given: Mapping[str, Any]) -> Mapping[str, Any]:
+def valid_entries(read: Callable[[Mapping[str, Any]], object], values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns the entries of an object that `read` accepts, by bisection. `read` raises ValueError or TypeError for others."""
     try:
-        read(given)
+        read(values)
     except (ValueError, TypeError):
-        names = list(given)
+        names = list(values)
         half = len(names) // 2
-        parts = ({name: given[name] for name in some} for some in (names[:half], names[half:]) if half)
-        return {name: entry for part in parts for name, entry in sound_part(read, part).items()}
-    return given
+        parts = ({name: values[name] for name in names_} for names_ in (names[:half], names[half:]) if half)
+        return {name: entry for part in parts for name, entry in valid_entries(read, part).items()}
+    return values
 
 
 def require_shallow(value: Any) -> None:
     """Raises ValueError if lists and objects are nested more than 100 levels deep, too deep for recursive code."""
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         level = [
             inner
             for outer in level
@@ -111,8 +111,8 @@ def require_shallow(value: Any) -> None:
     raise ValueError("it is nested too deeply")
 
 
-def _whole(digits: str) -> int | float:
-    number = int(digits) if len(digits) <= _LONGEST_WHOLE else math.inf
+def _parse_int(digits: str) -> int | float:
+    number = int(digits) if len(digits) <= _MAX_DIGITS else math.inf
     return number if -(2**63) <= number < 2**63 else float(digits)
 
 
@@ -141,6 +141,6 @@ def whole(value: object) -> int | None:
     return value if is_whole(value) and abs(value) < 2**53 else None
 
 
-def seconds(value: object, otherwise: float = 0.0) -> float:
+def seconds(value: object, default: float = 0.0) -> float:
     """Returns the value if it is a time in seconds since 1970, else the default."""
-    return float(value) if is_number(value) and 0 <= value < 1e11 else otherwise
+    return float(value) if is_number(value) and 0 <= value < 1e11 else default

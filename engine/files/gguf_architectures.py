@@ -54,7 +54,7 @@ class Facts:
             )
         return value
 
-    def whole(self, key: str, default: int | None = None) -> int:
+    def integer(self, key: str, default: int | None = None) -> int:
         """Returns a positive integer; otherwise like `number`. If the entry is a list, one value per layer, all must be equal."""
         stated = self.get(key)
         if isinstance(stated, list) and stated and all(value == stated[0] for value in stated):
@@ -68,9 +68,9 @@ class Facts:
             )
         return value
 
-    def each(self, key: str, kind: type, default: Any = None) -> list[Any]:
+    def per_layer(self, key: str, kind: type, default: Any = None) -> list[Any]:
         """Returns one value per layer, from a list or from one value for all. Raises DraftlightError for anything else."""
-        layers = self.whole("block_count")
+        layers = self.integer("block_count")
         if layers > len(self.tensors):
             raise self.damaged(f"it has {len(self.tensors)} tensors and is said to have {layers} {noun(layers, 'layer')}")
         stated = self.get(key)
@@ -94,31 +94,31 @@ Config = dict[str, Any]
 
 def _decoder(facts: Facts, scalings: tuple[str, ...] = ("linear", "yarn"), partly_rotated: bool = False) -> Config:
     """Returns the configuration that all decoders share. mlx-lm's classes ignore entries that they do not know."""
-    hidden, heads, blocks = facts.whole("embedding_length"), facts.whole("attention.head_count"), facts.whole("block_count")
-    key_value_heads = facts.whole("attention.head_count_kv", heads)
-    head_dim = facts.whole("attention.key_length", max(1, hidden // heads))
-    rotated = facts.whole("rope.dimension_count", head_dim)
+    hidden, heads, blocks = facts.integer("embedding_length"), facts.integer("attention.head_count"), facts.integer("block_count")
+    key_value_heads = facts.integer("attention.head_count_kv", heads)
+    head_dim = facts.integer("attention.key_length", max(1, hidden // heads))
+    rotated = facts.integer("rope.dimension_count", head_dim)
     embedding = facts.tensors.get("token_embd.weight")
     layers = {int(match[1]) for match in map(_PARTS.fullmatch, facts.tensors) if match and match[1]}
     if embedding is None or embedding.shape[-1] != hidden or len(layers) != blocks or layers != set(range(len(layers))):
         raise facts.damaged(f"its tensors do not form {blocks} {noun(blocks, 'layer')} of width {hidden}")
     if heads % key_value_heads:
         raise facts.refuse("uneven heads")
-    if facts.whole("attention.value_length", head_dim) != head_dim:
+    if facts.integer("attention.value_length", head_dim) != head_dim:
         raise facts.refuse("values narrower than keys")
     if (rotated != head_dim and not partly_rotated) or rotated % 2 or rotated > head_dim:
         raise facts.refuse("partly rotated heads")
     return {
         "hidden_size": hidden,
         "num_hidden_layers": blocks,
-        "intermediate_size": max(facts.each("feed_forward_length", int, 0)) or facts.whole("expert_feed_forward_length"),
+        "intermediate_size": max(facts.per_layer("feed_forward_length", int, 0)) or facts.integer("expert_feed_forward_length"),
         "num_attention_heads": heads,
         "num_key_value_heads": key_value_heads,
         "head_dim": head_dim,
         "partial_rotary_factor": rotated / head_dim,
         "rms_norm_eps": facts.number("attention.layer_norm_rms_epsilon", facts.get("attention.layer_norm_epsilon")),
         "vocab_size": embedding.shape[0],
-        "max_position_embeddings": facts.whole("context_length"),
+        "max_position_embeddings": facts.integer("context_length"),
         "rope_theta": facts.number("rope.freq_base", 10000.0),
         "rope_scaling": _rope_scaling(facts, scalings),
         "tie_word_embeddings": "output.weight" not in facts.tensors,
@@ -140,16 +140,16 @@ def _rope_scaling(facts: Facts, known: tuple[str, ...]) -> Config | None:
     return {
         "type": "yarn",
         "factor": factor,
-        "original_max_position_embeddings": facts.whole("rope.scaling.original_context_length"),
+        "original_max_position_embeddings": facts.integer("rope.scaling.original_context_length"),
         **{key: value for key, value in stated.items() if isinstance(value, float)},
     }
 
 
 def _experts(facts: Facts) -> Config:
-    count, used = facts.whole("expert_count"), facts.whole("expert_used_count")
+    count, used = facts.integer("expert_count"), facts.integer("expert_used_count")
     if used > count:
         raise facts.damaged(f"it uses {used} of {count} experts")
-    width = facts.whole("expert_feed_forward_length", max(facts.each("feed_forward_length", int, 0)) or None)
+    width = facts.integer("expert_feed_forward_length", max(facts.per_layer("feed_forward_length", int, 0)) or None)
     return {
         "num_experts": count,
         "num_local_experts": count,
@@ -196,7 +196,7 @@ def _llama(facts: Facts) -> Config:
 
 
 def _qwen2_moe(facts: Facts) -> Config:
-    shared = {"shared_expert_intermediate_size": facts.whole("expert_shared_feed_forward_length")}
+    shared = {"shared_expert_intermediate_size": facts.integer("expert_shared_feed_forward_length")}
     return _decoder(facts, ("linear",)) | _experts(facts) | shared | {"model_type": "qwen2_moe"}
 
 
@@ -224,7 +224,7 @@ def _gemma3(facts: Facts) -> Config:
     return config | {
         "model_type": "gemma3_text",
         "query_pre_attn_scalar": _query_scalar(config, 62),
-        "sliding_window": facts.whole("attention.sliding_window"),
+        "sliding_window": facts.integer("attention.sliding_window"),
         "sliding_window_pattern": pattern if isinstance(pattern, int) and pattern > 0 else 6,
         "rope_theta": facts.number("rope.freq_base", 1e6),
         "rope_local_base_freq": facts.number("rope.freq_base_swa", 1e4),
@@ -232,15 +232,15 @@ def _gemma3(facts: Facts) -> Config:
 
 
 def _gemma4(facts: Facts) -> Config:
-    blocks, heads = facts.whole("block_count"), facts.whole("attention.head_count")
-    slides = facts.each("attention.sliding_window_pattern", bool)
-    key_value_heads = facts.each("attention.head_count_kv", int, heads)
-    widths = facts.each("feed_forward_length", int)
-    wide, narrow = facts.whole("attention.key_length"), facts.whole("attention.key_length_swa")
+    blocks, heads = facts.integer("block_count"), facts.integer("attention.head_count")
+    slides = facts.per_layer("attention.sliding_window_pattern", bool)
+    key_value_heads = facts.per_layer("attention.head_count_kv", int, heads)
+    widths = facts.per_layer("feed_forward_length", int)
+    wide, narrow = facts.integer("attention.key_length"), facts.integer("attention.key_length_swa")
     embedding = facts.tensors.get("token_embd.weight")
     if embedding is None or min(widths) < 1 or min(key_value_heads) < 1:
         raise facts.damaged("it lacks an embedding or has empty layers")
-    if facts.whole("rope.dimension_count_swa", narrow) != narrow:
+    if facts.integer("rope.dimension_count_swa", narrow) != narrow:
         raise facts.refuse("partly rotated heads in the layers with a window")
     window_heads = {count for count, slide in zip(key_value_heads, slides, strict=True) if slide} or {key_value_heads[0]}
     full_heads = {count for count, slide in zip(key_value_heads, slides, strict=True) if not slide} or window_heads
@@ -254,7 +254,7 @@ def _gemma4(facts: Facts) -> Config:
         rotated = 2 * sum(factor == 1 for factor in facts.values(ROPE_FACTORS)) / wide
     config = {
         "model_type": "gemma4_text",
-        "hidden_size": facts.whole("embedding_length"),
+        "hidden_size": facts.integer("embedding_length"),
         "num_hidden_layers": blocks,
         "intermediate_size": widths[0],
         "use_double_wide_mlp": widths[-1] == 2 * widths[0],
@@ -265,11 +265,11 @@ def _gemma4(facts: Facts) -> Config:
         "global_head_dim": wide,
         "rms_norm_eps": facts.number("attention.layer_norm_rms_epsilon"),
         "vocab_size": embedding.shape[0],
-        "max_position_embeddings": facts.whole("context_length"),
+        "max_position_embeddings": facts.integer("context_length"),
         "num_kv_shared_layers": shared,
         "hidden_size_per_layer_input": facts.get("embedding_length_per_layer_input") or 0,
         "vocab_size_per_layer_input": embedding.shape[0] if per_layer is None else per_layer.shape[0],
-        "sliding_window": facts.whole("attention.sliding_window"),
+        "sliding_window": facts.integer("attention.sliding_window"),
         "layer_types": ["sliding_attention" if slide else "full_attention" for slide in slides],
         "attention_k_eq_v": bool(full) and f"blk.{full[0]}.attn_v.weight" not in facts.tensors,
         "final_logit_softcapping": facts.number("final_logit_softcapping", 30.0),
@@ -298,7 +298,7 @@ def _phi3(facts: Facts) -> Config:
         config["rope_scaling"]["short_factor"] = facts.values(SHORT_FACTORS) if SHORT_FACTORS in facts.tensors else 1.0
     elif config["rope_scaling"] is not None:
         config["rope_scaling"]["long_factor"] = 1.0  # mlx-lm requires it for every type
-    original = facts.whole("rope.scaling.original_context_length", context)
+    original = facts.integer("rope.scaling.original_context_length", context)
     return config | {"model_type": "phi3", "original_max_position_embeddings": original}
 
 
@@ -319,7 +319,7 @@ def _cohere(facts: Facts) -> Config:
 
 def _cohere2(facts: Facts) -> Config:
     numbers = {"layer_norm_eps": "attention.layer_norm_epsilon", "logit_scale": "logit_scale"}
-    window = facts.whole("attention.sliding_window")
+    window = facts.integer("attention.sliding_window")
     return _like_others("cohere2", (), numbers=numbers, sliding_window=window, sliding_window_pattern=4)(facts)
 
 
@@ -337,7 +337,7 @@ def _gpt_oss(facts: Facts) -> Config:
         | _experts(facts)
         | {
             "model_type": "gpt_oss",
-            "sliding_window": facts.whole("attention.sliding_window"),
+            "sliding_window": facts.integer("attention.sliding_window"),
             "layer_types": alternating[: config["num_hidden_layers"]],
         }
     )

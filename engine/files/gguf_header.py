@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from engine.files.foreign import open_file, stands_for_another
+from engine.files.foreign import open_file, placeholder_kind
 from engine.values.errors import DraftlightError
 from engine.values.wording import noun
 
 Part = TypeVar("Part")
 _MAGIC = b"GGUF"
-_OLDER = (b"lmgg", b"fmgg", b"tjgg", b"algg")
+_OLDER_VERSIONS = (b"lmgg", b"fmgg", b"tjgg", b"algg")
 """Magic bytes of llama.cpp's formats before GGUF."""
 _VERSIONS = (2, 3)
 _STRING, _ARRAY, _BOOL = 8, 9, 7
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-_MOST_ENTRIES = 2**24
-_MOST_DIMENSIONS = 4
-_LONG = 4096
+_MAX_ENTRIES = 2**24
+_MAX_DIMENSIONS = 4
+_LONG_LIST = 4096
 _TYPE_NAMES = {
     0: "F32", 1: "F16", 2: "Q4_0", 3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 8: "Q8_0", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K",
     13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL", 21: "IQ3_S",
@@ -90,7 +90,7 @@ def read_header(path: Path) -> GgufHeader:
     return _read(path, _Reader.header)
 
 
-def no_model(metadata: Mapping[str, Any], tensor_count: int | None = None) -> str:
+def not_a_model_reason(metadata: Mapping[str, Any], tensor_count: int | None = None) -> str:
     """Recognises metadata of files that are no language model. Returns the rest of a sentence that says what the file is and what
     to do; empty if it may be a language model.
 
@@ -163,7 +163,7 @@ class _Reader:
         for _ in range(entry_count):
             key = self._string()
             metadata[key] = self._value(self._scalar("I"))
-        if reason := no_model(metadata, tensor_count):
+        if reason := not_a_model_reason(metadata, tensor_count):
             raise _Damaged(reason)
         tensors: dict[str, TensorInfo] = {}
         for _ in range(tensor_count):
@@ -171,17 +171,17 @@ class _Reader:
             if tensor.name in tensors:
                 raise _Damaged(f"is damaged: it contains the tensor {tensor.name} twice. Download it again.")
             tensors[tensor.name] = tensor
-        return GgufHeader(metadata, self._placed(metadata, tensors))
+        return GgufHeader(metadata, self._with_file_offsets(metadata, tensors))
 
     def beginning(self) -> dict[str, Any]:
-        """Reads the entries before the first list of more than `_LONG` values. Raises _Damaged as `header` does."""
+        """Reads the entries before the first list of more than `_LONG_LIST` values. Raises _Damaged as `header` does."""
         metadata: dict[str, Any] = {}
         for _ in range(self._counts()[1]):
             key, kind = self._string(), self._scalar("I")
             if kind == _ARRAY:
                 at = self._file.tell()
                 _, count = self._scalar("I"), self._count()
-                if count > _LONG:
+                if count > _LONG_LIST:
                     break
                 self._file.seek(at)
             metadata[key] = self._value(kind)
@@ -191,9 +191,9 @@ class _Reader:
         """Reads the magic bytes and the version, and returns the stated numbers of tensors and of metadata entries."""
         magic = self._bytes(4, "is not a GGUF file")
         if magic != _MAGIC:
-            if other := stands_for_another(magic + self._file.read(60)):
+            if other := placeholder_kind(magic + self._file.read(60)):
                 raise _Damaged(other)
-            older = " but of an older format of llama.cpp" if magic in _OLDER else ""
+            older = " but of an older format of llama.cpp" if magic in _OLDER_VERSIONS else ""
             raise _Damaged(f"is not a GGUF file{older}. Choose a .gguf file or an mlx-lm folder.")
         version = self._scalar("I")
         if version.to_bytes(4, "little")[:2] == b"\0\0" and version:
@@ -205,7 +205,7 @@ class _Reader:
             raise _Damaged(f"is a GGUF file of version {version}; versions 2 and 3 are supported. Convert the model again.")
         return self._count(), self._count()
 
-    def _placed(self, metadata: dict[str, Any], tensors: dict[str, TensorInfo]) -> dict[str, TensorInfo]:
+    def _with_file_offsets(self, metadata: dict[str, Any], tensors: dict[str, TensorInfo]) -> dict[str, TensorInfo]:
         """Returns the tensors with `start` relative to the file instead of its data. Raises _Damaged if one ends outside."""
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment < 8 or alignment & (alignment - 1):
@@ -220,7 +220,7 @@ class _Reader:
     def _tensor(self) -> TensorInfo:
         name = self._string()
         dimensions = self._scalar("I")
-        if not 1 <= dimensions <= _MOST_DIMENSIONS:
+        if not 1 <= dimensions <= _MAX_DIMENSIONS:
             raise _Damaged(f"is damaged: {name!r} has {dimensions} dimensions. Download it again.")
         shape = tuple(self._scalar("Q") for _ in range(dimensions))[::-1]
         number = self._scalar("I")
@@ -256,17 +256,17 @@ class _Reader:
 
     def _count(self) -> int:
         count: int = self._scalar("Q")
-        if count > _MOST_ENTRIES:
+        if count > _MAX_ENTRIES:
             raise _Damaged(f"is damaged: it claims to have {count} {noun(count, 'entry', 'entries')}. Download it again.")
         return count
 
     def _scalar(self, form: str) -> Any:
         return struct.unpack("<" + form, self._bytes(struct.calcsize("<" + form)))[0]
 
-    def _bytes(self, count: int, otherwise: str = "is incomplete: its header ends too early") -> bytes:
+    def _bytes(self, count: int, message: str = "is incomplete: its header ends too early") -> bytes:
         if count > self._size:
-            raise _Damaged(f"{otherwise}. Download it again.")
+            raise _Damaged(f"{message}. Download it again.")
         raw = self._file.read(count)
         if len(raw) < count:
-            raise _Damaged(f"{otherwise}. Download it again.")
+            raise _Damaged(f"{message}. Download it again.")
         return raw

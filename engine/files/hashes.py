@@ -25,13 +25,13 @@ def file_sha256(path: Path, trust_record: bool = True) -> str:
     status = path.stat()
     key = f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}"
     record = object_in(_record_path())
-    if trust_record and (known := text(record.get(key))):
-        return known
+    if trust_record and (digests := text(record.get(key))):
+        return digests
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    kept = {other: value for other, value in record.items() if not other.startswith(f"{path.resolve()}|")}
+    others = {name: value for name, value in record.items() if not name.startswith(f"{path.resolve()}|")}
     with contextlib.suppress(NotWritten):  # then the next start hashes again
-        write_whole(_record_path(), json.dumps(kept | {key: digest}, indent=1), lasting=False)
+        write_whole(_record_path(), json.dumps(others | {key: digest}, indent=1), durable=False)
     return digest
 
 

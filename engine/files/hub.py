@@ -18,7 +18,7 @@ from typing import Any
 from engine.files.cached_models import repository_folder, snapshots
 from engine.files.foreign import table
 from engine.files.gguf_architectures import ARCHITECTURES
-from engine.files.library import bits_of_type, expanded_need, own_place, problem_of_architecture
+from engine.files.library import bits_of_type, download_destination, expanded_need, problem_of_architecture
 from engine.files.model_folder import ADAPTER_CONFIG, CONFIG, is_described, is_whole
 from engine.machine.mlx_import import device_kind
 from engine.values.drafter_kinds import DRAFTERS
@@ -36,7 +36,7 @@ FILES = (
 """Patterns of the files that mlx-lm reads from a repository. Code and pickled weights are not among them."""
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 """Matches the name of a model on the Hub, "owner/model". A relative path may look the same."""
-MOST_FOUND = 50
+MAX_RESULTS = 50
 _TIMEOUT = 10.0
 _PART = re.compile(r"-\d{5}-of-\d{5}\.gguf$")
 _WANTED = ("downloads", "gated", "safetensors", "gguf", "tags", "config")
@@ -124,7 +124,7 @@ class Offer:
         return sum(file.size for file in self.files)
 
 
-def search(words: str, limit: int = MOST_FOUND) -> list[HubModel]:
+def search(words: str, limit: int = MAX_RESULTS) -> list[HubModel]:
     """Returns repositories with names that contain the words, most downloaded first; without words, all that generate text.
 
     Raises:
@@ -132,12 +132,12 @@ def search(words: str, limit: int = MOST_FOUND) -> list[HubModel]:
     """
     from huggingface_hub import ModelInfo, constants, get_session, hf_raise_for_status
 
-    asked: dict[str, Any] = {"sort": "downloads", "limit": limit, "expand": list(_WANTED)}
-    asked |= {"search": words.strip()} if words.strip() else {"pipeline_tag": "text-generation"}
+    query: dict[str, Any] = {"sort": "downloads", "limit": limit, "expand": list(_WANTED)}
+    query |= {"search": words.strip()} if words.strip() else {"pipeline_tag": "text-generation"}
     try:  # not with list_models, which retries for 23 s without a network
-        answer = get_session().get(f"{constants.ENDPOINT}/api/models", params=asked, headers=authorisation(), timeout=_TIMEOUT)
-        hf_raise_for_status(answer)
-        return [_described(ModelInfo(**entry)) for entry in answer.json()]
+        entries_ = get_session().get(f"{constants.ENDPOINT}/api/models", params=query, headers=authorisation(), timeout=_TIMEOUT)
+        hf_raise_for_status(entries_)
+        return [_described(ModelInfo(**entry)) for entry in entries_.json()]
     except Exception as error:  # network, authorisation and repository errors of several libraries
         raise explained(error, "") from error
 
@@ -161,19 +161,21 @@ def offers(name: str) -> list[Offer]:
 def _offers(name: str, info: Any) -> list[Offer]:
     described, commit = _described(info), info.sha or "main"
     files = [_file(sibling) for sibling in info.siblings or ()]
-    whole = [file for file in files if "/" not in file.path and any(fnmatch.fnmatch(file.path, one) for one in FILES)]
-    found = []
-    if any(file.path in (CONFIG, ADAPTER_CONFIG) for file in whole) and _weights(whole):
+    repository_offer = [
+        file for file in files if "/" not in file.path and any(fnmatch.fnmatch(file.path, part) for part in FILES)
+    ]
+    offers_ = []
+    if any(file.path in (CONFIG, ADAPTER_CONFIG) for file in repository_offer) and _weights(repository_offer):
         problem = described.problem if described.form == "safetensors" else ""
-        found.append(Offer(name, "", commit, tuple(whole), _quantisation(info), _need(info), problem))
+        offers_.append(Offer(name, "", commit, tuple(repository_offer), _quantisation(info), _need(info), problem))
     for file in sorted(files, key=lambda file: file.size):
         if file.name.endswith(".gguf") and not file.name.startswith("mmproj"):
             kind, bits = bits_of_type(file.name)
             problem = "It is split into several files." if _PART.search(file.name) else ""
             if described.form == "GGUF":
                 problem = problem or described.problem
-            found.append(Offer(name, file.path, commit, (file,), kind, expanded_need(file.size, kind, bits), problem))
-    return found
+            offers_.append(Offer(name, file.path, commit, (file,), kind, expanded_need(file.size, kind, bits), problem))
+    return offers_
 
 
 def offer(name: str) -> Offer:
@@ -183,21 +185,21 @@ def offer(name: str) -> Offer:
         DraftlightError: it does not exist, is ambiguous, or cannot be used; the message lists the choices or the reason.
     """
     repository, _, file = name.partition(":")
-    found = offers(repository)
-    fitting = [one for one in found if one.file == file or (file and one.file.rpartition("/")[2] == file)]
-    usable = [one for one in found if not one.problem]
-    if not fitting and not file and len(usable) == 1:
-        fitting = usable
-    if not fitting:
-        listed = "".join(f"\n  {one.name}" for one in found if one.file)
+    offers_ = offers(repository)
+    for_target = [each for each in offers_ if each.file == file or (file and each.file.rpartition("/")[2] == file)]
+    usable = [each for each in offers_ if not each.problem]
+    if not for_target and not file and len(usable) == 1:
+        for_target = usable
+    if not for_target:
+        listed = "".join(f"\n  {each.name}" for each in offers_ if each.file)
         if file or not listed:
             raise DraftlightError(
                 f"{repository} has no {file}." if file else f"{repository} has neither safetensors for mlx-lm nor GGUF files."
             )
         raise DraftlightError(f"{repository} has several GGUF files. Choose one of them:{listed}")
-    if fitting[0].problem:
-        raise DraftlightError(f"{name} cannot be used: {fitting[0].problem}")
-    return fitting[0]
+    if for_target[0].problem:
+        raise DraftlightError(f"{name} cannot be used: {for_target[0].problem}")
+    return for_target[0]
 
 
 def page_of(name: str) -> str:
@@ -335,7 +337,7 @@ def _parameters(info: Any) -> int | None:
     if info.safetensors is None:
         return None
     packed = 32 // (_bits(info) or 32)
-    return sum(many * (packed if kind in ("U32", "I32") else 1) for kind, many in info.safetensors.parameters.items())
+    return sum(per_word * (packed if kind in ("U32", "I32") else 1) for kind, per_word in info.safetensors.parameters.items())
 
 
 def _need(info: Any) -> int | None:
@@ -355,10 +357,10 @@ def require_drafter(name: str) -> None:
     with contextlib.suppress(OSError, RuntimeError, ValueError):  # too long, home of an unknown user, contains a null
         if name and Path(name).expanduser().exists():
             return
-    near = difflib.get_close_matches(name.lower(), DRAFTERS, 1)
-    meant = f" Did you mean {near[0]}?" if near else ""
+    similar = difflib.get_close_matches(name.lower(), DRAFTERS, 1)
+    hint = f" Did you mean {similar[0]}?" if similar else ""
     raise DraftlightError(
-        f"There is no drafter {name or 'without a name'}.{meant} Choose from {', '.join(DRAFTERS)}; or give a drafter's folder "
+        f"There is no drafter {name or 'without a name'}.{hint} Choose from {', '.join(DRAFTERS)}; or give a drafter's folder "
         "or .gguf file, or a Hugging Face id (owner/model)."
     )
 
@@ -370,7 +372,7 @@ def is_here(name: str) -> bool:
         return True
     if not HUB_ID.fullmatch(name):
         return False
-    return any(map(is_described, (own_place(name), *(repository_folder(name) / "snapshots").glob("*"))))
+    return any(map(is_described, (download_destination(name), *(repository_folder(name) / "snapshots").glob("*"))))
 
 
 def folder_of(name: str) -> Path | None:
@@ -380,6 +382,6 @@ def folder_of(name: str) -> Path | None:
     """
     if not HUB_ID.fullmatch(name):
         return None
-    if is_described(own_place(name)):  # true only once a download is complete
-        return own_place(name)
+    if is_described(download_destination(name)):  # true only once a download is complete
+        return download_destination(name)
     return next(filter(is_whole, snapshots(repository_folder(name))), None)

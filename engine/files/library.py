@@ -25,11 +25,11 @@ from engine.files import builtin, lm_studio, ollama
 from engine.files.cached_models import snapshots
 from engine.files.foreign import content_of, entries, json_of, table
 from engine.files.gguf_architectures import ARCHITECTURES
-from engine.files.gguf_header import no_model, read_beginning
+from engine.files.gguf_header import not_a_model_reason, read_beginning
 from engine.files.memory import cache_bytes, need_of_folder
 from engine.files.model_folder import (
     CONFIG,
-    ONLY_DRAFT,
+    DRAFTER_TYPES,
     WEIGHTS,
     is_adapter,
     is_model_folder,
@@ -76,11 +76,11 @@ _FILE_TYPES = {
 _NAMED_TYPES = sorted(_FILE_TYPES.values(), key=lambda pair: -len(pair[0]))
 OWN = "Draftlight"
 """Source of models in Draftlight's own folder, which may be deleted."""
-COMES_ALONG = "comes with Draftlight"
+BUNDLED_SOURCE = "comes with Draftlight"
 """Source of the built-in target if Draftlight's package includes it. It must not be deleted."""
 HUB = "Hugging Face"
 """Source of models in the Hugging Face cache."""
-_ON_A_GPU = {
+_BITS_ON_GPU = {
     "Q4_K_S": 6.2,
     "Q4_K_M": 7.5,
     "Q5_K_S": 7.2,
@@ -129,22 +129,22 @@ def find(folders: Iterable[Path] = ()) -> list[LibraryModel]:
     Args:
         folders: further folders to search.
     """
-    known = _remembered()
-    found: dict[str, dict[str, Any]] = {}
+    known = _read_record()
+    entries_: dict[str, dict[str, Any]] = {}
     models: list[LibraryModel] = []
-    for path, name, source in _places(folders):
+    for path, name, source in _model_paths(folders):
         with contextlib.suppress(OSError):
             stamp, files = _stamp(path)
-            kept = known.get(path.as_posix())
-            if kept is not None and kept["stamp"] == stamp:
-                model = replace(LibraryModel(**kept["model"]), name=name, source=source)
+            entry = known.get(path.as_posix())
+            if entry is not None and entry["stamp"] == stamp:
+                model = replace(LibraryModel(**entry["model"]), name=name, source=source)
             else:
                 model = _read(path, files, name, source)
-            found[path.as_posix()] = {"stamp": stamp, "model": asdict(model)}
+            entries_[path.as_posix()] = {"stamp": stamp, "model": asdict(model)}
             models.append(model)
-    if found != known:
+    if entries_ != known:
         with contextlib.suppress(NotWritten, OSError):  # the record only saves time
-            write_whole(_record(), json.dumps({"version": _VERSION, "device": device_kind(), "models": found}), lasting=False)
+            write_whole(_record(), json.dumps({"version": _VERSION, "device": device_kind(), "models": entries_}), durable=False)
     return sorted(models, key=lambda model: (model.source, model.name.lower()))
 
 
@@ -152,7 +152,7 @@ def builtin_model() -> LibraryModel:
     """Returns the built-in target, downloaded or not. Its `target` is a name instead of a path."""
     path = builtin.builtin_path()
     try:
-        return replace(_read(path, [path], builtin.NAME, COMES_ALONG if path == builtin.BUNDLED else OWN), target="builtin")
+        return replace(_read(path, [path], builtin.NAME, BUNDLED_SOURCE if path == builtin.BUNDLED else OWN), target="builtin")
     except OSError:
         return LibraryModel(builtin.NAME, "builtin", "downloaded when it is first used", builtin.SIZE, form="GGUF")
 
@@ -161,11 +161,11 @@ def _record() -> Path:
     return data_folder() / "library.json"
 
 
-def _remembered() -> dict[str, dict[str, Any]]:
+def _read_record() -> dict[str, dict[str, Any]]:
     try:
         stored = json_of(content_of(_record()))
-        is_of_now = (stored["version"], stored["device"]) == (_VERSION, device_kind())  # memory needs depend on the device
-        models: dict[str, dict[str, Any]] = stored["models"] if is_of_now else {}
+        is_current = (stored["version"], stored["device"]) == (_VERSION, device_kind())  # memory needs depend on the device
+        models: dict[str, dict[str, Any]] = stored["models"] if is_current else {}
         for entry in models.values():
             LibraryModel(**entry["model"]), entry["stamp"]
         return models
@@ -180,16 +180,20 @@ def _stamp(path: Path) -> tuple[list[list[int]], list[Path]]:
     return [[state.st_size, state.st_mtime_ns] for state in (file.stat() for file in described)], files
 
 
-def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
+def _model_paths(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
     """Yields each GGUF file and model folder once, with its name and source."""
     seen: set[Path] = set()
-    own = builtin.builtin_path().parent
+    builtin_folder = builtin.builtin_path().parent
     sources = [
-        *((path, name, source) for path, name, source in _of_a_folder(models_folder(), OWN) if own != path.parent),
-        *_of_hub(hub_cache()),
-        *(found for folder in lm_studio.folders() for found in _of_a_folder(folder, "LM Studio")),
-        *_of_ollama(ollama.store()),
-        *((path, path.name.removesuffix(".gguf"), str(folder)) for folder in folders for path in _below(folder)),
+        *(
+            (path, name, source)
+            for path, name, source in _models_of_publishers(models_folder(), OWN)
+            if builtin_folder != path.parent
+        ),
+        *_models_of_hub(hub_cache()),
+        *(model for folder in lm_studio.folders() for model in _models_of_publishers(folder, "LM Studio")),
+        *_models_of_ollama(ollama.store()),
+        *((path, path.name.removesuffix(".gguf"), str(folder)) for folder in folders for path in _models_below(folder)),
     ]
     for path, name, source in sources:
         real = Path(os.path.realpath(path))
@@ -198,7 +202,7 @@ def _places(folders: Iterable[Path]) -> Iterator[tuple[Path, str, str]]:
             yield path, name, source
 
 
-def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
+def _models_below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
     """Yields the GGUF files and model folders in a folder and `levels` below it; of a split file, only the first part."""
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -215,7 +219,7 @@ def _below(folder: Path, levels: int = _LEVELS) -> Iterator[Path]:
                 if first == entry.name or first not in names:
                     yield Path(entry.path)
             elif levels and entry.is_dir() and not entry.name.startswith("."):
-                yield from _below(Path(entry.path), levels - 1)
+                yield from _models_below(Path(entry.path), levels - 1)
 
 
 def models_in(folder: Path, levels: int = 2) -> list[Path]:
@@ -228,8 +232,8 @@ def models_in(folder: Path, levels: int = 2) -> list[Path]:
         return [folder]
     os.scandir(folder).close()
     repositories = [folder] if (folder / "snapshots").is_dir() else sorted(folder.glob("models--*--*"))
-    found = [path for repository in repositories for path in _in_use(repository)]
-    return found or list(_below(folder, levels))
+    in_use = [path for repository in repositories for path in _in_use(repository)]
+    return in_use or list(_models_below(folder, levels))
 
 
 def _in_use(repository: Path) -> Iterator[Path]:
@@ -238,10 +242,10 @@ def _in_use(repository: Path) -> Iterator[Path]:
         if is_adapter(snapshot):
             yield snapshot
         else:
-            yield from _below(snapshot)
+            yield from _models_below(snapshot)
 
 
-def _of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
+def _models_of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
     for repository in sorted(cache.glob("models--*--*")):
         name = repository.name.removeprefix("models--").replace("--", "/", 1)
         for path in _in_use(repository):
@@ -249,13 +253,13 @@ def _of_hub(cache: Path) -> Iterator[tuple[Path, str, str]]:
                 yield path, f"{name}: {path.name}" if path.suffix == ".gguf" else name, HUB
 
 
-def _of_a_folder(folder: Path, source: str) -> Iterator[tuple[Path, str, str]]:
+def _models_of_publishers(folder: Path, source: str) -> Iterator[tuple[Path, str, str]]:
     """Yields the models of a folder with a subfolder for each publisher, such as LM Studio's and Draftlight's own."""
-    for path in _below(folder):
+    for path in _models_below(folder):
         yield path, path.relative_to(folder).as_posix().removesuffix(".gguf"), source
 
 
-def _of_ollama(folder: Path) -> Iterator[tuple[Path, str, str]]:
+def _models_of_ollama(folder: Path) -> Iterator[tuple[Path, str, str]]:
     for manifest in ollama.manifests(folder):
         if (model := ollama.model_of(manifest)) is not None:
             yield manifest, model.name, "Ollama"
@@ -263,54 +267,54 @@ def _of_ollama(folder: Path) -> Iterator[tuple[Path, str, str]]:
 
 def _read(path: Path, files: list[Path], name: str, source: str) -> LibraryModel:
     form = "GGUF" if path.is_file() else "safetensors"
-    plain = LibraryModel(name, path.as_posix(), source, sum(file.stat().st_size for file in files), form=form)
+    base = LibraryModel(name, path.as_posix(), source, sum(file.stat().st_size for file in files), form=form)
     try:
         if not path.is_file():
-            return _read_folder(path, plain)
-        of_ollama, read = ollama.model_of(path), _read_gguf(files[0], plain)
-        return replace(read, problem=f"It {of_ollama.problem}") if of_ollama is not None and of_ollama.problem else read
+            return _read_folder(path, base)
+        of_ollama, model = ollama.model_of(path), _read_gguf(files[0], base)
+        return replace(model, problem=f"It {of_ollama.problem}") if of_ollama is not None and of_ollama.problem else model
     except DraftlightError as error:
-        return replace(plain, problem=str(error))
+        return replace(base, problem=str(error))
 
 
-def _read_gguf(path: Path, plain: LibraryModel) -> LibraryModel:
+def _read_gguf(path: Path, base: LibraryModel) -> LibraryModel:
     entries = read_beginning(path)
     architecture = entries.get("general.architecture")
 
-    def whole(key: str) -> int | None:
+    def positive(key: str) -> int | None:
         """Returns a positive integer from an entry of the architecture, the largest if the entry is a list, else None."""
         value = entries.get(f"{architecture}.{key}")
         value = max(value, default=None) if isinstance(value, list) and all(isinstance(one, int) for one in value) else value
         return value if isinstance(value, int) and value > 0 else None
 
     kind, bits = _FILE_TYPES.get(entries.get("general.file_type", -1), ("", 16.0))
-    heads = whole("attention.head_count")
+    heads = positive("attention.head_count")
     config = {
-        "num_hidden_layers": whole("block_count"),
+        "num_hidden_layers": positive("block_count"),
         "num_attention_heads": heads,
-        "num_key_value_heads": whole("attention.head_count_kv") or heads,
-        "head_dim": whole("attention.key_length"),
-        "hidden_size": whole("embedding_length"),
-        "max_position_embeddings": whole("context_length"),
+        "num_key_value_heads": positive("attention.head_count_kv") or heads,
+        "head_dim": positive("attention.key_length"),
+        "hidden_size": positive("embedding_length"),
+        "max_position_embeddings": positive("context_length"),
     }
     if (part := _PART.search(path.name)) is not None:
         # llama.cpp writes these entries after the vocabulary, where they are not read.
         entries = {"split.no": int(part[1]) - 1, "split.count": int(part[2])} | entries
     problem = "" if architecture in ARCHITECTURES else f"The architecture {architecture} is not supported."
-    if reason := no_model(entries):
+    if reason := not_a_model_reason(entries):
         problem = f"It {reason}"
     return replace(
-        plain,
+        base,
         architecture=str(architecture or ""),
         quantisation=kind,
         context=config["max_position_embeddings"],
         remembers=_remembers(entries),
-        need=expanded_need(plain.size, kind, bits) + cache_bytes(config, device_kind() == "cpu"),
+        need=expanded_need(base.size, kind, bits) + cache_bytes(config, device_kind() == "cpu"),
         problem=problem,
     )
 
 
-def _read_folder(folder: Path, plain: LibraryModel) -> LibraryModel:
+def _read_folder(folder: Path, base: LibraryModel) -> LibraryModel:
     config = read_json(folder / CONFIG)
     tables = weights_of(folder)
     require_usable(folder, config, tables)
@@ -319,16 +323,16 @@ def _read_folder(folder: Path, plain: LibraryModel) -> LibraryModel:
     types = [dtype for tensors in tables.values() for dtype, shape in tensors.values() if len(shape) > 1]
     context = text.get("max_position_embeddings")
     architecture = str(config.get("model_type", ""))
-    only_drafts = type_stated(config) in ONLY_DRAFT
+    only_drafts = type_stated(config) in DRAFTER_TYPES
     return replace(
-        plain,
+        base,
         architecture=architecture,
         quantisation=f"{bits}-bit" if bits else max(set(types), key=types.count, default=""),
         context=context if isinstance(context, int) else None,
         remembers=_remembers(text),
-        need=need_of_folder(plain.name, tables.values(), config, device_kind() == "cpu").total,
+        need=need_of_folder(base.name, tables.values(), config, device_kind() == "cpu").total,
         problem=missing_parts(folder, by_index=False).strip() or problem_of_architecture(architecture),
-        form="drafter" if only_drafts else plain.form,
+        form="drafter" if only_drafts else base.form,
         only_drafts=only_drafts,
     )
 
@@ -341,22 +345,22 @@ def bits_of_type(name: str) -> tuple[str, float]:
 
 def expanded_need(size: int, kind: str, bits: float) -> int:
     """Returns the approximate bytes of memory that the weights of a GGUF file with `size` bytes take."""
-    return round(size / bits * (32.0 if device_kind() == "cpu" else _ON_A_GPU.get(kind, 16.0)))
+    return round(size / bits * (32.0 if device_kind() == "cpu" else _BITS_ON_GPU.get(kind, 16.0)))
 
 
 def problem_of_architecture(architecture: str) -> str:
     """Returns why a folder of this model type cannot be used; empty if it can, or if the type is not stated."""
-    known = _known_to_mlx_lm()
-    if not architecture or not known or architecture in known or architecture in ONLY_DRAFT:
+    known = _mlx_lm_types()
+    if not architecture or not known or architecture in known or architecture in DRAFTER_TYPES:
         return ""
     return f"mlx-lm has no architecture {architecture}."
 
 
 @lru_cache(maxsize=1)
-def _known_to_mlx_lm() -> frozenset[str]:
+def _mlx_lm_types() -> frozenset[str]:
     """Returns the model types of mlx-lm, from the names of its files and its table of aliases, without importing it."""
-    found = importlib.util.find_spec("mlx_lm")
-    folder = Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
+    spec = importlib.util.find_spec("mlx_lm")
+    folder = Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
     if folder is None:
         return frozenset()
     names = {file.stem for file in (folder / "models").glob("*.py")}
@@ -367,7 +371,7 @@ def _known_to_mlx_lm() -> frozenset[str]:
     return frozenset(names)
 
 
-def own_place(repository: str) -> Path:
+def download_destination(repository: str) -> Path:
     """Returns the folder of models downloaded from a Hub repository: "owner/model" in Draftlight's own folder."""
     return models_folder() / repository
 
@@ -392,10 +396,10 @@ def delete(path: Path) -> None:
     """
     check_deletable(path)
     folder, resolved = models_folder().resolve(), path.resolve()
-    leaving = folder / f".deleted-{secrets.token_hex(4)}"
+    trash = folder / f".deleted-{secrets.token_hex(4)}"
     try:
-        os.replace(resolved, leaving)
-        shutil.rmtree(leaving) if leaving.is_dir() else leaving.unlink()
+        os.replace(resolved, trash)
+        shutil.rmtree(trash) if trash.is_dir() else trash.unlink()
     except OSError as error:
         raise DraftlightError(f"{resolved} cannot be removed: {error.strerror or error}.") from None
     for parent in resolved.parents:
@@ -422,7 +426,7 @@ def added_folders() -> tuple[str, ...]:
     the command line has added meanwhile. Empty if the file is missing or damaged.
     """
     try:
-        return tuple(name for name in entries(json_of(content_of(_place()))) if isinstance(name, str))
+        return tuple(name for name in entries(json_of(content_of(_folders_path()))) if isinstance(name, str))
     except (OSError, ValueError):
         return ()
 
@@ -430,8 +434,8 @@ def added_folders() -> tuple[str, ...]:
 def change_folders(folder: str, remove: bool = False) -> None:
     """Adds a folder to the search, or removes it. Raises `engine.files.whole_file.NotWritten`."""
     others = [name for name in added_folders() if name != folder]
-    write_whole(_place(), json.dumps(others if remove else [*others, folder], ensure_ascii=False) + "\n", private=True)
+    write_whole(_folders_path(), json.dumps(others if remove else [*others, folder], ensure_ascii=False) + "\n", private=True)
 
 
-def _place() -> Path:
+def _folders_path() -> Path:
     return data_folder() / "model_folders.json"

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from engine.values.errors import DraftlightError
 
-_PAUSE = 0.02
+_RETRY_SECONDS = 0.02
 
 
 @contextlib.contextmanager
-def alone(path: Path, refusal: str, wait: float = 0.0, *, private: bool = False) -> Iterator[None]:
+def exclusive_lock(path: Path, refusal: str, wait: float = 0.0, *, private: bool = False) -> Iterator[None]:
     """Holds an exclusive lock on a file, which is created if it is missing.
 
     Args:
@@ -28,15 +28,15 @@ def alone(path: Path, refusal: str, wait: float = 0.0, *, private: bool = False)
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600 if private else 0o666)
     try:
-        until = time.monotonic() + wait
+        deadline = time.monotonic() + wait
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except OSError:
-                if time.monotonic() >= until:
+                if time.monotonic() >= deadline:
                     raise DraftlightError(refusal) from None
-                time.sleep(_PAUSE)
+                time.sleep(_RETRY_SECONDS)
         yield
     finally:
         os.close(descriptor)

@@ -21,7 +21,7 @@ from engine.values.wording import size
 
 CACHE_TOKENS = 4096
 """Tokens of KV cache that are added to the weights. Longer conversations need more."""
-_KEPT = {
+_BITS_OF_KEPT_TYPES = {
     "F32": 4,
     "Q4_0": 20 / 32,
     "Q4_1": 20 / 32,
@@ -68,10 +68,10 @@ class MemoryNeed:
             if self.widened and self.weights > 1.5 * self.stored
             else ""
         )
-        spared = "It was not downloaded. " if self.is_ahead else ""
+        smaller = "It was not downloaded. " if self.is_ahead else ""
         return (
             f"{self.name} needs about {size(self.total)} of memory, but only {size(max(0, available))} are available.{expanded} "
-            f"{spared}Choose a smaller model, close other programs, or load it anyway."
+            f"{smaller}Choose a smaller model, close other programs, or load it anyway."
         )
 
 
@@ -84,7 +84,7 @@ def need_of_gguf(name: str, header: GgufHeader, config: Mapping[str, Any], widen
     weights, stored = 0.0, 0
     for tensor in header.tensors.values():
         stored += tensor.size
-        weights += math.prod(tensor.shape) * (4 if widened else _KEPT.get(tensor.kind, 2))
+        weights += math.prod(tensor.shape) * (4 if widened else _BITS_OF_KEPT_TYPES.get(tensor.kind, 2))
     return MemoryNeed(name, round(weights), cache_bytes(config, widened), stored, widened)
 
 
@@ -111,9 +111,9 @@ def _widened(name: str, tensors: Table, config: Mapping[str, Any]) -> int:
 def _group_size(layer: str, config: Mapping[str, Any]) -> int:
     """Returns the quantisation group size of a layer, or that of the model; mlx-lm's default is 64."""
     quantisation = table(config.get("quantization"))
-    own = quantisation.get(layer)
-    found = (own if isinstance(own, dict) else quantisation).get("group_size")
-    return found if isinstance(found, int) else 64
+    layer_entry = quantisation.get(layer)
+    size = (layer_entry if isinstance(layer_entry, dict) else quantisation).get("group_size")
+    return size if isinstance(size, int) else 64
 
 
 def cache_bytes(config: Mapping[str, Any], widened: bool) -> int:
@@ -149,11 +149,11 @@ def available_memory(root: Path = Path("/")) -> int | None:
     if device_kind() == "cuda":
         gpu = nvidia.gpu()
         return None if gpu is None else gpu[1]
-    left = [amount for amount in (_of_the_kernel(root), *_of_control_groups(root)) if amount is not None]
-    return min(left) if left else provenance.physical_memory()
+    limits = [amount for amount in (_kernel_available(root), *_control_group_available(root)) if amount is not None]
+    return min(limits) if limits else provenance.physical_memory()
 
 
-def _of_the_kernel(root: Path) -> int | None:
+def _kernel_available(root: Path) -> int | None:
     for line in _lines(root / "proc/meminfo"):
         key, _, value = line.partition(":")
         if key == "MemAvailable":
@@ -161,9 +161,9 @@ def _of_the_kernel(root: Path) -> int | None:
     return None
 
 
-def _of_control_groups(root: Path) -> list[int]:
+def _control_group_available(root: Path) -> list[int]:
     """Returns the bytes left in each control group of the process. Inactive file cache counts as free: it can be reclaimed."""
-    left = []
+    remaining = []
     for line in _lines(root / "proc/self/cgroup"):
         _, kinds, path = line.split(":", 2)
         if kinds and "memory" not in kinds.split(","):
@@ -177,8 +177,8 @@ def _of_control_groups(root: Path) -> list[int]:
             limit, used = _number(group / limit_name), _number(group / used_name)
             if limit is not None and used is not None:
                 cached = next((int(entry.split()[1]) for entry in _lines(group / "memory.stat") if _is_cached(entry)), 0)
-                left.append(max(0, limit - used + cached))
-    return left
+                remaining.append(max(0, limit - used + cached))
+    return remaining
 
 
 def _is_cached(entry: str) -> bool:

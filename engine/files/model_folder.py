@@ -24,8 +24,8 @@ WEIGHTS = "model*.safetensors"
 ADAPTER_WEIGHTS = ("adapters.safetensors", "adapter_model.safetensors")
 """Weight files of an adapter, as mlx-lm and PEFT name them."""
 _INDEX = "model.safetensors.index.json"
-_NUMBERED = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
-ONLY_DRAFT = (HEAD_FOLDER, BLOCK_FOLDER, CUT_DRAFT)
+_NUMBERED_PART = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
+DRAFTER_TYPES = (HEAD_FOLDER, BLOCK_FOLDER, CUT_DRAFT)
 """Types of folders with models that can only draft."""
 
 
@@ -73,7 +73,7 @@ def is_whole(folder: Path) -> bool:
 
 def only_drafts(folder: Path) -> bool:
     """Returns whether a folder holds a model that was made to draft and cannot be a target."""
-    return type_stated(object_in(folder / CONFIG)) in ONLY_DRAFT
+    return type_stated(object_in(folder / CONFIG)) in DRAFTER_TYPES
 
 
 # Weights
@@ -89,13 +89,13 @@ def weights_of(folder: Path) -> dict[Path, Table]:
     files = sorted(folder.glob(WEIGHTS))
     has_config = (folder / CONFIG).is_file()
     if files and has_config:
-        return _that_count(folder, {file: check_safetensors(file) for file in files})
+        return _effective_files(folder, {file: check_safetensors(file) for file in files})
     if is_adapter(folder):
-        raise DraftlightError(without_base(folder, base_in(read_json(folder / ADAPTER_CONFIG)) or "a base model"))
-    if found := sorted(folder.glob("[!.]*.gguf")):
+        raise DraftlightError(missing_base_message(folder, base_in(read_json(folder / ADAPTER_CONFIG)) or "a base model"))
+    if tables := sorted(folder.glob("[!.]*.gguf")):
         raise DraftlightError(
             f"{folder} contains GGUF files but no model for mlx-lm. Choose one of the files instead: "
-            f"{listed([file.name for file in found])}."
+            f"{listed([file.name for file in tables])}."
         )
     if not has_config:
         raise DraftlightError(f"{folder} has no {CONFIG}, so it is not a model folder.")
@@ -103,7 +103,7 @@ def weights_of(folder: Path) -> dict[Path, Table]:
     raise DraftlightError(f"{folder} has no {WEIGHTS}.{remedy}")
 
 
-def _that_count(folder: Path, tables: dict[Path, Table]) -> dict[Path, Table]:
+def _effective_files(folder: Path, tables: dict[Path, Table]) -> dict[Path, Table]:
     """Returns all files, unless some have weights of the same names.
 
     A conversion may leave files of an earlier one behind. Then returns the files that the index names or, as transformers does,
@@ -128,9 +128,9 @@ def missing_parts(folder: Path, by_index: bool = True) -> str:
         by_index: whether the index counts. mlx-lm does not read it, and it may be left over from before a conversion.
     """
     names = {file.name for file in folder.glob(WEIGHTS)}
-    stated = table(object_in(folder / _INDEX).get("weight_map")) if by_index else {}
-    expected = set(map(str, stated.values()))
-    for match in filter(None, map(_NUMBERED.fullmatch, names)):
+    indexed = table(object_in(folder / _INDEX).get("weight_map")) if by_index else {}
+    expected = set(map(str, indexed.values()))
+    for match in filter(None, map(_NUMBERED_PART.fullmatch, names)):
         expected |= {f"{match[1]}-{part:05}-of-{match[2]}.safetensors" for part in range(1, int(match[2]) + 1)}
     missing = sorted(name for name in expected if not os.path.isfile(folder / name))
     if not missing:
@@ -171,7 +171,7 @@ def base_of(folder: Path) -> str | None:
     return base_in(object_in(folder / ADAPTER_CONFIG)) if is_adapter(folder) and adapter_files(folder) else None
 
 
-def places_of(adapter: Path, base: str) -> tuple[Path, ...]:
+def base_candidates(adapter: Path, base: str) -> tuple[Path, ...]:
     """Returns the folders to search for a base model before asking the Hub."""
     return tuple(
         path for path in (Path(base).expanduser(), adapter.parent / base, adapter.parent / Path(base).name) if path != adapter
@@ -183,12 +183,12 @@ def base_target(target: str) -> str | None:
     try:
         folder = Path(target).expanduser()
         base = base_of(folder)
-        return None if base is None else next((str(path) for path in places_of(folder, base) if path.is_dir()), base)
+        return None if base is None else next((str(path) for path in base_candidates(folder, base) if path.is_dir()), base)
     except (OSError, RuntimeError, ValueError):  # an impossible folder name
         return None
 
 
-def without_base(folder: Path, base: str) -> str:
+def missing_base_message(folder: Path, base: str) -> str:
     """Returns the message that an adapter cannot be used alone, and what to do."""
     return (
         f"{folder} is an adapter: it contains changes to {base}, which is not on this machine. Put the folder of {base} next to "

@@ -17,7 +17,7 @@ from typing import Any
 from engine.files.foreign import content_of, entries, json_of, object_in, table, text
 
 _KIND = "application/vnd.ollama.image."
-_LONGEST_TEXT = 1_000_000
+_MAX_TEXT_BYTES = 1_000_000
 """Maximum bytes of a layer with a system prompt or parameters; longer layers are ignored."""
 
 
@@ -57,8 +57,8 @@ def store() -> Path:
 
 def manifests(folder: Path) -> list[Path]:
     """Returns the manifests in a store, sorted by name."""
-    found = (folder / "manifests").glob("*/*/*/*")
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.parts[-4:]))
+    paths = (folder / "manifests").glob("*/*/*/*")
+    return sorted(path for path in paths if not any(part.startswith(".") for part in path.parts[-4:]))
 
 
 def name_of(path: str) -> str:
@@ -119,7 +119,7 @@ def _layers(manifest: Path) -> Iterator[tuple[str, Path]]:
 
 def _is_short(path: Path) -> bool:
     try:
-        return path.stat().st_size <= _LONGEST_TEXT
+        return path.stat().st_size <= _MAX_TEXT_BYTES
     except OSError:
         return False
 

@@ -40,10 +40,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A pair for a target. `here`: the draft model if it is on this machine."""
+    """A pair for a target. `local_model`: the draft model if it is on this machine."""
 
     pair: Pair
-    here: LibraryModel | None
+    local_model: LibraryModel | None
 
 
 @lru_cache(maxsize=1)
@@ -89,10 +89,10 @@ def recommended() -> tuple[Recommended, ...]:
 def _weights(name: str) -> int | None:
     """Returns the bytes of the weights by a name such as "Qwen3-0.6B-4bit". mlx-lm adds 16 bits of scale and 16 of bias per 64
     weights."""
-    found = re.search(r"-(\d+(?:\.\d+)?)([bm])-(?:.*-)?(\d)bit$", name, flags=re.IGNORECASE)
-    if found is None:
+    match = re.search(r"-(\d+(?:\.\d+)?)([bm])-(?:.*-)?(\d)bit$", name, flags=re.IGNORECASE)
+    if match is None:
         return None
-    return round(float(found[1]) * (1e9 if found[2] in "bB" else 1e6) * (int(found[3]) + 0.5) / 8)
+    return round(float(match[1]) * (1e9 if match[2] in "bB" else 1e6) * (int(match[3]) + 0.5) / 8)
 
 
 def plain(name: str) -> str:
@@ -107,10 +107,12 @@ def suggestions(target: LibraryModel, models: Iterable[LibraryModel]) -> list[Su
         models: the models on this machine.
     """
     name = plain(target.name)
-    usable = sorted((model for model in models if not model.problem and model.target != target.target), key=lambda one: one.size)
-    found = [
+    usable = sorted(
+        (model for model in models if not model.problem and model.target != target.target), key=lambda other: other.size
+    )
+    matching = [
         Suggestion(pair, next((model for model in usable if re.search(pair.drafters, plain(model.name))), None))
         for pair in catalogue()
         if re.search(pair.targets, name)
     ]
-    return sorted(found, key=lambda suggestion: suggestion.here is None)
+    return sorted(matching, key=lambda suggestion: suggestion.local_model is None)

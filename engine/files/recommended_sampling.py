@@ -25,8 +25,8 @@ _LIMITS = {
     "repetition_penalty": (1e-3, 1e3),
 }
 """Minimum and maximum of each option; values outside are ignored."""
-_IN_GGUF = {"temperature": "temp", "repetition_penalty": "penalty_repeat"}
-_IN_OLLAMA = {"repetition_penalty": "repeat_penalty"}
+_GGUF_NAMES = {"temperature": "temp", "repetition_penalty": "penalty_repeat"}
+_OLLAMA_NAMES = {"repetition_penalty": "repeat_penalty"}
 _FILE = "generation_config.json"
 BUILTIN: Sampling = (("temperature", builtin.TEMPERATURE), ("top_p", builtin.TOP_P))
 
@@ -53,24 +53,24 @@ def of_folder(folder: Path) -> Sampling:
     stated = object_in(folder / _FILE)
     if stated.get("do_sample") is False:
         stated = {"temperature": 0.0, "repetition_penalty": stated.get("repetition_penalty")}
-    return _sound(stated)
+    return _valid(stated)
 
 
 def of_metadata(metadata: Mapping[str, Any], model: OllamaModel | None = None) -> Sampling:
     """Returns the sampling in a GGUF file's `general.sampling`, overridden by the parameters of an Ollama model."""
-    stated = {name: metadata.get(f"general.sampling.{_IN_GGUF.get(name, name)}") for name in _LIMITS}
+    stated = {name: metadata.get(f"general.sampling.{_GGUF_NAMES.get(name, name)}") for name in _LIMITS}
     if model is None:
-        return _sound(stated)
-    own = dict(_sound({name: model.parameters.get(_IN_OLLAMA.get(name, name)) for name in _LIMITS}))
+        return _valid(stated)
+    overrides = dict(_valid({name: model.parameters.get(_OLLAMA_NAMES.get(name, name)) for name in _LIMITS}))
     stop = model.parameters.get("stop")
     texts = tuple(each for each in (stop if isinstance(stop, list) else [stop]) if isinstance(each, str) and each)
-    more = {"stop": texts, "system_prompt": model.system}
-    return _sound(stated | own) + tuple((name, value) for name, value in more.items() if value)
+    additions = {"stop": texts, "system_prompt": model.system}
+    return _valid(stated | overrides) + tuple((name, value) for name, value in additions.items() if value)
 
 
-def _sound(stated: Mapping[str, Any]) -> Sampling:
+def _valid(stated: Mapping[str, Any]) -> Sampling:
     return tuple(
         (name, int(value) if name == "top_k" else float(f"{value:.6g}"))
-        for name, (least, greatest) in _LIMITS.items()
-        if is_number(value := stated.get(name)) and least <= value <= greatest
+        for name, (minimum, maximum) in _LIMITS.items()
+        if is_number(value := stated.get(name)) and minimum <= value <= maximum
     )

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.files.foreign import json_of, open_file, stands_for_another
+from engine.files.foreign import json_of, open_file, placeholder_kind
 from engine.values.errors import DraftlightError, is_whole
 
 SIZES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2, "I8": 1, "U8": 1}
@@ -29,7 +29,7 @@ def check_safetensors(path: Path) -> Table:
         size = path.stat().st_size
         with open_file(path) as file:
             beginning = file.read(8 + 64)
-            if other := stands_for_another(beginning):
+            if other := placeholder_kind(beginning):
                 raise DraftlightError(f"{path} {other}")
             (length,) = struct.unpack("<Q", beginning[:8])
             if length > min(_LONGEST_HEADER, size - 8):

@@ -37,7 +37,7 @@ class NotWritten(DraftlightError, OSError):
         return str(self.args[0])
 
 
-def force(descriptor: int) -> None:
+def sync_to_disk(descriptor: int) -> None:
     """Syncs a file to the disk itself, so that it survives a power failure. Raises OSError."""
     if sys.platform == "darwin":
         # On macOS, fsync leaves data in the disk's write cache. Some drives, such as network drives, support only fsync.
@@ -50,12 +50,12 @@ def force(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
-def write_whole(path: Path, content: Content, private: bool = False, lasting: bool = True) -> None:
+def write_whole(path: Path, content: Content, private: bool = False, durable: bool = True) -> None:
     """Writes a file atomically: on failure the old one is unchanged. Arguments and errors as in `write_together`."""
-    write_together({path: content}, private, lasting)
+    write_together({path: content}, private, durable)
 
 
-def write_together(files: Mapping[Path, Content], private: bool = False, lasting: bool = True) -> None:
+def write_together(files: Mapping[Path, Content], private: bool = False, durable: bool = True) -> None:
     """Writes files that belong together: replaces none before all of them are on the disk.
 
     A symbolic link is kept, and its destination is replaced. A file keeps its permissions. Devices and other special files are
@@ -69,23 +69,23 @@ def write_together(files: Mapping[Path, Content], private: bool = False, lasting
     Raises:
         NotWritten: a file cannot be written, because of a full disk, say. Then no file has changed, and nothing is left behind.
     """
-    staged: list[tuple[Path, Path]] = []
+    pending: list[tuple[Path, Path]] = []
     path = Path()
     try:
         for path, content in files.items():
-            place = _place(path)
-            temporary = place.with_name(f".{place.name[:50]}-{secrets.token_hex(4)}")
-            staged.append((temporary, place))
-            _write(temporary, content, PRIVATE if private else _permissions(place), force if lasting else os.fsync)
-        while staged:
-            temporary, place = staged[0]
-            path = place  # for the message if the next line fails
-            os.replace(temporary, place)
-            staged.pop(0)
+            destination = _resolved_path(path)
+            temporary = destination.with_name(f".{destination.name[:50]}-{secrets.token_hex(4)}")
+            pending.append((temporary, destination))
+            _write(temporary, content, PRIVATE if private else _permissions(destination), sync_to_disk if durable else os.fsync)
+        while pending:
+            temporary, destination = pending[0]
+            path = destination  # for the message if the next line fails
+            os.replace(temporary, destination)
+            pending.pop(0)
     except (OSError, ValueError) as error:  # an impossible file name raises ValueError
         raise _explained(path, error) from error
     finally:
-        for temporary, _ in staged:
+        for temporary, _ in pending:
             with contextlib.suppress(OSError, ValueError):
                 temporary.unlink(missing_ok=True)
 
@@ -93,35 +93,35 @@ def write_together(files: Mapping[Path, Content], private: bool = False, lasting
 def _explained(path: Path, error: OSError | ValueError) -> NotWritten:
     number, reason = getattr(error, "errno", None), getattr(error, "strerror", None) or str(error)
     advice = "Free some disk space and try again." if number in DISK_FULL else "Choose another folder or name."
-    explained = NotWritten(f"{path} cannot be written: {reason}. {advice}")
-    explained.errno, explained.strerror = number, reason
-    return explained
+    result = NotWritten(f"{path} cannot be written: {reason}. {advice}")
+    result.errno, result.strerror = number, reason
+    return result
 
 
-def _place(path: Path) -> Path:
+def _resolved_path(path: Path) -> Path:
     """Resolves links in a path and creates its folder. Raises OSError or ValueError."""
-    place = Path(os.path.realpath(path))
-    if os.path.isdir(place):
+    destination = Path(os.path.realpath(path))
+    if os.path.isdir(destination):
         raise IsADirectoryError(None, "it is a folder")
-    if place.is_symlink() or (os.path.exists(path) and not os.path.isfile(path)):
+    if destination.is_symlink() or (os.path.exists(path) and not os.path.isfile(path)):
         raise OSError(None, "it is a device, a pipe or a link to itself, not a file")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        destination.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise NotADirectoryError(None, "part of the path is a file, not a folder") from None
-    return place
+    return destination
 
 
-def _permissions(place: Path) -> int | None:
+def _permissions(destination: Path) -> int | None:
     """Returns the permissions of an existing file; None for a new one, for which the umask decides."""
     try:
-        return stat.S_IMODE(place.stat().st_mode)
+        return stat.S_IMODE(destination.stat().st_mode)
     except FileNotFoundError:
         return None
 
 
-def _write(path: Path, content: Content, permissions: int | None, forced: Callable[[int], None]) -> None:
-    """Writes a new file and syncs it with `forced`. Half a surrogate pair, which UTF-8 cannot encode, becomes an escape."""
+def _write(path: Path, content: Content, permissions: int | None, sync: Callable[[int], None]) -> None:
+    """Writes a new file and syncs it with `sync`. Half a surrogate pair, which UTF-8 cannot encode, becomes an escape."""
     if isinstance(content, str):
         content = content.encode("utf-8", errors="backslashreplace")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -133,4 +133,4 @@ def _write(path: Path, content: Content, permissions: int | None, forced: Callab
         if permissions is not None:
             os.fchmod(file.fileno(), permissions)
         file.flush()
-        forced(file.fileno())
+        sync(file.fileno())

@@ -16,7 +16,7 @@ from typing import Any
 from tokenizers import AddedToken, models
 from tokenizers import Tokenizer as Backend
 
-from engine.files.foreign import content_of, stands_for_another
+from engine.files.foreign import content_of, placeholder_kind
 from engine.models.pieces import CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, WORD_SPLITS, Pieces, WordSplit, in_characters
 from engine.models.tokenizer import Special, secret_name
 from engine.values.errors import DraftlightError
@@ -85,7 +85,7 @@ def read_bare_tokenizer(
         content = content_of(path)
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if other := stands_for_another(content):
+    if other := placeholder_kind(content):
         raise DraftlightError(f"{path} {other}")
     added_tokens = {index: token for index, token in _added(settings, added, listed).items() if index < width}
     if (ranks := _ranks(content)) is not None:

@@ -33,12 +33,12 @@ from engine.files.model_folder import (
     CONFIG,
     WEIGHTS,
     adapter_files,
+    base_candidates,
     base_of,
-    places_of,
+    missing_base_message,
     read_json,
     require_usable,
     weights_of,
-    without_base,
 )
 from engine.files.ollama import OllamaModel
 from engine.files.safetensors_header import Table, listed
@@ -248,7 +248,7 @@ def _require_expanded(model: nn.Module, tables: Sequence[Table], folder: Path) -
 
 def _base_folder(adapter: Path, base: str, report: ReportStep, make_room: MakeRoom) -> Path:
     """Returns the folder of an adapter's base model: next to it, elsewhere on this machine, or from the Hub."""
-    for path in places_of(adapter, base):
+    for path in base_candidates(adapter, base):
         if path.is_dir():
             return path
     try:
@@ -257,8 +257,8 @@ def _base_folder(adapter: Path, base: str, report: ReportStep, make_room: MakeRo
     except NotEnoughMemory:
         raise
     except DraftlightError as error:
-        raise DraftlightError(f"{without_base(adapter, base)} {error}") from error
-    raise DraftlightError(without_base(adapter, base))
+        raise DraftlightError(f"{missing_base_message(adapter, base)} {error}") from error
+    raise DraftlightError(missing_base_message(adapter, base))
 
 
 def _load_trimmed_draft(folder: Path, name: str, config: dict[str, Any], target: LoadedModel | None) -> LoadedModel:

@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
-from engine.files.foreign import content_of, json_of, stands_for_another
+from engine.files.foreign import content_of, json_of, placeholder_kind
 from engine.files.model_folder import CONFIG, read_json
 from engine.models import bare_tokenizers
 from engine.models.gguf_tokenizer import NAMED
@@ -246,7 +246,7 @@ def _chat_template(folder: Path, settings: Mapping[str, Any]) -> str | None:
     """Returns the chat template: the template file if there is one, else the configured one (of several, the default)."""
     if (folder / "chat_template.jinja").is_file():
         content = content_of(folder / "chat_template.jinja")
-        if other := stands_for_another(content):
+        if other := placeholder_kind(content):
             raise DraftlightError(f"{folder / 'chat_template.jinja'} {other}")
         return content.decode()
     template = read_json(folder / "chat_template.json", required=False).get("chat_template") or settings.get("chat_template")

@@ -14,7 +14,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from engine.files.foreign import sound_part
+from engine.files.foreign import valid_entries
 from engine.types import SKIPS, Candidate, DecodingOptions, Expected, Outlook, Proposal, Round, Skipped, option_names
 from engine.values.errors import is_number
 
@@ -80,7 +80,7 @@ def options_from_json(value: Mapping[str, Any]) -> DecodingOptions:
 
 def sound_options(value: Mapping[str, Any]) -> DecodingOptions:
     """Returns the valid options of a JSON object, with defaults in place of invalid ones."""
-    return options_from_json(sound_part(options_from_json, value))
+    return options_from_json(valid_entries(options_from_json, value))
 
 
 @functools.cache

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.files.foreign import content_of, entries, require_shallow, table, text
-from engine.files.whole_file import force
+from engine.files.whole_file import sync_to_disk
 from engine.machine.garbage import without_collecting
 from engine.rounds.codec import plain, round_from_json, round_to_json
 from engine.types import Round
@@ -181,7 +181,7 @@ class Writer:
         if self._descriptor is None or self.failure is not None:
             return
         try:
-            force(self._descriptor)
+            sync_to_disk(self._descriptor)
         except OSError as error:
             self._fail(error)
 

@@ -767,7 +767,7 @@ def records(data: bytes) -> None:
     if not one.exists():
         _with_names(one, one.with_name("hashes.json"), one.with_name("model_folders.json"))
     one.write_bytes(data)
-    library._remembered(), object_in(hashes._record_path()), library.added_folders()
+    library._read_record(), object_in(hashes._record_path()), library.added_folders()
 
 
 def _record_files() -> list[bytes]:

@@ -142,7 +142,7 @@ class StoredCosts:
             if costs.rows or costs.alphas
         }
         try:
-            write_whole(self._path, json.dumps(table, indent=1) + "\n", lasting=False)
+            write_whole(self._path, json.dumps(table, indent=1) + "\n", durable=False)
         except DraftlightError:
             return
 

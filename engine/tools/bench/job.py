@@ -236,7 +236,7 @@ class _Bench:
         and draft models known by name to fit it. Reading the vocabulary of every other model would take too long."""
         models = library.find(map(Path, library.added_folders()))
         target = next((model for model in models if _same(model, str(self._target.path))), None)
-        known = [] if target is None else [found.here for found in suggestions(target, models)]
+        known = [] if target is None else [found.local_model for found in suggestions(target, models)]
         for model in models:
             if model.problem or not (model.only_drafts or model in known):
                 continue

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from engine.files import lock
 from engine.files.foreign import json_of, number, whole
-from engine.files.whole_file import force
+from engine.files.whole_file import sync_to_disk
 from engine.machine import provenance
 from engine.rounds.codec import plain
 from engine.values.requests.bench import BenchRequest, BenchRow, BenchSetup
@@ -111,7 +111,7 @@ class Journal:
         with self._path.open("ab") as file:
             file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
             file.flush()
-            force(file.fileno())
+            sync_to_disk(file.fileno())
 
 
 @contextlib.contextmanager
@@ -122,7 +122,7 @@ def alone(folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(lock.alone(folder / "lock", busy))
+            held.enter_context(lock.exclusive_lock(folder / "lock", busy))
         yield
 
 

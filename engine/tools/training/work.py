@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.files.foreign import content_of, json_of
-from engine.files.lock import alone
+from engine.files.lock import exclusive_lock
 from engine.files.whole_file import write_whole
 from engine.values.errors import DraftlightError
 from engine.values.wording import size
@@ -47,7 +47,7 @@ class Work:
         lock = self.folder / "lock"
         with contextlib.ExitStack() as held:
             try:
-                held.enter_context(alone(lock, busy))
+                held.enter_context(exclusive_lock(lock, busy))
             except OSError as error:
                 reason = error.strerror or error
                 raise DraftlightError(f"{lock} cannot be opened ({reason}). Remove it, or choose another --work.") from error

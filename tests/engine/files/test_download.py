@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 def fetch(name: str = "org/model", waits: tuple[float, ...] = (0.0, 0.0)) -> Outcome:
     """One download from beginning to end."""
     try:
-        return Outcome(Download(hub.offer(name), waits=waits).run(), None)
+        return Outcome(Download(hub.offer(name), retry_delays=waits).run(), None)
     except DraftlightError as error:
         return Outcome(None, error)
 
@@ -72,7 +72,7 @@ def found() -> list[str]:
 def test_a_model_arrives_whole_and_is_found_and_fetched_only_once(served: Hub, model: Path) -> None:
     place = fetch().place
     assert same(place, model)
-    assert place == library.own_place("org/model")
+    assert place == library.download_destination("org/model")
     assert found() == ["org/model"]
     assert unfinished() == []
     assert not any(download.downloads_folder().iterdir())
@@ -105,7 +105,7 @@ def test_progress_comes_to_its_end(model: Path) -> None:
     assert DownloadProgress(312_000_000, 1_200_000_000, 25e6).words == "312 MB of 1.2 GB · 25 MB/s · 36 s left"
 
 
-def test_what_the_report_raises_ends_the_download_and_keeps_what_has_arrived(served: Hub, model: Path) -> None:
+def test_error_in_the_report_ends_the_download_and_keeps_its_files(served: Hub, model: Path) -> None:
     def close(progress: DownloadProgress) -> None:
         raise LookupError("the engine is being closed")
 
@@ -125,7 +125,7 @@ def test_a_broken_connection_goes_on_where_it_broke(served: Hub, model: Path) ->
     assert served.sent[BIG] == len(served.files["org/model"][BIG]), "bytes were fetched twice"
 
 
-def test_a_network_that_stays_away_is_no_error_and_a_later_download_goes_on(served: Hub, model: Path) -> None:
+def test_download_without_network_ends_offline_and_resumes_later(served: Hub, model: Path) -> None:
     offer = hub.offer("org/model")
     served.breaks[BIG] = [50_000]
     served.status = 200
@@ -138,7 +138,7 @@ def test_a_network_that_stays_away_is_no_error_and_a_later_download_goes_on(serv
 
     served.answer = gone_after_the_break  # type: ignore[method-assign]
     with pytest.raises(hub.Offline, match="Try again later"):
-        Download(offer, waits=(0.0,)).run()
+        Download(offer, retry_delays=(0.0,)).run()
     assert found() == []
     (left,) = unfinished()
     assert left.name == "org/model" and left.done >= 50_000
@@ -214,9 +214,7 @@ def test_a_file_that_turns_out_longer_than_announced_is_discarded(served: Hub) -
     assert found() == []
 
 
-def test_a_new_state_on_the_hub_replaces_the_old_one_and_a_kill_between_leaves_no_mixture(
-    served: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_revision_replaces_the_old_one_and_a_kill_leaves_no_mixture(served: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     fetch()
     weights = served.files["org/model"][BIG]
     served.files["org/model"][BIG] = weights[:-1] + bytes([weights[-1] ^ 1])
@@ -259,7 +257,7 @@ def test_a_full_disk_is_noticed_before_and_during(served: Hub, model: Path, monk
     assert same(fetch().place, model)
 
 
-def test_a_gated_model_wants_a_token_which_lies_where_huggingface_hub_keeps_it(served: Hub, model: Path, tmp_path: Path) -> None:
+def test_gated_model_needs_a_token_stored_by_huggingface_hub(served: Hub, model: Path, tmp_path: Path) -> None:
     served.gated.add("org/model")
     error = fetch().error
     assert isinstance(error, hub.Gated)
@@ -286,29 +284,29 @@ def test_one_gguf_file_of_several_is_chosen_by_its_name(served: Hub, tmp_path: P
     assert error is not None and "several GGUF files" in str(error) and "org/tiny-GGUF:tiny-Q4_0.gguf" in str(error)
     assert "split" in str(fetch("org/tiny-GGUF:tiny-F32-00001-of-00002.gguf").error)
     for file in ("tiny-Q8_0.gguf", "tiny-Q4_0.gguf"):
-        assert fetch(f"org/tiny-GGUF:{file}").place == library.own_place("org/tiny-GGUF") / file
+        assert fetch(f"org/tiny-GGUF:{file}").place == library.download_destination("org/tiny-GGUF") / file
     assert found() == ["org/tiny-GGUF/tiny-Q4_0", "org/tiny-GGUF/tiny-Q8_0"]
-    library.delete(library.own_place("org/tiny-GGUF") / "tiny-Q8_0.gguf")
+    library.delete(library.download_destination("org/tiny-GGUF") / "tiny-Q8_0.gguf")
     assert found() == ["org/tiny-GGUF/tiny-Q4_0"]
-    library.delete(library.own_place("org/tiny-GGUF") / "tiny-Q4_0.gguf")
+    library.delete(library.download_destination("org/tiny-GGUF") / "tiny-Q4_0.gguf")
     assert not (download.models_folder() / "org").exists()
 
 
 @pytest.mark.usefixtures("served")
-def test_where_nothing_can_be_written_a_sentence_says_so(tmp_path: Path) -> None:
+def test_unwritable_folder_gives_a_message(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file in the way")
     error = fetch().error
     assert error is not None and "org/model cannot be stored in" in str(error) and "DRAFTLIGHT_HOME" in str(error)
 
 
-def test_hostile_names_become_no_files(served: Hub) -> None:
+def test_unsafe_file_names_are_refused(served: Hub) -> None:
     served.files["org/model"]["..\\evil.json"] = b"{}"
     error = fetch().error
     assert error is not None and "unsafe name" in str(error)
     assert not served.sent
 
 
-def test_a_search_says_what_can_be_used_and_what_not(served: Hub) -> None:
+def test_search_marks_unusable_models(served: Hub) -> None:
     served.about |= {"org/pickled": {"tags": []}, "org/new": {"config": {"model_type": "unheard_of"}}}
     served.about["org/big"] = {"safetensors": {"parameters": {"BF16": 7 * 10**9}, "total": 7 * 10**9}, "downloads": 12}
     served.files |= {name: {} for name in served.about if name not in served.files}
@@ -322,7 +320,7 @@ def test_a_search_says_what_can_be_used_and_what_not(served: Hub) -> None:
         hub.offer("org/nothing")
 
 
-def test_without_a_network_there_is_a_sentence(served: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_network_gives_a_message(served: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     served.close()
     served.close = lambda: None  # type: ignore[method-assign]
     with pytest.raises(hub.Offline, match=r"cannot be reached\. Models on this machine can be used"):

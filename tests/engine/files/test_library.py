@@ -59,7 +59,7 @@ def test_models_of_other_programs_are_found_and_can_be_loaded(home: Path) -> Non
     assert found["Hugging Face"].quantisation == "F32"
 
 
-def test_what_was_found_is_read_again_only_when_it_has_changed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_found_models_are_read_again_only_after_a_change(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
     reading = library._read
     monkeypatch.setattr(library, "_read", lambda path, *others: (read.append(path), reading(path, *others))[1])
@@ -77,7 +77,7 @@ def test_what_was_found_is_read_again_only_when_it_has_changed(home: Path, monke
     assert changed not in library.find()
 
 
-def test_the_memory_that_a_model_needs_is_about_what_it_says_before_it_is_loaded(home: Path) -> None:
+def test_estimated_need_is_about_the_loaded_size(home: Path) -> None:
     for model in library.find():
         told: list[int] = []
         load(model.target, make_room=lambda need, told=told: told.append(need.total))
@@ -87,13 +87,13 @@ def test_the_memory_that_a_model_needs_is_about_what_it_says_before_it_is_loaded
 @pytest.mark.parametrize(
     ("name", "remembers"), [("qwen3", "keys"), ("gemma3", "window"), ("gpt-oss", "window"), ("cohere2", "window")]
 )
-def test_what_layers_keep_is_told_from_the_header(name: str, remembers: str, home: Path) -> None:
+def test_attention_kind_is_read_from_the_header(name: str, remembers: str, home: Path) -> None:
     gguf_files.write_pair(name, "F32", home / "mine")
     models = library.find([home / "mine"])
     assert {model.remembers for model in models if model.source == str(home / "mine")} == {remembers}
 
 
-def test_what_cannot_be_used_is_listed_with_the_reason(home: Path) -> None:
+def test_unusable_models_are_listed_with_the_reason(home: Path) -> None:
     mine = home / "mine"
     mine.mkdir()
     tiny_models.write_gguf(mine / "other.gguf", architecture="rwkv6")
@@ -110,9 +110,7 @@ def test_what_cannot_be_used_is_listed_with_the_reason(home: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["home", "pointer", "application data", "old home"])
-def test_a_folder_that_the_user_of_lm_studio_has_chosen_is_looked_through(
-    place: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chosen_folder_of_lm_studio_is_searched(place: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", (home / "config").as_posix())
     chosen = home / "drive" / "models"
     (chosen / "publisher" / "moved").mkdir(parents=True)
@@ -141,7 +139,7 @@ APPLE_DOUBLE = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(4
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d" * 32 + b"\nsize 988097824\n"
 
 
-def test_what_macos_notes_about_a_file_is_no_model(home: Path) -> None:
+def test_appledouble_files_are_no_models(home: Path) -> None:
     """On a drive that cannot hold it otherwise, it lies beside each file under its name."""
     mine = home / "mine"
     folder = tiny_models.write_folder(mine / "folder")
@@ -164,7 +162,7 @@ def test_what_macos_notes_about_a_file_is_no_model(home: Path) -> None:
         load((mine / "._good.gguf").as_posix())
 
 
-def test_a_pointer_of_git_lfs_is_called_that(home: Path) -> None:
+def test_git_lfs_pointer_is_named_as_such(home: Path) -> None:
     mine = home / "mine"
     for name in ("config.json", "model.safetensors"):
         (tiny_models.write_folder(mine / name[:5]) / name).write_bytes(POINTER)
@@ -189,9 +187,7 @@ def test_of_a_split_file_the_first_part_is_listed(home: Path) -> None:
 
 
 @pytest.mark.parametrize("note", ["new\n", " new \r\n", None, "gone", "../../elsewhere"])
-def test_a_copied_cache_of_the_hub_is_read_whatever_notes_it_lacks(
-    note: str | None, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copied_hub_cache_without_refs_is_read(note: str | None, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Listed, loaded by its name without a network, and recommended sampling is found, too."""
     hub = home / ".cache" / "huggingface" / "hub"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", hub.as_posix())
@@ -218,7 +214,7 @@ def test_an_interrupted_download_of_another_program_is_no_model(home: Path) -> N
     assert "1 of 2 weight files is missing" in half.problem
 
 
-def test_an_architecture_that_mlx_lm_does_not_have_is_told_without_mlx(home: Path) -> None:
+def test_unknown_architecture_is_reported_without_mlx(home: Path) -> None:
     for architecture in ("llama", "mistral", "kimi_k2", "qwen3_next", "draftlight_head", "draftlight_block"):
         assert library.problem_of_architecture(architecture) == ""
     assert library.problem_of_architecture("unheard_of") == "mlx-lm has no architecture unheard_of."

@@ -147,5 +147,5 @@ def test_a_control_group_of_the_first_version_counts_too(tmp_path: Path) -> None
     assert available_memory(system(tmp_path, 2048, groups, files)) == 401_000
 
 
-def test_elsewhere_all_the_memory_there_is_counts(tmp_path: Path) -> None:
+def test_without_control_groups_all_memory_counts(tmp_path: Path) -> None:
     assert available_memory(tmp_path) == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -43,13 +43,13 @@ def test_a_whole_model_with_an_adapters_file_beside_it_is_a_model(cached: Path) 
     assert load("org/tiny").weight_files == (cached / "model.safetensors",)
 
 
-def test_an_adapter_alone_is_none_but_can_be_used(cached: Path) -> None:
+def test_adapter_alone_is_not_listed_as_a_model_but_can_be_used(cached: Path) -> None:
     adapter(cached)
     assert listed() == [] and is_model_folder(cached)
     assert base_of(cached) == "org/base" and folder_of("org/tiny") == cached
 
 
-def test_half_a_download_of_another_program_is_taken_by_nobody_but_goes_on(cached: Path) -> None:
+def test_partial_download_of_another_program_is_not_a_model_and_is_resumed(cached: Path) -> None:
     tiny_models.write_folder(cached)
     (cached / "model.safetensors").rename(cached / "model-00001-of-00002.safetensors")
     assert folder_of("org/tiny") is None and is_here("org/tiny")
@@ -59,8 +59,8 @@ def test_half_a_download_of_another_program_is_taken_by_nobody_but_goes_on(cache
 
 def test_what_draftlight_downloaded_goes_before_the_cache_for_everything_that_is_read(cached: Path) -> None:
     """Also for the sampling that is recommended before the model is loaded."""
-    for folder, temperature in ((cached, 0.5), (library.own_place("org/tiny"), 0.25)):
+    for folder, temperature in ((cached, 0.5), (library.download_destination("org/tiny"), 0.25)):
         tiny_models.write_folder(folder)
         (folder / "generation_config.json").write_text(json.dumps({"temperature": temperature}))
-    assert folder_of("org/tiny") == library.own_place("org/tiny")
+    assert folder_of("org/tiny") == library.download_destination("org/tiny")
     assert recommended_sampling.of_target("org/tiny") == load("org/tiny").sampling == (("temperature", 0.25),)

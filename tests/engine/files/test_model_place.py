@@ -12,13 +12,13 @@ import pytest
 from engine.files.hub import is_here
 
 
-def test_what_comes_with_draftlight_and_what_is_a_path_is_here(tmp_path: Path) -> None:
+def test_built_in_names_and_existing_paths_are_local(tmp_path: Path) -> None:
     assert is_here("builtin") and is_here("none") and is_here("ngram") and is_here(str(tmp_path))
     assert not is_here(str(tmp_path / "gone.gguf"))
     assert not is_here("gone/model.gguf")
 
 
-def test_a_model_of_the_hub_is_here_once_its_configuration_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_model_is_local_once_its_configuration_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert not is_here("owner/Model-4bit")
     folder = tmp_path / "models--owner--Model-4bit" / "snapshots" / "abc"

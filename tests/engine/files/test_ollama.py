@@ -122,7 +122,7 @@ def test_a_file_of_weights_is_the_one_model_that_has_it(store: Path) -> None:
     assert recommended_sampling.of_target(blob.as_posix()) == ()
 
 
-def test_what_changes_in_a_manifest_is_read_again(store: Path) -> None:
+def test_changed_manifest_is_read_again(store: Path) -> None:
     weights = write_weights(store)
     write_manifest(store, f"{HOST}/one/latest", weights)
     assert listed()["one:latest"].problem == ""

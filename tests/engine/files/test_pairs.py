@@ -15,7 +15,7 @@ def model(name: str, size: int = 100, problem: str = "") -> LibraryModel:
     return LibraryModel(name, f"/models/{name}", "LM Studio", size, problem=problem)
 
 
-def test_every_pair_has_a_source_a_place_and_patterns_that_tell_target_and_drafter_apart() -> None:
+def test_every_pair_has_a_source_a_repository_and_distinct_patterns() -> None:
     for pair in catalogue():
         assert pair.source.startswith("https://")
         assert HUB_ID.fullmatch(pair.repository)
@@ -39,15 +39,15 @@ def test_every_pair_has_a_source_a_place_and_patterns_that_tell_target_and_draft
         ("HuggingFaceTB/SmolLM2-1.7B-Instruct", ""),
     ],
 )
-def test_a_target_gets_the_drafter_of_its_family_whoever_wrote_its_name(target: str, drafter: str) -> None:
+def test_drafter_of_the_family_is_suggested_for_every_spelling(target: str, drafter: str) -> None:
     assert [found.pair.title for found in suggestions(model(target), ())] == ([drafter] if drafter else [])
 
 
-def test_a_drafter_on_this_machine_is_named_the_smallest_of_several_and_none_that_cannot_be_used() -> None:
+def test_smallest_usable_local_drafter_is_suggested() -> None:
     target = model("Qwen2.5-14B-Instruct")
     small, large = model("qwen2.5:0.5b", 300), model("mlx-community/Qwen2.5-0.5B-Instruct-bf16", 990)
     broken = model("Qwen2.5-0.5B-Instruct-4bit", 280, "2 of 3 weight files are missing.")
     (found,) = suggestions(target, [target, large, broken, small])
-    assert found.here == small
+    assert found.local_model == small
     (found,) = suggestions(target, [target, broken])
-    assert found.here is None
+    assert found.local_model is None

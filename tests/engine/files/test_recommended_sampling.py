@@ -40,7 +40,7 @@ def test_a_gguf_file_recommends_what_its_metadata_state(tmp_path: Path) -> None:
     assert dict(recommended_sampling.of_target(path.as_posix())) == dict(load(path.as_posix()).sampling) == expected
 
 
-def test_what_cannot_be_read_recommends_nothing(tmp_path: Path) -> None:
+def test_unreadable_files_recommend_nothing(tmp_path: Path) -> None:
     (tmp_path / "damaged.gguf").write_bytes(b"GGUF and no more")
     (tmp_path / "generation_config.json").write_text("{")
     (tmp_path / "list").mkdir()

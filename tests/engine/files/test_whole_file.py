@@ -47,7 +47,7 @@ def test_on_a_mac_the_disk_empties_its_write_cache_too(knows: bool, tmp_path: Pa
     monkeypatch.setattr(fcntl, "fcntl", ask)
     monkeypatch.setattr(os, "fsync", lambda descriptor: forced.append("fsync"))
     write_whole(tmp_path / "file", "text")
-    write_whole(tmp_path / "often", "text", lasting=False)
+    write_whole(tmp_path / "often", "text", durable=False)
     assert forced == ["F_FULLFSYNC" if knows else "fsync", "fsync"]
 
 
@@ -59,13 +59,13 @@ from engine.files import whole_file
 def kill(*_):
     os._exit(9)
 
-setattr(whole_file if sys.argv[2] == "force" else whole_file.os, sys.argv[2], kill)
+setattr(whole_file if sys.argv[2] == "sync_to_disk" else whole_file.os, sys.argv[2], kill)
 whole_file.write_whole(Path(sys.argv[1]), "half of the new " * 10_000)
 """
 
 
-@pytest.mark.parametrize("moment", ["force", "replace", "fchmod"])
-def test_whoever_is_killed_on_the_way_leaves_the_old_file(moment: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", ["sync_to_disk", "replace", "fchmod"])
+def test_kill_while_writing_leaves_the_old_file(moment: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
     ended = subprocess.run([sys.executable, "-c", KILLED, str(path), moment], cwd=Path(__file__).parents[3], check=False)
@@ -87,7 +87,7 @@ def test_a_function_that_fails_leaves_the_old_files_and_nothing_else(tmp_path: P
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("call", ["force", "write"])
+@pytest.mark.parametrize("call", ["sync_to_disk", "write"])
 def test_a_full_disk_leaves_the_old_file_and_says_to_make_room(
     number: int, call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,8 +97,8 @@ def test_a_full_disk_leaves_the_old_file_and_says_to_make_room(
     def full(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    if call == "force":
-        monkeypatch.setattr(whole_file, "force", full)
+    if call == "sync_to_disk":
+        monkeypatch.setattr(whole_file, "sync_to_disk", full)
     with pytest.raises(NotWritten, match="Free some disk space") as caught:
         write_whole(path, full if call == "write" else "new")
     assert isinstance(caught.value, DraftlightError) and isinstance(caught.value, OSError)
@@ -115,7 +115,7 @@ def test_a_device_is_refused_and_not_written_to() -> None:
     assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
 
 
-def test_a_read_only_folder_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_only_folder_gives_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the system answers whoever is not root, whom no folder refuses."""
 
     def refuse(*_: object) -> int:
@@ -146,7 +146,7 @@ def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "loop").is_symlink()
 
 
-def test_what_another_planted_under_the_temporary_name_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_link_planted_at_the_temporary_name_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other"
     other.write_text("old")
     monkeypatch.setattr(whole_file.secrets, "token_hex", lambda _: "known")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.files.library import own_place
+from engine.files.library import download_destination
 from engine.files.memory import MemoryNeed
 from engine.models import loading as hub
 from engine.models.loading import load
@@ -74,7 +74,7 @@ def test_a_model_that_is_here_is_not_asked_about(tmp_path: Path, monkeypatch: py
 def test_what_draftlight_has_downloaded_itself_is_taken_without_asking_the_hub(served: Hub, folder: Path) -> None:
     steps: list[tuple[str, float | None]] = []
     place = Path(load("org/model", lambda *step: steps.append(step)).path)
-    assert place == own_place("org/model")
+    assert place == download_destination("org/model")
     assert steps[0] == ("downloading org/model from the Hugging Face Hub", None)
     assert 0 < dict(steps)[steps[0][0]] <= 1
     served.status = 500
