@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from engine import chats
-from engine.chats import ChatsBusy, ChatsNotSaved, ChatStore, Listed, Retention, to_json, to_markdown
+from engine.chats import ChatsBusy, ChatsNotSaved, ChatStore, ChatSummary, Retention, to_json, to_markdown
 from engine.files.whole_file import write_whole
 from engine.lens.pieces import without_controls
 from engine.values.errors import DraftlightError
@@ -96,7 +96,7 @@ def take_in(store: ChatStore, files: Sequence[Path]) -> int:
     status = 0
     for path in files:
         try:
-            taken_in = chats.take_in(store, path)
+            taken_in = chats.import_chats(store, path)
         except DraftlightError as error:
             print(f"draftlight: {error}", file=sys.stderr)
             status = 1
@@ -136,12 +136,12 @@ def traces(store: ChatStore, days: float | None, megabytes: float | None, keep_a
     wished = keep_all or days is not None or megabytes is not None
     if wished:
         store.traces.retention = Retention(days, None if megabytes is None else round(megabytes * _MEGABYTE))
-    store.tidy(wished=wished)  # before the size is measured
+    store.tidy(requested=wished)  # before the size is measured
     print(f"{store.traces.bytes() / _MEGABYTE:,.1f} MB in {store.traces.folder}, kept {store.traces.retention.words}")
     return 0
 
 
-def _about(store: ChatStore, conversations: Sequence[int]) -> list[Listed]:
+def _about(store: ChatStore, conversations: Sequence[int]) -> list[ChatSummary]:
     return [store.open(each).about for each in conversations]
 
 

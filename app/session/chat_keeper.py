@@ -91,7 +91,7 @@ class ChatKeeper(QObject):
         def tidied(store: ChatStore) -> None:
             """Runs on the tidying thread."""
             with contextlib.suppress(DraftlightError):
-                store.tidy(wished=wished)
+                store.tidy(requested=wished)
             if then is not None:
                 self._post(then, None)
 

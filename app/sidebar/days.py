@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from itertools import groupby
 
-from engine.chats import Listed
+from engine.chats import ChatSummary
 
 PINNED = "Pinned"
 
 
-def heading_of(about: Listed, today: date) -> str:
+def heading_of(about: ChatSummary, today: date) -> str:
     """Returns the heading of a chat; days are in local time."""
     if about.pinned:
         return PINNED
@@ -33,7 +33,7 @@ def day_and_time(moment: float) -> str:
     return f"{local.day} {local:%B %Y, %H:%M}"
 
 
-def group_by_day(chats: Iterable[Listed], today: date) -> Iterator[tuple[str, list[Listed]]]:
+def group_by_day(chats: Iterable[ChatSummary], today: date) -> Iterator[tuple[str, list[ChatSummary]]]:
     """Groups the chats under headings, keeping their order."""
     for heading, group in groupby(chats, lambda about: heading_of(about, today)):
         yield heading, list(group)

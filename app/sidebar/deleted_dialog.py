@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QAbstractItemView, QDialogButtonBox, QLabel, QTabl
 from app.look.placing import visible_part
 from app.look.widgets import ReadOnlyTable, TransientDialog, in_column
 from app.sidebar.days import day_and_time
-from engine.chats import KEPT_DAYS, Listed
+from engine.chats import RESTORABLE_DAYS, ChatSummary
 
-DESCRIPTION = f"Deleted chats can be restored for {KEPT_DAYS} days."
+DESCRIPTION = f"Deleted chats can be restored for {RESTORABLE_DAYS} days."
 
 
 class DeletedDialog(TransientDialog):
@@ -24,7 +24,7 @@ class DeletedDialog(TransientDialog):
 
     restored = Signal(list)
 
-    def __init__(self, chats: Sequence[Listed], parent: QWidget) -> None:
+    def __init__(self, chats: Sequence[ChatSummary], parent: QWidget) -> None:
         super().__init__(parent, "deletedDialog", "Deleted chats")
         self.table = ReadOnlyTable("deletedTable", "Deleted chats", ["Chat", "Deleted"])
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)

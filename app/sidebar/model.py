@@ -12,7 +12,7 @@ from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, QPersiste
 
 from app.look.widgets import plain_tip
 from app.sidebar.days import group_by_day
-from engine.chats import Hit, Listed
+from engine.chats import ChatSummary, Hit
 from engine.values.wording import amount
 
 FOLDERS, ALL_CHATS = "Folders", "All chats"
@@ -35,7 +35,7 @@ class Row:
     """
 
     title: str
-    about: Listed | None = None
+    about: ChatSummary | None = None
     excerpt: str = ""
     marks: tuple[tuple[int, int], ...] = ()
     title_marks: tuple[tuple[int, int], ...] = ()
@@ -60,7 +60,7 @@ class ChatsModel(QAbstractListModel):
         self._today = today
         self._rows: list[Row] = []
 
-    def show_chats(self, chats: Sequence[Listed], folder: str | None = None) -> None:
+    def show_chats(self, chats: Sequence[ChatSummary], folder: str | None = None) -> None:
         """Shows the folders and all chats, or the chats of one folder, under headings."""
         rows: list[Row] = []
         if folder is None:

@@ -16,7 +16,7 @@ from app.look.widgets import ElidedLabel, icon_button, in_column, in_row, named,
 from app.session.chat import Chat
 from app.sidebar.chat_list import ChatList
 from app.sidebar.model import ChatsModel, Row
-from engine.chats import ChatStore, Hit, Listed
+from engine.chats import ChatStore, ChatSummary, Hit
 from engine.values.wording import size
 
 WIDTH = 252
@@ -129,7 +129,7 @@ class Sidebar(QWidget):
         else:
             keeper.read(_chats_and_size, partial(self._show_chats, self._request), self._show_failure)
 
-    def _show_chats(self, request: int, found: tuple[Sequence[Listed], int]) -> None:
+    def _show_chats(self, request: int, found: tuple[Sequence[ChatSummary], int]) -> None:
         if request != self._request:
             return
         chats, traces = found
@@ -365,5 +365,5 @@ def _add_entry(menu: QMenu, title: str, run: Callable[[], object], entry: str = 
     return menu.addAction(title_with_key(title, "In the list of chats", entry or title), run)
 
 
-def _chats_and_size(store: ChatStore) -> tuple[Sequence[Listed], int]:
+def _chats_and_size(store: ChatStore) -> tuple[Sequence[ChatSummary], int]:
     return store.conversations(), store.traces.bytes()

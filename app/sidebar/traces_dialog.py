@@ -23,7 +23,7 @@ from app.look.fields import NumberField
 from app.look.placing import visible_part
 from app.look.widgets import ReadOnlyTable, TransientDialog, in_column, in_row, named, stretch
 from app.session.chat import Chat
-from engine.chats import ChatStore, Listed, Retention
+from engine.chats import ChatStore, ChatSummary, Retention
 from engine.values.ranges import Range
 from engine.values.wording import size
 
@@ -34,7 +34,7 @@ DESCRIPTION = (
 MEGABYTE = 1_000_000
 DEFAULT_DAYS, DEFAULT_MEGABYTES = 90, 1000
 OTHER_RUNS = "Comparisons and other runs"
-Sizes = tuple[tuple[Listed, ...], dict[int, int], int, int, Retention, Path]
+Sizes = tuple[tuple[ChatSummary, ...], dict[int, int], int, int, Retention, Path]
 
 
 class TracesDialog(TransientDialog):
@@ -145,7 +145,7 @@ def _limit_row(title: str, allowed: Range, unit: str) -> tuple[QRadioButton, Num
 
 def _read_sizes(store: ChatStore) -> Sizes:
     traces = store.traces
-    by_chat, other_bytes = traces.bytes_by_conversation(), traces.bytes_of_others()
+    by_chat, other_bytes = traces.bytes_by_conversation(), traces.bytes_of_unreferenced()
     return store.conversations(), by_chat, other_bytes, traces.bytes(), traces.retention, traces.folder
 
 

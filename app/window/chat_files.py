@@ -15,7 +15,7 @@ from app.look.banner import Banner
 from app.look.dragged import local_files
 from app.look.widgets import Question
 from app.session.chat import Chat
-from engine.chats import ChatStore, TakenIn, may_hold_chats, take_in, to_json, to_markdown
+from engine.chats import ChatStore, ImportResult, import_chats, may_hold_chats, to_json, to_markdown
 from engine.exports.formats import named_as
 from engine.files.logs import explain
 from engine.files.whole_file import write_whole
@@ -62,7 +62,7 @@ class ChatFiles(QObject):
             self._banner.show_message("Importing chats…", "note")
             self._chat.keeper.read(partial(_import, paths), self._report_import, self._report_error)
 
-    def _report_import(self, found: tuple[list[TakenIn], list[str]]) -> None:
+    def _report_import(self, found: tuple[list[ImportResult], list[str]]) -> None:
         files, problems = found
         self._chat.recorder.written.emit()
         results = [f"{each.words}." if len(files) == 1 else f"{each.path.name}: {each.words}." for each in files]
@@ -150,13 +150,13 @@ def file_name(title: str) -> str:
     return " ".join(cleaned.split())[:60].strip() or "chat"
 
 
-def _import(paths: list[Path], store: ChatStore) -> tuple[list[TakenIn], list[str]]:
+def _import(paths: list[Path], store: ChatStore) -> tuple[list[ImportResult], list[str]]:
     """Imports files; returns the results and the error messages."""
-    files: list[TakenIn] = []
+    files: list[ImportResult] = []
     problems: list[str] = []
     for path in paths:
         try:
-            files.append(take_in(store, path))
+            files.append(import_chats(store, path))
         except DraftlightError as error:
             problems.append(explain(error, "importing chats"))
     return files, problems

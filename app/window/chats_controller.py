@@ -16,7 +16,7 @@ from app.session.stored_chat import StoredChat
 from app.sidebar.deleted_dialog import DeletedDialog
 from app.sidebar.traces_dialog import TracesDialog
 from app.window.chat_files import ChatFiles
-from engine.chats import ChatStore, Conversation, Listed, UnsentText
+from engine.chats import ChatStore, ChatSummary, Conversation, UnsentText
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
@@ -176,7 +176,7 @@ class ChatsController(QObject):
         if self._chat.keeper is not None:
             self._chat.keeper.read(lambda store: store.conversations(deleted=True), self._list_deleted, self._report)
 
-    def _list_deleted(self, chats: tuple[Listed, ...]) -> None:
+    def _list_deleted(self, chats: tuple[ChatSummary, ...]) -> None:
         if not chats:
             self._banner.show_message("There are no deleted chats.", "note")
             return

@@ -8,7 +8,7 @@ from PySide6.QtCore import QProcess, QRect
 
 from app.look.banner import Banner
 from app.look.placing import FRAME
-from engine.chats import how_many_open
+from engine.chats import count_open_stores
 from engine.runtime.process.launch import is_python, own_python
 
 _COMMAND = "app.cli.entry"
@@ -36,6 +36,6 @@ def cascade_geometry(geometry: tuple[int, ...]) -> tuple[int, ...]:
     """Shifts a window down and to the right by one title bar per open window, so that it covers no other exactly."""
     if not geometry:
         return geometry
-    step = FRAME.top() * how_many_open()
+    step = FRAME.top() * count_open_stores()
     moved = QRect(*geometry).translated(step, step)
     return moved.x(), moved.y(), moved.width(), moved.height()

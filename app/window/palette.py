@@ -30,7 +30,7 @@ from app.look.theme import Theme, sized
 from app.look.widgets import in_column, named, plain_tip
 from app.look.wording import target_title
 from app.session.chat import Chat
-from engine.chats import ChatStore, Listed
+from engine.chats import ChatStore, ChatSummary
 
 Index = QModelIndex | QPersistentModelIndex
 WIDTH, ROWS = 560, 10
@@ -239,7 +239,7 @@ class Palette(QFrame):
         option.initFrom(self.list)
         return option
 
-    def _add_chats(self, opening: int, chats: Sequence[Listed]) -> None:
+    def _add_chats(self, opening: int, chats: Sequence[ChatSummary]) -> None:
         """Adds chats to an opening of the palette; does nothing once that is closed."""
         if self.isVisible() and opening == self._opening:
             self._entries += [Entry(each.title, partial(self.chat_chosen.emit, each.id, None), "Chat") for each in chats]

@@ -8,19 +8,19 @@ from engine.chats.database import ChatsBusy, ChatsDamaged, ChatsNotSaved
 from engine.chats.exchange.markdown import to_markdown
 from engine.chats.exchange.own import to_json
 from engine.chats.exchange.reading import ReadChats, may_hold_chats, read_chats
-from engine.chats.importing import TakenIn, take_in
+from engine.chats.importing import ImportResult, import_chats
 from engine.chats.interrupted import given_ids
-from engine.chats.store import KEPT_DAYS, Begun, ChatStore, how_many_open
+from engine.chats.store import RESTORABLE_DAYS, ChatStore, RunningAnswer, count_open_stores
 from engine.chats.values import (
     CONTINUABLE,
     EDITED_WORDS,
     STATE_OF_FINISH,
     STATE_WORDS,
     ChatSettings,
+    ChatSummary,
     Conversation,
     Figures,
     Hit,
-    Listed,
     Making,
     Retention,
     Role,
@@ -33,33 +33,33 @@ from engine.chats.values import (
 __all__ = [
     "CONTINUABLE",
     "EDITED_WORDS",
-    "KEPT_DAYS",
+    "RESTORABLE_DAYS",
     "STATE_OF_FINISH",
     "STATE_WORDS",
-    "Begun",
     "ChatSettings",
     "ChatStore",
+    "ChatSummary",
     "ChatsBusy",
     "ChatsDamaged",
     "ChatsNotSaved",
     "Conversation",
     "Figures",
     "Hit",
-    "Listed",
+    "ImportResult",
     "Making",
     "ReadChats",
     "Retention",
     "Role",
+    "RunningAnswer",
     "State",
     "StoredMessage",
-    "TakenIn",
     "UnsentText",
+    "count_open_stores",
     "figures_of",
     "given_ids",
-    "how_many_open",
+    "import_chats",
     "may_hold_chats",
     "read_chats",
-    "take_in",
     "to_json",
     "to_markdown",
 ]

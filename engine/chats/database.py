@@ -18,9 +18,9 @@ from engine.values.errors import DraftlightError
 from engine.values.wording import noun
 
 PAGE = 4096
-MOST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 """Largest integer of SQLite (64 bits, signed)."""
-_CHECKED_EVERY = 7 * 86_400.0
+_CHECK_INTERVAL = 7 * 86_400.0
 
 
 class ChatsDamaged(DraftlightError):
@@ -51,13 +51,13 @@ class Database:
         self._damage = path.with_suffix(".damaged")
         self._lock = threading.RLock()
         self._writing = False
-        with self._explained():
+        with self._with_messages():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its other files the same permissions
             self._connection = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
         try:
-            with self._explained():
+            with self._with_messages():
                 self._set_up()
-            self._bring_up_to_date()
+            self._migrate()
         except BaseException:
             self.close()
             raise
@@ -74,7 +74,7 @@ class Database:
         execute("PRAGMA fullfsync = ON")  # on macOS, where writes could otherwise stay in the disk's cache
         execute(f"PRAGMA synchronous = {'NORMAL' if is_wal else 'FULL'}")  # some network drives have no WAL
 
-    def _bring_up_to_date(self) -> None:
+    def _migrate(self) -> None:
         with self.reading() as rows:
             version = schema.version_of(rows)
         if version > len(schema.MIGRATIONS):
@@ -100,19 +100,19 @@ class Database:
 
     def _back_up(self, version: int) -> None:
         """Copies the file atomically to another name in the same folder."""
-        place = self.path.with_name(f"{self.path.stem}-before-version-{version + 1}.db")
-        unfinished = place.with_suffix(".part")
+        destination = self.path.with_name(f"{self.path.stem}-before-version-{version + 1}.db")
+        unfinished = destination.with_suffix(".part")
         unfinished.unlink(missing_ok=True)
-        with self._explained():
+        with self._with_messages():
             os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             with contextlib.closing(sqlite3.connect(unfinished)) as copy:
                 self._connection.backup(copy)
-            os.replace(unfinished, place)
+            os.replace(unfinished, destination)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Opens a read transaction: everything read inside is one snapshot."""
-        with self._lock, self._explained():
+        with self._lock, self._with_messages():
             if self._connection.in_transaction:
                 yield self._connection
                 return
@@ -125,7 +125,7 @@ class Database:
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Opens a write transaction: all changes inside are committed, or none. A nested one joins the outer one."""
-        with self._lock, self._explained():
+        with self._lock, self._with_messages():
             if self._writing:
                 yield self._connection
                 return
@@ -147,17 +147,17 @@ class Database:
 
     def changes(self) -> int:
         """Returns a number that differs after another process, or another Database, has changed the file."""
-        with self._lock, self._explained():
+        with self._lock, self._with_messages():
             return self._connection.execute("PRAGMA data_version").fetchone()[0]
 
     def tidy(self) -> None:
         """Checkpoints the WAL and truncates it, as far as other readers allow."""
-        with self._lock, contextlib.suppress(ChatsBusy), self._explained():
+        with self._lock, contextlib.suppress(ChatsBusy), self._with_messages():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def is_sound(self) -> bool:
         """Returns whether SQLite's quick check finds no damage. Reads the whole file."""
-        with self._lock, contextlib.suppress(ChatsDamaged), self._explained():
+        with self._lock, contextlib.suppress(ChatsDamaged), self._with_messages():
             return [row[0] for row in self._connection.execute("PRAGMA quick_check(1)")] == ["ok"]
         return False
 
@@ -167,13 +167,13 @@ class Database:
         Raises:
             ChatsDamaged: the file is damaged; this is recorded for the next opening.
         """
-        if now - _CHECKED_EVERY < float(self.fact("checked") or 0) <= now:  # a time in the future came from a wrong clock
+        if now - _CHECK_INTERVAL < float(self.fact("checked") or 0) <= now:  # a time in the future came from a wrong clock
             return
         if not self.is_sound():
-            with self._explained():
+            with self._with_messages():
                 self._damage.touch(0o600)
             raise _damaged(self.path, "found by a check")
-        self.keep_fact("checked", str(now))
+        self.set_fact("checked", str(now))
 
     def fact(self, name: str) -> str:
         """Returns a named value from the table `facts`; empty if there is none."""
@@ -181,7 +181,7 @@ class Database:
             row = rows.execute("SELECT value FROM facts WHERE name = ?", [name]).fetchone()
             return "" if row is None else str(row[0])
 
-    def keep_fact(self, name: str, value: str) -> None:
+    def set_fact(self, name: str, value: str) -> None:
         """Stores a named value in the table `facts`."""
         with self.writing() as rows:
             rows.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
@@ -193,7 +193,7 @@ class Database:
 
     def clear_damage(self) -> None:
         """Clears the record of damage."""
-        with self._explained():
+        with self._with_messages():
             self._damage.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -204,15 +204,15 @@ class Database:
                 connection.close()
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _with_messages(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError, OverflowError) as error:
-            told = explained(error, self.path, self._wait)
-            if isinstance(told, ChatsDamaged):
+            message = explained(error, self.path, self._wait)
+            if isinstance(message, ChatsDamaged):
                 with contextlib.suppress(OSError):
                     self._damage.touch(0o600)
-            raise told from error
+            raise message from error
 
 
 def readable(content: bytes) -> str:

@@ -11,7 +11,7 @@ from engine.values.wording import amount
 
 
 @dataclass(frozen=True, slots=True)
-class TakenIn:
+class ImportResult:
     """The result of an import.
 
     Attributes:
@@ -23,27 +23,27 @@ class TakenIn:
     path: Path
     writer: str
     numbers: tuple[int, ...]
-    there: int
+    existing: int
     left_out: int
 
     @property
     def words(self) -> str:
         """The result as a sentence for users, without a full stop."""
-        many = len(self.numbers)
+        count = len(self.numbers)
         notes = [
-            f"{self.there} {'was' if self.there == 1 else 'were'} there already" if self.there else "",
+            f"{self.existing} {'was' if self.existing == 1 else 'were'} there already" if self.existing else "",
             f"{amount(self.left_out, 'entry', 'entries')} without text, of tools for example, "
             f"{'was' if self.left_out == 1 else 'were'} left out"
             if self.left_out
             else "",
         ]
-        told = "; ".join(filter(None, notes))
-        return f"{amount(many, 'chat')} imported from {self.writer}{f' ({told})' if told else ''}"
+        remarks = "; ".join(filter(None, notes))
+        return f"{amount(count, 'chat')} imported from {self.writer}{f' ({remarks})' if remarks else ''}"
 
 
-def take_in(store: ChatStore, path: Path) -> TakenIn:
+def import_chats(store: ChatStore, path: Path) -> ImportResult:
     """Imports all conversations of a file, or none. Raises DraftlightError if the file is unreadable or of an unknown format."""
     read = read_chats(path)
     numbers = store.add(read.conversations)
-    new = tuple(number for number in numbers if number is not None)
-    return TakenIn(path, read.writer, new, numbers.count(None), read.left_out)
+    imported = tuple(number for number in numbers if number is not None)
+    return ImportResult(path, read.writer, imported, numbers.count(None), read.left_out)

@@ -21,8 +21,8 @@ from engine.chats.values import (
     ROLES,
     STATE_OF_FINISH,
     ChatSettings,
+    ChatSummary,
     Conversation,
-    Listed,
     Making,
     State,
     StoredMessage,
@@ -40,7 +40,7 @@ from engine.rounds.trace import Trace, read
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount
 
-_TOGETHER = 3600.0
+_MAX_GAP = 3600.0
 """Maximum number of seconds between two answers of one conversation."""
 
 Said = tuple[tuple[str, str], ...]
@@ -58,20 +58,20 @@ def given_ids(path: str) -> tuple[int, ...]:
 
 def state_of(trace: Trace) -> State:
     """Returns how the answer ended."""
-    told = trace.summary or {}
+    summary = trace.summary or {}
     finish = trace.rounds[-1].finish if trace.rounds else None
-    if finish is None and told.get("error"):
+    if finish is None and summary.get("error"):
         return "failed"
-    return STATE_OF_FINISH.get(finish or text(told.get("finish")), "interrupted")  # type: ignore[call-overload]  # any text
+    return STATE_OF_FINISH.get(finish or text(summary.get("finish")), "interrupted")  # type: ignore[call-overload]  # any text
 
 
-def making_of(trace: Trace, noted: Making | None = None) -> Making:
-    """Returns how the answer was made: from `noted` if given, else from the trace's header. Options, with the seed, always come
+def making_of(trace: Trace, known: Making | None = None) -> Making:
+    """Returns how the answer was made: from `known` if given, else from the trace's header. Options, with the seed, always come
     from the header."""
-    header, summary, told = trace.header, summarise(trace.rounds), trace.summary or {}
+    header, figures, summary = trace.header, summarise(trace.rounds), trace.summary or {}
     settings = settings_from_json(
         {
-            "system": next((said for role, said in trace.messages if role == "system"), ""),
+            "system": next((text_ for role, text_ in trace.messages if role == "system"), ""),
             "target": trace.part("target").get("name"),
             "drafter": trace.part("drafter").get("name"),
             "options": header.get("options"),
@@ -80,29 +80,29 @@ def making_of(trace: Trace, noted: Making | None = None) -> Making:
         }
     )
     return Making(
-        model=noted.model if noted is not None and noted.model else settings.target,
-        settings=settings if noted is None else replace(noted.settings, options=settings.options),
-        figures=figures_of(summary, whole(told.get("prompt_tokens")), number(told.get("seconds_to_first_token"))),
-        failure=text(told.get("error")),
+        model=known.model if known is not None and known.model else settings.target,
+        settings=settings if known is None else replace(known.settings, options=settings.options),
+        figures=figures_of(figures, whole(summary.get("prompt_tokens")), number(summary.get("seconds_to_first_token"))),
+        failure=text(summary.get("error")),
         dropped=dropped if isinstance(dropped := trace.part("prompt").get("dropped"), int) else 0,
     )
 
 
 def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, notes: list[str]) -> None:
     """Completes every running answer of a process that has ended, and adds a note with the number of interrupted ones."""
-    there = {presence.name, *presence.others()}
+    alive = {presence.name, *presence.others()}
     with database.reading() as rows:
         query = "SELECT m.id, m.writer, m.made, t.name FROM messages m LEFT JOIN traces t ON t.id = m.trace WHERE m.writer <> ''"
         running = [tuple(row) for row in rows.execute(query)]
     ended = 0
     for message, writer, made, name in running:
-        if writer in there:
+        if writer in alive:
             continue
-        state, text, now_made = _what_there_is(None if name is None else traces.place(name), making_from_json(loaded(made)))
+        state, text, new_making = _recovered(None if name is None else traces.place(name), making_from_json(loaded(made)))
         with database.writing() as rows:
             changed = rows.execute(
                 "UPDATE messages SET state = ?, text = ?, made = ?, writer = NULL WHERE id = ? AND writer = ?",
-                (state, text, None if now_made is None else dumped(making_to_json(now_made)), message, writer),
+                (state, text, None if new_making is None else dumped(making_to_json(new_making)), message, writer),
             ).rowcount
         ended += changed if state == "interrupted" else 0  # it may have ended just before its writer did
     if ended:
@@ -110,18 +110,18 @@ def end_interrupted(database: Database, traces: TraceFiles, presence: Presence, 
         notes.append(f"{answers} interrupted when Draftlight last ended. What was written is kept; press Continue to go on.")
 
 
-def _what_there_is(path: Path | None, made: Making | None) -> tuple[State, str, Making | None]:
+def _recovered(path: Path | None, known: Making | None) -> tuple[State, str, Making | None]:
     try:
         if path is None:
             raise DraftlightError("The answer has no trace.")
         trace = read(path)
     except DraftlightError:  # killed before the answer began
-        return "interrupted", "", made
-    return state_of(trace), trace.text, making_of(trace, made)
+        return "interrupted", "", known
+    return state_of(trace), trace.text, making_of(trace, known)
 
 
 @dataclass(slots=True)
-class _Growing:
+class _OpenConversation:
     """A conversation that further traces may add to.
 
     Attributes:
@@ -133,20 +133,20 @@ class _Growing:
     updated: float
     settings: ChatSettings
     messages: list[StoredMessage] = field(default_factory=list)
-    places: dict[Said, int] = field(default_factory=dict)
+    last_messages: dict[Said, int] = field(default_factory=dict)
 
-    def add(self, said: Said, message: StoredMessage) -> int:
-        """Appends a message to the sequence before it and returns its number. `said`: the sequence with the message."""
+    def add(self, sequence: Said, message: StoredMessage) -> int:
+        """Appends a message to the sequence before it and returns its number. `sequence`: the sequence with the message."""
         number = len(self.messages) + 1
-        self.messages.append(replace(message, id=number, parent=self.places.get(said[:-1])))
-        self.places[said] = number
+        self.messages.append(replace(message, id=number, parent=self.last_messages.get(sequence[:-1])))
+        self.last_messages[sequence] = number
         return number
 
 
 def conversations_of(paths: list[Path], skipped: list[str]) -> list[Conversation]:
     """Returns the conversations that these traces form. Leaves out answers that are not to be kept, and unreadable traces, with a
     sentence for each in `skipped`."""
-    growing: list[_Growing] = []
+    growing: list[_OpenConversation] = []
     for path in paths:
         try:
             trace = read(path)
@@ -154,38 +154,38 @@ def conversations_of(paths: list[Path], skipped: list[str]) -> list[Conversation
             skipped.append(str(error))
             continue
         if trace.is_kept:
-            _take(trace, growing)
-    return [_finished(each) for each in growing if each.messages]
+            _add_trace(trace, growing)
+    return [_completed(each) for each in growing if each.messages]
 
 
-def _take(trace: Trace, growing: list[_Growing]) -> None:
+def _add_trace(trace: Trace, growing: list[_OpenConversation]) -> None:
     created = _created(trace)
-    said: Said = tuple(entry for entry in trace.messages if entry[0] in ROLES)
-    if not said:
+    sequence: Said = tuple(entry for entry in trace.messages if entry[0] in ROLES)
+    if not sequence:
         return
     made = making_of(trace)
     key = str(trace.header.get("conversation") or "")
-    home = next(_homes(growing, key, said, created), None)
-    if home is None:
-        home = _Growing(key, created, made.settings)
-        growing.append(home)
-    home.updated = max(home.updated, created)
-    for length in range(1, len(said) + 1):
-        if said[:length] not in home.places:
-            role, text = said[length - 1]
-            home.add(said[:length], StoredMessage(0, None, role, text, created))  # type: ignore[arg-type]
+    conversation = next(_candidates(growing, key, sequence, created), None)
+    if conversation is None:
+        conversation = _OpenConversation(key, created, made.settings)
+        growing.append(conversation)
+    conversation.updated = max(conversation.updated, created)
+    for length in range(1, len(sequence) + 1):
+        if sequence[:length] not in conversation.last_messages:
+            role, text = sequence[length - 1]
+            conversation.add(sequence[:length], StoredMessage(0, None, role, text, created))  # type: ignore[arg-type]
     text = trace.text
-    home.add(
-        (*said, ("assistant", text)),
+    conversation.add(
+        (*sequence, ("assistant", text)),
         StoredMessage(0, None, "assistant", text, created, state_of(trace), made, trace=str(trace.path)),
     )
 
 
-def _homes(growing: list[_Growing], key: str, said: Said, created: float) -> Iterator[_Growing]:
+def _candidates(growing: list[_OpenConversation], key: str, sequence: Said, created: float) -> Iterator[_OpenConversation]:
     for each in reversed(growing):
-        if each.key != key or created - each.updated > _TOGETHER:
+        if each.key != key or created - each.updated > _MAX_GAP:
             continue
-        if said[:-1] in each.places if len(said) > 1 else key and said in each.places:
+        if sequence[:-1] in each.last_messages if len(sequence) > 1 else key and sequence in each.last_messages:
             yield each
 
 
@@ -196,7 +196,7 @@ def _created(trace: Trace) -> float:
         return trace.path.stat().st_mtime if trace.path.exists() else 0.0
 
 
-def _finished(each: _Growing) -> Conversation:
+def _completed(each: _OpenConversation) -> Conversation:
     first = each.messages[0]
     prompt = next((message.text for message in each.messages if message.role == "user"), first.text)
-    return Conversation(Listed(0, title_of(prompt), first.created, each.updated), each.settings, tuple(each.messages))
+    return Conversation(ChatSummary(0, title_of(prompt), first.created, each.updated), each.settings, tuple(each.messages))

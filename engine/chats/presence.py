@@ -32,16 +32,16 @@ class Presence:
 
     def others(self) -> list[str]:
         """Returns the names of all other registrations. Removes the files of processes that were killed."""
-        found = []
+        names = []
         for path in self._folder.glob(f"*{_ENDING}"):
             if path == self._path:
                 continue
             if is_locked(path):
-                found.append(path.name.removesuffix(_ENDING))
+                names.append(path.name.removesuffix(_ENDING))
             else:
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
-        return found
+        return names
 
     def leave(self) -> None:
         """Removes the registration. A second call does nothing."""
@@ -118,7 +118,7 @@ def _is_file_of(descriptor: int, path: Path) -> bool:
         return False
 
 
-def how_many(folder: Path) -> int:
+def count_registrations(folder: Path) -> int:
     """Returns the number of registrations in a folder, which need not exist."""
     return sum(is_locked(path) for path in folder.glob(f"*{_ENDING}"))
 

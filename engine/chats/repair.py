@@ -40,28 +40,30 @@ def repair(path: Path, traces: Path) -> str:
         traces: folder of the traces, from which unreadable prompts are recovered.
     """
     rebuilt, unfinished = _rebuilt(path), path.with_suffix(".part")
-    for leftover in _trio(unfinished):
+    for leftover in _database_files(unfinished):
         leftover.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         tables, lost = _read(path, Path(folder))
     messages = _complete(tables, traces)
     with contextlib.closing(Database(unfinished, wait=0)) as database:
         with database.writing() as rows:
-            for table, found in tables.items():
-                _insert(rows, table, found)
+            for table, readable in tables.items():
+                _insert(rows, table, readable)
         database.tidy()
     os.replace(unfinished, rebuilt)
-    aside = path.with_name(f"{path.stem}-damaged-{time.strftime('%Y%m%d-%H%M%S')}.db")
-    for old, new in zip(_trio(path)[::-1], _trio(aside)[::-1], strict=True):  # the WAL first: it must never meet another file
-        if old.exists():
-            os.replace(old, new)
+    old_copy = path.with_name(f"{path.stem}-damaged-{time.strftime('%Y%m%d-%H%M%S')}.db")
+    for source, destination in zip(
+        _database_files(path)[::-1], _database_files(old_copy)[::-1], strict=True
+    ):  # the WAL first: it must never meet another file
+        if source.exists():
+            os.replace(source, destination)
     finish(path)
-    os.utime(aside)  # its age counts from now, until `ChatStore.tidy` removes it
+    os.utime(old_copy)  # its age counts from now, until `ChatStore.tidy` removes it
     missing = f" {amount(lost, 'entry', 'entries')} could not be read." if lost else ""
     return (
         f"The chats were damaged and have been rebuilt: {amount(len(tables['conversations']), 'conversation')} with "
         f"{amount(messages, 'message')} "
-        f"could be read.{missing} The damaged file is kept as {aside}."
+        f"could be read.{missing} The damaged file is kept as {old_copy}."
     )
 
 
@@ -75,7 +77,7 @@ def _rebuilt(path: Path) -> Path:
     return path.with_suffix(".rebuilt")
 
 
-def _trio(path: Path) -> list[Path]:
+def _database_files(path: Path) -> list[Path]:
     """Returns the paths of an SQLite database and of its shared-memory and WAL files."""
     return [path, path.with_name(f"{path.name}-shm"), path.with_name(f"{path.name}-wal")]
 
@@ -83,12 +85,12 @@ def _trio(path: Path) -> list[Path]:
 def _read(path: Path, folder: Path) -> tuple[dict[str, list[Row]], int]:
     """Returns the readable rows of each table, from a copy of the file, and the number of unreadable ones."""
     copy = folder / "copy.db"
-    for old, new in zip(_trio(path), _trio(copy), strict=True):
+    for old, new in zip(_database_files(path), _database_files(copy), strict=True):
         if old.exists() and not old.name.endswith("-shm"):
             shutil.copy(old, new)
     tables: dict[str, list[Row]] = {"conversations": [], "traces": [], "messages": [], "facts": [], "unsent": []}
     lost = 0
-    if not _opens(copy):
+    if not _can_be_opened(copy):
         _mend_header(copy, folder)
     try:
         with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as connection:
@@ -107,7 +109,7 @@ def _read(path: Path, folder: Path) -> tuple[dict[str, list[Row]], int]:
     return tables, lost
 
 
-def _opens(path: Path) -> bool:
+def _can_be_opened(path: Path) -> bool:
     try:
         with contextlib.closing(sqlite3.connect(path)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -194,7 +196,7 @@ def _complete(tables: dict[str, list[Row]], traces: Path) -> int:
                 "id": row["parent"],
                 "conversation": row["conversation"],
                 "role": "user" if row["role"] == "assistant" else "assistant",
-                "text": _asked(traces / names[row["trace"]]) if row["trace"] is not None else _UNREADABLE,
+                "text": _prompt_of(traces / names[row["trace"]]) if row["trace"] is not None else _UNREADABLE,
                 "created": row["created"],
                 "state": "complete",
                 "parent": None,
@@ -209,7 +211,7 @@ def _complete(tables: dict[str, list[Row]], traces: Path) -> int:
     return real
 
 
-def _asked(trace: Path) -> str:
+def _prompt_of(trace: Path) -> str:
     """Returns the prompt of an answer, from its trace."""
     try:
         asked = read(trace).messages
@@ -218,11 +220,11 @@ def _asked(trace: Path) -> str:
     return asked[-1][1] if asked else _UNREADABLE
 
 
-def _insert(rows: sqlite3.Connection, table: str, found: list[Row]) -> None:
-    known = {row["name"] for row in rows.execute(f"SELECT name FROM pragma_table_info('{table}')")}
-    for row in found:
-        columns = [name for name in row if name in known]
-        places = ", ".join("?" * len(columns))
+def _insert(rows: sqlite3.Connection, table: str, readable: list[Row]) -> None:
+    existing = {row["name"] for row in rows.execute(f"SELECT name FROM pragma_table_info('{table}')")}
+    for row in readable:
+        columns = [name for name in row if name in existing]
+        placeholders = ", ".join("?" * len(columns))
         rows.execute(
-            f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({places})", [row[column] for column in columns]
+            f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({placeholders})", [row[column] for column in columns]
         )

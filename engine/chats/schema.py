@@ -91,8 +91,8 @@ _HAS_FTS5 = "EXISTS (SELECT 1 FROM pragma_module_list WHERE name = 'fts5')"
 
 def old_index_statements(connection: sqlite3.Connection) -> list[str]:
     """Returns the statements that remove the old index. Without FTS5, SQLite can only drop the triggers that fill its tables."""
-    found = connection.execute(f"SELECT name, type FROM sqlite_master WHERE type = 'trigger' OR {_HAS_FTS5} ORDER BY type DESC")
-    return [f"DROP {kind} {name}" for name, kind in found if name in _OLD_INDEX_TRIGGERS + _OLD_INDEX_TABLES]
+    objects = connection.execute(f"SELECT name, type FROM sqlite_master WHERE type = 'trigger' OR {_HAS_FTS5} ORDER BY type DESC")
+    return [f"DROP {kind} {name}" for name, kind in objects if name in _OLD_INDEX_TRIGGERS + _OLD_INDEX_TABLES]
 
 
 # The table of unsent texts does not raise the version, so that earlier versions, which ignore it, can still open the file.

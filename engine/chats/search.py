@@ -113,9 +113,9 @@ def _pattern(part: str) -> str:
     "e" gives [eéÉ…], "ss" gives (?:[ßẞ]|[sSſ…][sSſ…]).
     """
     folded = _folded(part)
-    alike = {*_letters_by_folded().get(folded, ""), *(part if len(part) == 1 else ""), *(folded if len(folded) == 1 else "")}
-    one = f"[{re.escape(''.join(sorted(alike)))}]"
-    return one if len(folded) == 1 else f"(?:{one}|{_UNSEEN.join(map(_pattern, folded))})"
+    variants = {*_letters_by_folded().get(folded, ""), *(part if len(part) == 1 else ""), *(folded if len(folded) == 1 else "")}
+    each = f"[{re.escape(''.join(sorted(variants)))}]"
+    return each if len(folded) == 1 else f"(?:{each}|{_UNSEEN.join(map(_pattern, folded))})"
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """The store of conversations. The window and the command line access conversations only through `ChatStore`.
 
 Regenerating and editing discard nothing: messages form a tree, and each stores which of its children is shown. Deleted
-conversations and messages can be restored for `KEPT_DAYS` days.
+conversations and messages can be restored for `RESTORABLE_DAYS` days.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pathlib import Path
 from types import TracebackType
 
 from engine.chats import search
-from engine.chats.database import MOST, ChatsBusy, ChatsDamaged, ChatsNotSaved, Database, clean
+from engine.chats.database import MAX_INTEGER, ChatsBusy, ChatsDamaged, ChatsNotSaved, Database, clean
 from engine.chats.exchange.own import own_origin
 from engine.chats.interrupted import conversations_of, end_interrupted
-from engine.chats.presence import Hold, Presence, how_many
+from engine.chats.presence import Hold, Presence, count_registrations
 from engine.chats.repair import finish, repair
 from engine.chats.trace_files import DAY, IMPORTED, TraceFiles
 from engine.chats.unsent import UnsentTexts
 from engine.chats.values import (
     UNTITLED,
     ChatSettings,
+    ChatSummary,
     Conversation,
     Hit,
-    Listed,
     Making,
     Role,
     State,
@@ -46,12 +46,12 @@ from engine.files.paths import data_folder
 from engine.values.errors import DraftlightError
 
 FILE = "chats.db"
-KEPT_DAYS = 30
+RESTORABLE_DAYS = 30
 """Days for which deleted conversations and messages can be restored."""
 _HOUR = DAY / 24
 
-_LONGEST_TITLE = 200
-_LISTED = "id, title, created, updated, pinned, folder, named, deleted, origin"
+_MAX_TITLE = 200
+_SUMMARY_COLUMNS = "id, title, created, updated, pinned, folder, named, deleted, origin"
 _ANSWERED = """
 SELECT p.text FROM messages p WHERE p.conversation = ? AND p.role = 'user' AND p.deleted IS NULL
 AND EXISTS (SELECT 1 FROM messages a WHERE a.parent = p.id AND a.role = 'assistant' AND a.deleted IS NULL
@@ -68,7 +68,7 @@ WITH RECURSIVE subtree (id) AS (
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class RunningAnswer:
     """A running answer: its message number and the path of its trace (`engine.types.Request.trace_path`).
 
     The trace is its journal: it has every round before the next one begins. If Draftlight is killed, the text is recovered from
@@ -79,9 +79,9 @@ class Begun:
     trace_path: str
 
 
-def how_many_open(home: Path | None = None) -> int:
+def count_open_stores(home: Path | None = None) -> int:
     """Returns the number of processes that have the chats of a data folder open. Default: the user's data folder."""
-    return how_many((data_folder() if home is None else home) / "chats" / "open")
+    return count_registrations((data_folder() if home is None else home) / "chats" / "open")
 
 
 class ChatStore:
@@ -152,7 +152,7 @@ class ChatStore:
             )
         self.notes.append(repair(path, traces))
         database = Database(path, wait)
-        database.keep_fact(IMPORTED, "")  # imports traces again: they have texts that could not be read
+        database.set_fact(IMPORTED, "")  # imports traces again: they have texts that could not be read
         database.clear_damage()
         return database
 
@@ -183,7 +183,7 @@ class ChatStore:
 
     # Lists
 
-    def conversations(self, *, folder: str | None = None, deleted: bool = False, limit: int = -1) -> tuple[Listed, ...]:
+    def conversations(self, *, folder: str | None = None, deleted: bool = False, limit: int = -1) -> tuple[ChatSummary, ...]:
         """Returns the conversations, pinned ones first, then the last changed first; or the deleted ones, last deleted first.
 
         Args:
@@ -192,12 +192,12 @@ class ChatStore:
         """
         order = "deleted DESC" if deleted else "pinned DESC, updated DESC, id DESC"
         with self._database.reading() as rows:
-            found = rows.execute(
-                f"SELECT {_LISTED} FROM conversations WHERE deleted IS {'NOT ' if deleted else ''}NULL "
+            result = rows.execute(
+                f"SELECT {_SUMMARY_COLUMNS} FROM conversations WHERE deleted IS {'NOT ' if deleted else ''}NULL "
                 f"AND (? IS NULL OR folder = ?) ORDER BY {order} LIMIT ?",
-                (folder, folder, -1 if limit < 0 else min(limit, MOST)),
+                (folder, folder, -1 if limit < 0 else min(limit, MAX_INTEGER)),
             )
-            return tuple(map(_listed, found))
+            return tuple(map(_summary, result))
 
     def search(self, query: str, limit: int = 100) -> tuple[Hit, ...]:
         """Returns at most `limit` conversations in which every term of the query occurs, in the title or in one message.
@@ -210,8 +210,8 @@ class ChatStore:
             for row in search.found(rows, terms):
                 if row["conversation"] in hits:
                     continue
-                about = _listed(
-                    rows.execute(f"SELECT {_LISTED} FROM conversations WHERE id = ?", [row["conversation"]]).fetchone()
+                about = _summary(
+                    rows.execute(f"SELECT {_SUMMARY_COLUMNS} FROM conversations WHERE id = ?", [row["conversation"]]).fetchone()
                 )
                 hits[about.id] = Hit(about, row["message"], *search.excerpt(row["text"], terms))
                 if len(hits) >= limit:
@@ -230,7 +230,7 @@ class ChatStore:
                 [conversation],
             )
             return Conversation(
-                _listed(row),
+                _summary(row),
                 settings_from_json(loaded(row["settings"])),
                 tuple(_message(each, self.traces) for each in messages),
                 row["shown"],
@@ -239,7 +239,7 @@ class ChatStore:
     def create(self, settings: ChatSettings, *, title: str = "", folder: str = "") -> int:
         """Creates an empty conversation and returns its number. Without a title, its first prompt gives it one."""
         now = self._clock()
-        return self._add(Conversation(Listed(0, title, now, now, folder=folder, named=bool(title)), settings, ()))
+        return self._add(Conversation(ChatSummary(0, title, now, now, folder=folder, named=bool(title)), settings, ()))
 
     def rename(self, conversation: int, title: str) -> None:
         """Sets the user's title. An empty one restores the title from the first prompt."""
@@ -267,16 +267,16 @@ class ChatStore:
         """Renames a folder and returns the numbers of its conversations. If the new name is that of another folder, both are
         merged; an empty name takes the conversations out of the folder."""
         with self._database.writing() as rows:
-            inside = tuple(row[0] for row in rows.execute("SELECT id FROM conversations WHERE folder = ?", [folder]))
+            members = tuple(row[0] for row in rows.execute("SELECT id FROM conversations WHERE folder = ?", [folder]))
             rows.execute("UPDATE conversations SET folder = ? WHERE folder = ?", (clean(name.strip()), folder))
-            return inside
+            return members
 
     def keep_settings(self, conversation: int, settings: ChatSettings) -> None:
         """Stores the conversation's settings."""
         self._change(conversation, settings=dumped(settings_to_json(settings)))
 
     def delete(self, conversation: int) -> None:
-        """Deletes a conversation; `restore` can restore it for `KEPT_DAYS` days."""
+        """Deletes a conversation; `restore` can restore it for `RESTORABLE_DAYS` days."""
         self._change(conversation, deleted=self._clock())
 
     def restore(self, conversation: int) -> None:
@@ -302,9 +302,9 @@ class ChatStore:
             whole = self.open(conversation)
             if up_to is not None and up_to not in whole.by_id:
                 raise _no_message(up_to)
-            kept = whole.messages if up_to is None else whole.path_to(up_to)
+            messages_ = whole.messages if up_to is None else whole.path_to(up_to)
             about = replace(whole.about, title=f"{whole.about.title} (copy)", named=True, pinned=False, origin="")
-            return self._add(replace(whole, about=about, messages=tuple(each for each in kept if each.state != "running")))
+            return self._add(replace(whole, about=about, messages=tuple(each for each in messages_ if each.state != "running")))
 
     def add(self, conversations: Iterable[Conversation]) -> list[int | None]:
         """Imports conversations, all or none. Returns their new numbers, None for each that exists already.
@@ -312,23 +312,23 @@ class ChatStore:
         The numbers in the given messages only define the tree; parents must come before their children.
         """
         with self._database.writing():
-            return [None if self._is_there(each.about.origin) else self._add(each) for each in conversations]
+            return [None if self._exists(each.about.origin) else self._add(each) for each in conversations]
 
-    def _is_there(self, origin: str) -> bool:
+    def _exists(self, origin: str) -> bool:
         if not origin:
             return False
         writer, _, identity = origin.partition(":")
         number = identity.partition(":")[0]
         with self._database.reading() as rows:
             if writer == "draftlight" and number.isascii() and number.isdecimal() and len(number) < 18:  # exported from here
-                query = f"SELECT {_LISTED} FROM conversations WHERE id = ? AND deleted IS NULL"
-                if any(own_origin(_listed(row)) == origin for row in rows.execute(query, [int(number)])):
+                query = f"SELECT {_SUMMARY_COLUMNS} FROM conversations WHERE id = ? AND deleted IS NULL"
+                if any(own_origin(_summary(row)) == origin for row in rows.execute(query, [int(number)])):
                     return True
             query = "SELECT 1 FROM conversations WHERE origin = ? AND origin <> '' AND deleted IS NULL"
             return bool(rows.execute(query, [clean(origin)]).fetchone())
 
     def _add(self, whole: Conversation) -> int:
-        whole = _dated(whole, self._clock())
+        whole = _with_times(whole, self._clock())
         with self._database.writing() as rows:
             about = whole.about
             number = _number(
@@ -417,7 +417,7 @@ class ChatStore:
 
     def begin_answer(
         self, conversation: int, parent: int, made: Making, continues: int | None = None, trace_path: str | None = None
-    ) -> Begun:
+    ) -> RunningAnswer:
         """Adds a running answer to `parent`. Pass its trace path to the engine; `finish_answer` completes it.
 
         Args:
@@ -431,7 +431,7 @@ class ChatStore:
                 "UPDATE messages SET writer = ?, trace = ?, continues = ? WHERE id = ?",
                 (self._presence.name, self.traces.known(str(path), self._clock()), continues, number),
             )
-        return Begun(number, str(path))
+        return RunningAnswer(number, str(path))
 
     def finish_answer(
         self, message: int, state: State, text: str, made: Making | None = None, trace_path: str | None = None
@@ -454,20 +454,20 @@ class ChatStore:
                 ),
             )
             rows.execute("UPDATE conversations SET updated = ? WHERE id = ?", (now, conversation))
-            _retitle(rows, conversation, message, refused=state == "failed" and not text)
+            _update_title(rows, conversation, message, refused=state == "failed" and not text)
 
     def choose(self, message: int) -> None:
         """Shows this message, and the path to it."""
         with self._database.writing() as rows:
             conversation = _conversation_of(rows, message)
-            place: int | None = message
-            while place is not None:
-                parent: int | None = rows.execute("SELECT parent FROM messages WHERE id = ?", [place]).fetchone()[0]
-                _show(rows, conversation, parent, place)
-                place = parent
+            current: int | None = message
+            while current is not None:
+                parent: int | None = rows.execute("SELECT parent FROM messages WHERE id = ?", [current]).fetchone()[0]
+                _show(rows, conversation, parent, current)
+                current = parent
 
     def delete_message(self, message: int) -> None:
-        """Deletes a message and its descendants; `restore_message` can restore them for `KEPT_DAYS` days."""
+        """Deletes a message and its descendants; `restore_message` can restore them for `RESTORABLE_DAYS` days."""
         with self._database.writing() as rows:
             _conversation_of(rows, message)
             rows.execute(
@@ -499,27 +499,27 @@ class ChatStore:
             if self._database.fact(IMPORTED):  # by another process, meanwhile
                 return 0
             self.add(made)
-            self._database.keep_fact(IMPORTED, "yes")
+            self._database.set_fact(IMPORTED, "yes")
         if skipped:
             others = f" Nor could {len(skipped) - 1} more." if len(skipped) > 1 else ""
             self.notes.append(f"A trace could not be taken into the chats: {skipped[0]}{others}")
         return len(made)
 
-    def tidy(self, *, wished: bool = False) -> None:
-        """Removes what was deleted `KEPT_DAYS` days ago, compresses traces, deletes traces past their retention, and checks the
+    def tidy(self, *, requested: bool = False) -> None:
+        """Removes what was deleted `RESTORABLE_DAYS` days ago, compresses traces, deletes those past retention, and checks the
         database. Call it at each start, in a thread of its own.
 
         Something is removed only by a second call that finds it due, at least a day after the first call that did: a clock that
         is far ahead at one start must not delete anything.
 
         Args:
-            wished: whether the user has just changed the retention of traces, which then applies at once.
+            requested: whether the user has just changed the retention of traces, which then applies at once.
         """
-        sure = self._sure_time()
-        limit = sure - KEPT_DAYS * DAY
+        reliable = self._reliable_time()
+        limit = reliable - RESTORABLE_DAYS * DAY
         with self._database.writing() as rows:
             purged = sum(rows.execute(f"DELETE FROM {table} WHERE deleted < ?", [limit]).rowcount for table in _DELETABLE)
-        self.traces.tidy(self._clock() if wished else sure)
+        self.traces.tidy(self._clock() if requested else reliable)
         self._database.check(self._clock())
         for copy in self.folder.glob("chats-*.db*"):
             if copy.stat().st_mtime < limit:
@@ -527,20 +527,20 @@ class ChatStore:
         if purged:
             self._database.tidy()  # leaves nothing of deleted texts in the WAL
 
-    def _sure_time(self) -> float:
+    def _reliable_time(self) -> float:
         """Returns the time of the latest earlier call at least a day ago, -inf if there was none. The true time is not before it,
         unless the clock was wrong at both calls. Of the last day's calls, one or two per hour are recorded, which delays the
         result by less than an hour."""
         now = self._clock()
         with self._database.writing():
-            kept = loaded(self._database.fact("starts"))
-            seen = [each for each in kept if isinstance(each, float) and each <= now] if isinstance(kept, list) else []
-            sure = max((each for each in seen if each <= now - DAY), default=-math.inf)
-            recent = [each for each in seen if each >= sure]
+            starts = loaded(self._database.fact("starts"))
+            seen = [each for each in starts if isinstance(each, float) and each <= now] if isinstance(starts, list) else []
+            reliable = max((each for each in seen if each <= now - DAY), default=-math.inf)
+            recent = [each for each in seen if each >= reliable]
             if len(recent) > 1 and now - recent[-2] < _HOUR:
                 recent.pop()
-            self._database.keep_fact("starts", dumped([*recent, now]))
-        return sure
+            self._database.set_fact("starts", dumped([*recent, now]))
+        return reliable
 
     def purge(self, conversations: Sequence[int]) -> None:
         """Deletes conversations permanently, with traces that no other conversation shares."""
@@ -553,8 +553,8 @@ class ChatStore:
 
 
 def _row(rows: sqlite3.Connection, conversation: int) -> sqlite3.Row:
-    query = f"SELECT {_LISTED}, settings, shown FROM conversations WHERE id = ?"
-    row: sqlite3.Row | None = rows.execute(query, [conversation]).fetchone() if abs(conversation) <= MOST else None
+    query = f"SELECT {_SUMMARY_COLUMNS}, settings, shown FROM conversations WHERE id = ?"
+    row: sqlite3.Row | None = rows.execute(query, [conversation]).fetchone() if abs(conversation) <= MAX_INTEGER else None
     if row is None:
         raise DraftlightError(f"There is no conversation {conversation}.")
     return row
@@ -575,7 +575,7 @@ def _show(rows: sqlite3.Connection, conversation: int, parent: int | None, child
         rows.execute("UPDATE messages SET shown = ? WHERE id = ?", (child, parent))
 
 
-def _retitle(rows: sqlite3.Connection, conversation: int, message: int, refused: bool) -> None:
+def _update_title(rows: sqlite3.Connection, conversation: int, message: int, refused: bool) -> None:
     """Updates an automatic title: removes that of a refused prompt, and titles an untitled conversation by its first answered
     prompt."""
     about = _row(rows, conversation)
@@ -603,10 +603,10 @@ def _message(row: sqlite3.Row, traces: TraceFiles) -> StoredMessage:
     )
 
 
-def _listed(row: sqlite3.Row) -> Listed:
-    """Converts a row that begins with the columns `_LISTED`. Must be fast, since there may be thousands of rows."""
+def _summary(row: sqlite3.Row) -> ChatSummary:
+    """Converts a row that begins with the columns `_SUMMARY_COLUMNS`. Must be fast, since there may be thousands of rows."""
     number, title, created, updated, pinned, folder, named, deleted, origin = row[:9]
-    return Listed(number, title, created, updated, bool(pinned), folder, bool(named), deleted, origin)
+    return ChatSummary(number, title, created, updated, bool(pinned), folder, bool(named), deleted, origin)
 
 
 def _number(cursor: sqlite3.Cursor) -> int:
@@ -620,14 +620,14 @@ def _no_message(message: int) -> DraftlightError:
 
 
 def _title(words: str) -> str:
-    """Returns a title in one line, shortened to `_LONGEST_TITLE` characters."""
-    return clean(" ".join(words[: 4 * _LONGEST_TITLE].split())[:_LONGEST_TITLE])
+    """Returns a title in one line, shortened to `_MAX_TITLE` characters."""
+    return clean(" ".join(words[: 4 * _MAX_TITLE].split())[:_MAX_TITLE])
 
 
-def _dated(whole: Conversation, now: float) -> Conversation:
+def _with_times(whole: Conversation, now: float) -> Conversation:
     """Fills in times that an imported conversation lacks: from its messages, else now."""
-    known = [message.created for message in whole.messages if message.created]
-    created = whole.about.created or min(known, default=now)
-    updated = whole.about.updated or max(known, default=created)
+    times = [message.created for message in whole.messages if message.created]
+    created = whole.about.created or min(times, default=now)
+    updated = whole.about.updated or max(times, default=created)
     messages = tuple(message if message.created else replace(message, created=created) for message in whole.messages)
     return replace(whole, about=replace(whole.about, created=created, updated=updated), messages=messages)

@@ -26,7 +26,7 @@ _IN_USE = "EXISTS (SELECT 1 FROM messages m WHERE m.trace = traces.id AND m.writ
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _TraceFile:
     """A trace file.
 
     Attributes:
@@ -65,7 +65,7 @@ class TraceFiles:
 
     @retention.setter
     def retention(self, chosen: Retention) -> None:
-        self._database.keep_fact("retention", dumped({"days": chosen.days, "bytes": chosen.bytes}))
+        self._database.set_fact("retention", dumped({"days": chosen.days, "bytes": chosen.bytes}))
 
     def to_import(self) -> list[Path]:
         """Returns the traces in the folder that belong to no conversation, if they have not been imported yet."""
@@ -108,16 +108,16 @@ class TraceFiles:
 
     def bytes(self, conversation: int | None = None) -> int:
         """Returns the bytes on disk of the traces of a conversation, or of all, including those that no message refers to."""
-        others = self.bytes_of_others() if conversation is None else 0
+        others = self.bytes_of_unreferenced() if conversation is None else 0
         with self._database.reading() as rows:
             if conversation is None:
                 return others + int(rows.execute("SELECT coalesce(sum(bytes), 0) FROM traces").fetchone()[0])
             query = "SELECT coalesce(sum(bytes), 0) FROM traces WHERE id IN (SELECT trace FROM messages WHERE conversation = ?)"
             return int(rows.execute(query, [conversation]).fetchone()[0])
 
-    def bytes_of_others(self) -> int:
+    def bytes_of_unreferenced(self) -> int:
         """Returns the bytes on disk of traces that no message refers to, such as those of comparisons."""
-        return sum(each.bytes for each in self._others())
+        return sum(each.bytes for each in self._unreferenced())
 
     def bytes_by_conversation(self) -> dict[int, int]:
         """Returns the bytes on disk of each conversation's traces; a shared trace counts for each."""
@@ -137,7 +137,7 @@ class TraceFiles:
         """
         retention = self.retention
         self.delete_unused()
-        found = self._all(now)
+        found = self._deletable(now)
         if retention.days is not None:
             limit = now - retention.days * DAY
             gone = self._delete(each for each in found if each.created < limit)
@@ -151,39 +151,39 @@ class TraceFiles:
         """Deletes the traces that no message refers to any longer."""
         self._delete(self._known("NOT EXISTS (SELECT 1 FROM messages m WHERE m.trace = traces.id)"))
 
-    def _all(self, now: float) -> list[_Kept]:
+    def _deletable(self, now: float) -> list[_TraceFile]:
         """Returns the traces of messages, and all others that will not be imported, newest first."""
-        spared = self.to_import()
+        protected = self.to_import()
         others = [
-            replace(each, in_use=_may_grow(place, now))
-            for each in self._others()
-            if (place := self.place(each.name)) not in spared
+            replace(each, in_use=_may_grow(index, now))
+            for each in self._unreferenced()
+            if (index := self.place(each.name)) not in protected
         ]
         return sorted([*self._known("TRUE"), *others], key=lambda each: (each.created, each.number or 0), reverse=True)
 
-    def _known(self, condition: str) -> list[_Kept]:
+    def _known(self, condition: str) -> list[_TraceFile]:
         with self._database.reading() as rows:
             query = f"SELECT id, name, bytes, created, packed, {_IN_USE} FROM traces WHERE {condition}"
-            return [_Kept(*row) for row in rows.execute(query)]
+            return [_TraceFile(*row) for row in rows.execute(query)]
 
-    def _others(self) -> list[_Kept]:
+    def _unreferenced(self) -> list[_TraceFile]:
         """Returns the traces that no message refers to, with `in_use` False.
 
         The folder is listed before the database is read, because an answer that begins in between is added to the database.
         """
-        found: dict[str, _Kept] = {}
+        traces: dict[str, _TraceFile] = {}
         with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
             for entry in entries:
                 name = entry.name.removesuffix(PACKED)
                 packed, created = name != entry.name, named_at(name)
-                if created is None or not entry.is_file(follow_symlinks=False) or (packed and name in found):
+                if created is None or not entry.is_file(follow_symlinks=False) or (packed and name in traces):
                     continue
                 with contextlib.suppress(OSError):  # it has just gone
-                    found[name] = _Kept(None, name, entry.stat().st_size, created, packed, False)
+                    traces[name] = _TraceFile(None, name, entry.stat().st_size, created, packed, False)
         known = self._names()
-        return [each for name, each in found.items() if name not in known]
+        return [each for name, each in traces.items() if name not in known]
 
-    def _compressed(self, trace: _Kept) -> _Kept:
+    def _compressed(self, trace: _TraceFile) -> _TraceFile:
         """Compresses a trace that is not in use and returns its new state. Returns it unchanged if that is not possible now."""
         place = self.place(trace.name)
         if trace.packed or trace.in_use or (self._is_ours(trace.name) and not _pack(place)):
@@ -194,10 +194,10 @@ class TraceFiles:
                 rows.execute("UPDATE traces SET packed = 1, bytes = ? WHERE id = ?", (packed.bytes, packed.number))
         return packed
 
-    def _delete(self, found: Iterable[_Kept]) -> set[_Kept]:
+    def _delete(self, traces: Iterable[_TraceFile]) -> set[_TraceFile]:
         """Deletes traces and returns those deleted. Files go before rows, so that a file that cannot be deleted keeps its row."""
         gone = set()
-        for each in found:
+        for each in traces:
             if each.in_use:
                 continue
             if self._is_ours(each.name):

@@ -28,17 +28,17 @@ class UnsentTexts:
             conversation: None for a conversation that is not stored yet.
         """
         with self._database.reading() as rows:
-            found = self._free(rows, conversation)
-        if found:
+            texts = self._free(rows, conversation)
+        if texts:
             with contextlib.suppress(ChatsBusy, ChatsNotSaved), self._database.writing() as rows:  # shown even if not taken
-                found = self._free(rows, conversation)
-                rows.executemany("UPDATE unsent SET writer = ? WHERE id = ?", [(self._presence.name, each.id) for each in found])
-        return found
+                texts = self._free(rows, conversation)
+                rows.executemany("UPDATE unsent SET writer = ? WHERE id = ?", [(self._presence.name, each.id) for each in texts])
+        return texts
 
     def _free(self, rows: sqlite3.Connection, conversation: int | None) -> tuple[UnsentText, ...]:
-        found = rows.execute(_OF, [conversation]).fetchall()
-        others = self._presence.others() if found else []
-        return tuple(UnsentText(row["id"], row["prompt"], row["text"]) for row in found if row["writer"] not in others)
+        texts = rows.execute(_OF, [conversation]).fetchall()
+        others = self._presence.others() if texts else []
+        return tuple(UnsentText(row["id"], row["prompt"], row["text"]) for row in texts if row["writer"] not in others)
 
     def keep(self, number: int | None, conversation: int | None, prompt: int | None, text: str) -> int | None:
         """Stores a text in place of the one with this number, and returns its number; an empty text is deleted.

@@ -143,7 +143,7 @@ class UnsentText:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ChatSummary:
     """A conversation's entry in a list.
 
     Attributes:
@@ -172,7 +172,7 @@ class Conversation:
         shown: number of the first message that was chosen last; None if none was, and the newest one is shown.
     """
 
-    about: Listed
+    about: ChatSummary
     settings: ChatSettings
     messages: tuple[StoredMessage, ...]
     shown: int | None = None
@@ -184,10 +184,10 @@ class Conversation:
 
     @cached_property
     def _children(self) -> dict[int | None, list[StoredMessage]]:
-        found: dict[int | None, list[StoredMessage]] = {}
+        children_: dict[int | None, list[StoredMessage]] = {}
         for message in self.messages:
-            found.setdefault(message.parent, []).append(message)
-        return found
+            children_.setdefault(message.parent, []).append(message)
+        return children_
 
     def children(self, message: int | None) -> list[StoredMessage]:
         """Returns the children of a message, oldest first; for None, the first messages of the conversation."""
@@ -205,18 +205,18 @@ class Conversation:
     def path_to(self, message: int) -> list[StoredMessage]:
         """Returns the messages from the first one to this one."""
         path: list[StoredMessage] = []
-        place: int | None = message
-        while place is not None:
-            path.append(self.by_id[place])
-            place = self.by_id[place].parent
+        current: int | None = message
+        while current is not None:
+            path.append(self.by_id[current])
+            current = self.by_id[current].parent
         return path[::-1]
 
-    def _chosen_from(self, place: int | None) -> Iterator[StoredMessage]:
-        while children := self.children(place):
-            chosen = self.shown if place is None else self.by_id[place].shown
+    def _chosen_from(self, current: int | None) -> Iterator[StoredMessage]:
+        while children := self.children(current):
+            chosen = self.shown if current is None else self.by_id[current].shown
             message = next((child for child in children if child.id == chosen), children[-1])
             yield message
-            place = message.id
+            current = message.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class Hit:
         marks: (start, end) of the matches in the excerpt.
     """
 
-    about: Listed
+    about: ChatSummary
     message: int | None
     excerpt: str
     marks: tuple[tuple[int, int], ...]
@@ -271,7 +271,7 @@ def settings_to_json(settings: ChatSettings) -> dict[str, Any]:
     return {"version": SETTINGS_VERSION, **plain(settings), "options": options_to_json(settings.options)}
 
 
-_SOUND: dict[str, Callable[[Any], bool]] = {
+_VALIDATORS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("system", "target", "drafter"), lambda value: isinstance(value, str)),
     "template": lambda value: isinstance(value, bool),
     "thinking": lambda value: value in THINKINGS,
@@ -285,8 +285,10 @@ def settings_from_json(value: object) -> ChatSettings:
     conversation opens."""
     if not isinstance(value, Mapping):
         return ChatSettings()
-    kept: dict[str, Any] = {name: value[name] for name, is_sound in _SOUND.items() if name in value and is_sound(value[name])}
-    return ChatSettings(**kept, options=sound_options(table(value.get("options"))))
+    valid: dict[str, Any] = {
+        name: value[name] for name, is_valid in _VALIDATORS.items() if name in value and is_valid(value[name])
+    }
+    return ChatSettings(**valid, options=sound_options(table(value.get("options"))))
 
 
 def making_to_json(made: Making) -> dict[str, Any]:
@@ -329,7 +331,7 @@ def loaded(text: str | None) -> object:
         return None
 
 
-LONGEST = 60
+MAX_TITLE_LENGTH = 60
 UNTITLED = "New chat"
 
 
@@ -338,7 +340,7 @@ def title_of(prompt: str) -> str:
     line = next((" ".join(line.split()) for line in prompt.splitlines() if line.strip(" \t#>*-`")), "")
     if not line:
         return UNTITLED
-    if len(line) <= LONGEST:
+    if len(line) <= MAX_TITLE_LENGTH:
         return line
-    whole_words = line[: LONGEST + 1].rpartition(" ")[0]
-    return (whole_words if len(whole_words) > LONGEST // 2 else line[:LONGEST]).rstrip(" ,.;:") + "…"
+    whole_words = line[: MAX_TITLE_LENGTH + 1].rpartition(" ")[0]
+    return (whole_words if len(whole_words) > MAX_TITLE_LENGTH // 2 else line[:MAX_TITLE_LENGTH]).rstrip(" ,.;:") + "…"

@@ -660,7 +660,7 @@ def chats(data: bytes) -> None:
 def _chat_files() -> list[bytes]:
     from engine.chats import Conversation, StoredMessage
     from engine.chats.exchange.own import to_json
-    from engine.chats.values import Listed
+    from engine.chats.values import ChatSummary
     from tests.engine.chats.test_exchange import CHATGPT, LM_STUDIO, MADE, SETTINGS
 
     messages = (
@@ -668,7 +668,7 @@ def _chat_files() -> list[bytes]:
         StoredMessage(2, 1, "assistant", "So.", 1e9, "stopped", MADE, "a.jsonl"),
         StoredMessage(3, 1, "assistant", "No.", 1e9, continues=2),
     )
-    own = to_json([Conversation(Listed(1, "Sky", 1e9, 1e9), SETTINGS, messages, 1)]).encode()
+    own = to_json([Conversation(ChatSummary(1, "Sky", 1e9, 1e9), SETTINGS, messages, 1)]).encode()
     plain = [json.dumps(one).encode() for one in (CHATGPT, LM_STUDIO)]
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

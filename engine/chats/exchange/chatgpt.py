@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.chats.values import ChatSettings, Conversation, Listed, Making, StoredMessage, title_of
+from engine.chats.values import ChatSettings, ChatSummary, Conversation, Making, StoredMessage, title_of
 from engine.files.foreign import entries, seconds, table, text
 
 
@@ -22,12 +22,12 @@ def matches(document: object) -> bool:
 
 def conversations_in(document: object) -> tuple[list[Conversation], int]:
     """Returns the conversations, and the number of messages left out, such as those of tools."""
-    found, left_out = [], 0
+    result, left_out = [], 0
     for entry in map(table, entries(document)):
         conversation, passed = _conversation(entry)
         left_out += passed
-        found.append(conversation)
-    return found, left_out
+        result.append(conversation)
+    return result, left_out
 
 
 def _conversation(entry: Mapping[str, Any]) -> tuple[Conversation, int]:
@@ -40,12 +40,12 @@ def _conversation(entry: Mapping[str, Any]) -> tuple[Conversation, int]:
         before = numbers.get(text(node.get("parent")))
         message = table(node.get("message"))
         role = text(table(message.get("author")).get("role"))
-        said = _text(table(message.get("content")))
+        text_ = _text(table(message.get("content")))
         hidden = table(message.get("metadata")).get("is_visually_hidden_from_conversation") is True
-        if role not in ("user", "assistant") or not said.strip() or hidden:
+        if role not in ("user", "assistant") or not text_.strip() or hidden:
             numbers[name] = before
-            system = system or (said if role == "system" else "")
-            passed += bool(said.strip()) and role != "system"
+            system = system or (text_ if role == "system" else "")
+            passed += bool(text_.strip()) and role != "system"
             continue
         number = len(messages) + 1
         numbers[name] = number
@@ -55,7 +55,7 @@ def _conversation(entry: Mapping[str, Any]) -> tuple[Conversation, int]:
                 id=number,
                 parent=before,
                 role="user" if role == "user" else "assistant",
-                text=said,
+                text=text_,
                 created=seconds(message.get("create_time"), created),
                 made=Making(model) if role == "assistant" and model else None,
             )
@@ -63,7 +63,7 @@ def _conversation(entry: Mapping[str, Any]) -> tuple[Conversation, int]:
     messages, shown = _with_choices(messages, numbers.get(text(entry.get("current_node"))))
     identity = text(entry.get("conversation_id")) or text(entry.get("id"))
     prompt = next((message.text for message in messages if message.role == "user"), "")
-    about = Listed(
+    about = ChatSummary(
         id=0,
         title=text(entry.get("title")).strip() or title_of(prompt),
         created=created,
@@ -80,19 +80,19 @@ def _in_order(nodes: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
     for name, node in nodes.items():
         children.setdefault(text(table(node).get("parent")), []).append(name)
     for parent, named in children.items():
-        order = {name: place for place, name in enumerate(map(str, entries(table(nodes.get(parent)).get("children"))))}
+        order = {name: index for index, name in enumerate(map(str, entries(table(nodes.get(parent)).get("children"))))}
         named.sort(key=lambda name: order.get(name, len(order)))
     seen: set[str] = set()
     roots = [name for name, node in nodes.items() if text(table(node).get("parent")) not in nodes]
     for root in [*roots, *nodes]:
-        waiting = [root]
-        while waiting:
-            name = waiting.pop()
+        stack = [root]
+        while stack:
+            name = stack.pop()
             if name in seen:
                 continue
             seen.add(name)
             yield name, table(nodes[name])
-            waiting.extend(reversed(children.get(name, [])))
+            stack.extend(reversed(children.get(name, [])))
 
 
 def _text(content: Mapping[str, Any]) -> str:
@@ -100,10 +100,10 @@ def _text(content: Mapping[str, Any]) -> str:
     parts = entries(content.get("parts"))
     if not parts:
         return text(content.get("text"))
-    return "\n".join(part if isinstance(part, str) else _named(table(part)) for part in parts)
+    return "\n".join(part if isinstance(part, str) else _placeholder(table(part)) for part in parts)
 
 
-def _named(part: Mapping[str, Any]) -> str:
+def _placeholder(part: Mapping[str, Any]) -> str:
     if isinstance(part.get("text"), str):
         return text(part["text"])
     kind = text(part.get("content_type")).removesuffix("_asset_pointer").removesuffix("_pointer") or "attachment"

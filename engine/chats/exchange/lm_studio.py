@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.chats.values import ChatSettings, Conversation, Figures, Listed, Making, State, StoredMessage, title_of
+from engine.chats.values import ChatSettings, ChatSummary, Conversation, Figures, Making, State, StoredMessage, title_of
 from engine.files.foreign import entries, number, seconds, table, text, whole
 
 _SYSTEM = "llm.prediction.systemPrompt"
@@ -25,22 +25,22 @@ def matches(document: object) -> bool:
 
 def conversations_in(document: object) -> tuple[list[Conversation], int]:
     """Returns the one conversation of a file, in a list, and the number of versions left out because they have no text."""
-    top = table(document)
-    created = seconds((number(top.get("createdAt")) or 0.0) / 1000)
+    document_ = table(document)
+    created = seconds((number(document_.get("createdAt")) or 0.0) / 1000)
     messages: list[StoredMessage] = []
     parent: int | None = None
     first: int | None = None
     left_out = 0
-    for entry in map(table, entries(top.get("messages"))):
+    for entry in map(table, entries(document_.get("messages"))):
         chosen: int | None = None
         selected = whole(entry.get("currentlySelected")) or 0
-        for place, version in enumerate(map(table, entries(entry.get("versions")))):
+        for index, version in enumerate(map(table, entries(entry.get("versions")))):
             message = _message(version, created)
             if message is None:
                 left_out += 1
                 continue
             messages.append(replace(message, id=len(messages) + 1, parent=parent))
-            if place == selected or chosen is None:
+            if index == selected or chosen is None:
                 chosen = len(messages)
         if chosen is None:
             continue
@@ -49,20 +49,22 @@ def conversations_in(document: object) -> tuple[list[Conversation], int]:
         else:
             messages[parent - 1] = replace(messages[parent - 1], shown=chosen)
         parent = chosen
-    fields = entries(table(top.get("perChatPredictionConfig")).get("fields"))
+    fields = entries(table(document_.get("perChatPredictionConfig")).get("fields"))
     system = next((text(table(field).get("value")) for field in fields if table(field).get("key") == _SYSTEM), "")
     prompt = next((message.text for message in messages if message.role == "user"), "")
-    name = text(top.get("name")).strip()
-    about = Listed(
+    name = text(document_.get("name")).strip()
+    about = ChatSummary(
         id=0,
         title=name or title_of(prompt),
         created=created,
-        updated=seconds((number(top.get("assistantLastMessagedAt")) or 0.0) / 1000) or created,
-        pinned=top.get("pinned") is True,
+        updated=seconds((number(document_.get("assistantLastMessagedAt")) or 0.0) / 1000) or created,
+        pinned=document_.get("pinned") is True,
         named=bool(name),
         origin=f"lm-studio:{round(created * 1000)}:{name}" if created else "",
     )
-    return [Conversation(about, ChatSettings(system=system or text(top.get("systemPrompt"))), tuple(messages), first)], left_out
+    return [
+        Conversation(about, ChatSettings(system=system or text(document_.get("systemPrompt"))), tuple(messages), first)
+    ], left_out
 
 
 def _message(version: dict[str, Any], created: float) -> StoredMessage | None:
@@ -70,29 +72,29 @@ def _message(version: dict[str, Any], created: float) -> StoredMessage | None:
     if role not in ("user", "assistant"):
         return None
     steps = [table(step) for step in entries(version.get("steps"))] or [version]
-    said = "".join(map(_said, steps))
-    if not said.strip():
+    texts = "".join(map(_texts_of, steps))
+    if not texts.strip():
         return None
     stats = [table(table(step.get("genInfo")).get("stats")) for step in steps if step.get("genInfo")]
     model = next((text(table(step.get("genInfo")).get("indexedModelIdentifier")) for step in steps if step.get("genInfo")), "")
     model = model or text(table(version.get("senderInfo")).get("senderName"))
     made, state = None, _STATES.get(text(stats[-1].get("stopReason")), "complete") if stats else "complete"
     if role == "assistant" and (model or stats):
-        told = stats[-1] if stats else {}
+        making_ = stats[-1] if stats else {}
         made = Making(
             model,
             figures=Figures(
-                tokens=whole(told.get("predictedTokensCount")),
-                seconds=seconds(told.get("totalTimeSec")) or None,
-                throughput=seconds(told.get("tokensPerSecond")) or None,
-                prompt_tokens=whole(told.get("promptTokensCount")),
-                seconds_to_first_token=seconds(told.get("timeToFirstTokenSec")) or None,
+                tokens=whole(making_.get("predictedTokensCount")),
+                seconds=seconds(making_.get("totalTimeSec")) or None,
+                throughput=seconds(making_.get("tokensPerSecond")) or None,
+                prompt_tokens=whole(making_.get("promptTokensCount")),
+                seconds_to_first_token=seconds(making_.get("timeToFirstTokenSec")) or None,
             ),
         )
-    return StoredMessage(0, None, role, said, created, state, made)
+    return StoredMessage(0, None, role, texts, created, state, made)
 
 
-def _said(step: Mapping[str, Any]) -> str:
+def _texts_of(step: Mapping[str, Any]) -> str:
     content = step.get("content")
     parts = [content] if isinstance(content, str) else [_part(table(each)) for each in entries(content)]
     said = "\n".join(part for part in parts if part)

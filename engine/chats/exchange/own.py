@@ -11,8 +11,8 @@ from typing import Any
 from engine.chats.values import (
     ROLES,
     STATES,
+    ChatSummary,
     Conversation,
-    Listed,
     StoredMessage,
     making_from_json,
     making_to_json,
@@ -67,7 +67,7 @@ def _message(message: StoredMessage) -> dict[str, Any]:
     }
 
 
-def own_origin(about: Listed) -> str:
+def own_origin(about: ChatSummary) -> str:
     """Returns the identifier of a conversation in exports, by which it is recognised if it is imported again."""
     return f"draftlight:{about.id}:{round(about.created * 1000)}"
 
@@ -108,7 +108,7 @@ def conversations_in(document: object) -> tuple[list[Conversation], int]:
                     shown=whole(each.get("shown")),
                 )
             )
-        about = Listed(
+        about = ChatSummary(
             0,
             text(entry.get("title")),
             seconds(entry.get("created")),

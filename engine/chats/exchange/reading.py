@@ -18,8 +18,8 @@ FORMATS = {"Draftlight": own, "ChatGPT": chatgpt, "LM Studio": lm_studio}
 """The formats, each a module with `matches` and `conversations_in`, by the program that writes it."""
 _MEMBER = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json", re.DOTALL)
 """Names in ChatGPT's archives: `conversations.json`; since 2026 `conversations-000.json`, `conversations-001.json` and so on."""
-_LARGEST = 4 * 2**30
-_DENSEST = 200
+_MAX_BYTES = 4 * 2**30
+_MAX_COMPRESSION = 200
 """Maximum compression ratio. Text is compressed to about a tenth; an archive beyond this limit is no export."""
 _BEGINNING = 65_536
 _MARKS = (b'"draftlight.chats/', b'"mapping"', b'"versions"')
@@ -48,7 +48,7 @@ def read_chats(path: Path) -> ReadChats:
     except OSError as error:
         raise DraftlightError(f"{path} cannot be read: {error.strerror or error}.") from None
     except (ValueError, *archives.UNREADABLE) as error:
-        raise _foreign(path, str(error)) from None
+        raise _not_an_export(path, str(error)) from None
     for writer, form in FORMATS.items():
         if form.matches(document):
             try:
@@ -56,7 +56,7 @@ def read_chats(path: Path) -> ReadChats:
             except ValueError as error:
                 raise DraftlightError(f"{path} cannot be imported: {error}.") from None
             return ReadChats(tuple(found), writer, left_out)
-    raise _foreign(path, "it has none of their shapes")
+    raise _not_an_export(path, "it has none of their shapes")
 
 
 def may_hold_chats(path: Path) -> bool:
@@ -87,13 +87,13 @@ def _contents(path: Path) -> Iterator[bytes]:
                 (part for part in archive.infolist() if _MEMBER.fullmatch(part.filename)), key=lambda part: part.filename
             )
             size = sum(part.file_size for part in parts)
-            if not parts or size > min(_LARGEST, _DENSEST * sum(part.compress_size for part in parts)):
+            if not parts or size > min(_MAX_BYTES, _MAX_COMPRESSION * sum(part.compress_size for part in parts)):
                 raise ValueError("there is no conversations.json of a usable size in it")
             for part in parts:
                 yield archive.read(part)
 
 
-def _foreign(path: Path, reason: str) -> DraftlightError:
+def _not_an_export(path: Path, reason: str) -> DraftlightError:
     return DraftlightError(
         f"{path} cannot be imported ({reason}). Draftlight reads its own exports, conversations.json or the archive of a ChatGPT "
         "export, and LM Studio's conversation files."

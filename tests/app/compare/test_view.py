@@ -743,7 +743,7 @@ def test_the_real_engine_gives_one_text_with_and_without_a_drafter_and_its_trace
     with ChatStore() as store:  # as when a limit is set while the comparison is open
         store.import_traces()
         store.traces.retention = Retention(days=0)
-        store.tidy(wished=True)
+        store.tidy(requested=True)
     assert not list(store.traces.folder.iterdir())
     view.exporter.write_answers(view.shown, kind_named("json"), tmp_path / "gone.json")
     assert view.banner.frame.property("tone") == "error"

@@ -7,14 +7,14 @@ from datetime import date, datetime
 import pytest
 
 from app.sidebar.days import day_and_time, group_by_day, heading_of
-from engine.chats import Listed
+from engine.chats import ChatSummary
 
 TODAY = date(2026, 11, 22)
 
 
-def chat(day: date, *, pinned: bool = False) -> Listed:
+def chat(day: date, *, pinned: bool = False) -> ChatSummary:
     at = datetime(day.year, day.month, day.day, 12).timestamp()
-    return Listed(1, "A chat", at, at, pinned=pinned)
+    return ChatSummary(1, "A chat", at, at, pinned=pinned)
 
 
 @pytest.mark.parametrize(

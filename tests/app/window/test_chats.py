@@ -21,7 +21,7 @@ from app.look.widgets import DiscardQuestion
 from app.session.settings import load
 from app.window.save_errors import UnsavedQuestion
 from app.window.window import Window
-from engine.chats import ChatSettings, ChatStore, Conversation, Figures, Listed
+from engine.chats import ChatSettings, ChatStore, ChatSummary, Conversation, Figures
 from engine.rounds.codec import options_to_json
 from engine.rounds.trace import Writer
 from engine.types import DecodingOptions, RunFailed, RunFinished
@@ -505,7 +505,7 @@ def test_a_chat_deleted_elsewhere_is_stored_again(qtbot: QtBot, open_kept: Kept,
     window, _ = open_kept()
     answered(qtbot, window, "One")
     with ChatStore(home) as other:
-        listed: tuple[Listed, ...] = other.conversations()
+        listed: tuple[ChatSummary, ...] = other.conversations()
         other.purge([listed[0].id])
     answered(qtbot, window, "Two")
     settled(qtbot, window)

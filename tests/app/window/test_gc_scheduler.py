@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
 from app.window.gc_scheduler import GcScheduler
-from engine.chats import ChatSettings, Conversation, Listed, StoredMessage
+from engine.chats import ChatSettings, ChatSummary, Conversation, StoredMessage
 from engine.machine import garbage
 from tests.app.driving import Open, ask, wait_for_answer
 
@@ -114,7 +114,9 @@ def test_a_closed_chat_is_garbage_collected_with_its_cycles(qtbot: QtBot, open_w
     wait_for_answer(qtbot, window)
     left = weakref.ref(window.session.turns[0].answer.text)
     gc.freeze()
-    window.chat.show(Conversation(Listed(1, "Another", 0.0, 0.0), ChatSettings(), (StoredMessage(1, None, "user", "Hi", 0.0),)))
+    window.chat.show(
+        Conversation(ChatSummary(1, "Another", 0.0, 0.0), ChatSettings(), (StoredMessage(1, None, "user", "Hi", 0.0),))
+    )
 
     collector = window.findChild(GcScheduler)
 

@@ -18,7 +18,7 @@ from app.session.attachments import Attachment
 from app.session.presets import Preset
 from app.window.settings_window import SettingsWindow
 from engine.chats import ChatSettings, ChatStore, Conversation, Making, StoredMessage
-from engine.chats.values import Listed
+from engine.chats.values import ChatSummary
 from tests.app.driving import Open, ask, settle, wait_for_answer
 from tests.app.fakes import make_round
 from tests.listening import listening
@@ -118,7 +118,7 @@ def test_imported_chats_with_markup_are_listed_and_shown(qtbot: QtBot, open_wind
     )
     with ChatStore() as store:
         (number,) = store.add(
-            [Conversation(Listed(0, f"{HARM}\n\u202e{'t' * 10**6}", 0.0, 0.0, named=True), ChatSettings(), messages, 1)]
+            [Conversation(ChatSummary(0, f"{HARM}\n\u202e{'t' * 10**6}", 0.0, 0.0, named=True), ChatSettings(), messages, 1)]
         )
         assert number is not None
         about = store.open(number).about

@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 from app.session.settings import load, save, settings_path
 from app.window import new_window
 from app.window.window import Window
-from engine.chats import ChatSettings, ChatStore, how_many_open
+from engine.chats import ChatSettings, ChatStore, count_open_stores
 from tests.app.driving import ask, settled, wait_for_answer
 from tests.app.fakes import STORY
 from tests.app.window.test_chats import TracingEngine
@@ -161,7 +161,7 @@ def test_a_window_that_starts_beside_another_begins_with_an_empty_chat(
 
 def test_only_one_store_holds_a_conversation_until_it_lets_go(home: Path) -> None:
     with ChatStore(home) as one, ChatStore(home) as two:
-        assert how_many_open(home) == 2
+        assert count_open_stores(home) == 2
         number, another = one.create(ChatSettings()), one.create(ChatSettings())
         assert one.hold.take(number) and one.hold.take(number) and not one.hold.is_elsewhere(number)
         assert not two.hold.take(number) and two.hold.is_elsewhere(number)

@@ -262,7 +262,7 @@ def damaged(value: Any, chance: random.Random) -> Any:
     return chance.choice(strange)
 
 
-def test_no_document_however_strange_does_more_than_be_refused(store: ChatStore, tmp_path: Path) -> None:
+def test_strange_documents_are_only_refused(store: ChatStore, tmp_path: Path) -> None:
     own = json.loads(to_json(read_chats(written(tmp_path / "c.json", CHATGPT)).conversations))
     chance = random.Random(3)
     taken = 0

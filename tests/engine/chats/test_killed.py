@@ -91,9 +91,7 @@ def furnish(home: Path) -> None:
 
 @pytest.mark.parametrize("moments", [2, pytest.param(100, marks=pytest.mark.full)], ids=["a few moments", "a hundred moments"])
 @pytest.mark.parametrize("work", ["save", "stream", "migrate"])
-def test_whoever_is_killed_loses_nothing_that_was_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, moments: int
-) -> None:
+def test_kill_loses_nothing_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, moments: int) -> None:
     chance = random.Random(f"{work} {moments}")
     for moment in range(moments):
         home = tmp_path / str(moment)
@@ -117,8 +115,8 @@ def quietly(rows: sqlite3.Connection) -> None:
     rows.execute("UPDATE messages SET stars = 1, text = text || '!'")
 
 
-def test_a_writer_that_saves_too_late_is_found_out(tmp_path: Path) -> None:
-    """The twin: what was said to be saved and is not."""
+def test_writer_that_saves_too_late_is_detected(tmp_path: Path) -> None:
+    """Mutant: it reports a text as saved that is not."""
     with ChatStore(tmp_path) as store:
         conversation = store.create(ChatSettings())
         first = store.add_message(conversation, None, "user", "saved")

@@ -108,7 +108,7 @@ def test_messages_in_sound_pages_are_kept_when_others_are_damaged(tmp_path: Path
 
 
 @pytest.mark.parametrize("wrong", [0.0, 1e9], ids=["as it should", "once years ahead"])
-def test_damage_nobody_has_met_yet_is_found_by_the_weekly_check(tmp_path: Path, wrong: float) -> None:
+def test_weekly_check_finds_unread_damage(tmp_path: Path, wrong: float) -> None:
     furnish(tmp_path)
     if wrong:
         with ChatStore(tmp_path, clock=lambda: time.time() + wrong) as store:
@@ -123,7 +123,7 @@ def test_damage_nobody_has_met_yet_is_found_by_the_weekly_check(tmp_path: Path, 
         store.tidy()
 
 
-def test_a_file_of_rubbish_leaves_the_traces_to_tell_what_was_said(tmp_path: Path) -> None:
+def test_unreadable_file_is_rebuilt_from_traces(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         conversation = store.create(ChatSettings())
         prompt = store.add_message(conversation, None, "user", "Tell me a story.")
@@ -169,7 +169,7 @@ def test_chats_of_a_later_version_are_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "chats" / "chats.db").read_bytes() == before
 
 
-def test_any_damage_at_all_ends_in_chats_that_work(tmp_path: Path) -> None:
+def test_any_damage_ends_in_usable_chats(tmp_path: Path) -> None:
     """Bytes are overwritten anywhere: the chats open, with a note or without, and what is read is what was written."""
     for moment in range(3):
         home = tmp_path / str(moment)

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from engine.chats import (
-    KEPT_DAYS,
+    RESTORABLE_DAYS,
     ChatsBusy,
     ChatSettings,
     ChatsNotSaved,
     ChatStore,
+    ChatSummary,
     Conversation,
     Figures,
-    Listed,
     Making,
     StoredMessage,
 )
@@ -81,7 +81,7 @@ def texts(conversation: Conversation) -> list[str]:
     return [message.text for message in conversation.path]
 
 
-def test_what_is_kept_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+def test_saved_chats_are_there_when_opened_again(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         conversation = store.create(SETTINGS, folder="Work")
         prompt = store.add_message(conversation, None, "user", "What is\tspeculative decoding?\nIn short.")
@@ -166,8 +166,8 @@ def test_a_refused_prompt_that_is_answered_at_last_gives_the_title(store: ChatSt
     assert store.open(conversation).about.title == "Mine"
 
 
-def _fields(about: Listed) -> dict[str, object]:
-    return {name: getattr(about, name) for name in Listed.__slots__}
+def _fields(about: ChatSummary) -> dict[str, object]:
+    return {name: getattr(about, name) for name in ChatSummary.__slots__}
 
 
 def test_the_list_has_pinned_ones_first_and_then_the_newest(store: ChatStore) -> None:
@@ -184,7 +184,7 @@ def test_the_list_has_pinned_ones_first_and_then_the_newest(store: ChatStore) ->
     assert [each.id for each in store.conversations(folder="Play")] == [new]
 
 
-def test_what_was_deleted_comes_back(store: ChatStore, clock: Clock) -> None:
+def test_deleted_chats_and_messages_can_be_restored(store: ChatStore, clock: Clock) -> None:
     conversation, (first, answer, second) = held(store, "one", "ein", "two")
     store.delete_message(second)
     store.delete_message(first)
@@ -199,12 +199,12 @@ def test_what_was_deleted_comes_back(store: ChatStore, clock: Clock) -> None:
     store.delete(conversation)
     assert store.conversations() == ()
     assert [each.id for each in store.conversations(deleted=True)] == [conversation]
-    clock.now += (KEPT_DAYS - 1) * DAY
+    clock.now += (RESTORABLE_DAYS - 1) * DAY
     store.tidy()
     store.restore(conversation)
     assert texts(store.open(conversation)) == ["one", "ein", "two"]
     store.delete(conversation)
-    for days in (KEPT_DAYS, 1):
+    for days in (RESTORABLE_DAYS, 1):
         clock.now += days * DAY
         store.tidy()
     with pytest.raises(DraftlightError, match="no conversation"):
@@ -212,7 +212,7 @@ def test_what_was_deleted_comes_back(store: ChatStore, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("days", [1, 10, 15, 21, 30, 200])
-def test_what_is_due_goes_at_the_second_start_that_finds_it_due_however_rare_starts_are(
+def test_expired_chats_are_removed_at_the_second_start_however_rare_starts_are(
     store: ChatStore, tmp_path: Path, clock: Clock, days: int
 ) -> None:
     conversation, (_, answer) = held(store, "Why?", "So.")
@@ -222,7 +222,7 @@ def test_what_is_due_goes_at_the_second_start_that_finds_it_due_however_rare_sta
     copy = tmp_path / "chats" / "chats-damaged-1.db"
     copy.touch()
     os.utime(copy, (clock.now, clock.now))
-    due = clock.now + KEPT_DAYS * DAY
+    due = clock.now + RESTORABLE_DAYS * DAY
     found = 0
     while found < 2:
         assert store.conversations(deleted=True) and copy.exists()
@@ -237,7 +237,7 @@ def test_what_is_due_goes_at_the_second_start_that_finds_it_due_however_rare_sta
 
 
 @pytest.mark.parametrize("has_started", [True, False], ids=["after a right start", "at the first start of all"])
-def test_a_clock_that_is_ahead_for_a_day_makes_nothing_old(store: ChatStore, clock: Clock, has_started: bool) -> None:
+def test_clock_that_is_ahead_for_a_day_expires_nothing(store: ChatStore, clock: Clock, has_started: bool) -> None:
     conversation, _ = held(store, "Why?", "So.")
     store.delete(conversation)
     if has_started:
@@ -248,7 +248,7 @@ def test_a_clock_that_is_ahead_for_a_day_makes_nothing_old(store: ChatStore, clo
         store.tidy()
         clock.now += DAY / 24
     clock.now = right
-    for days in (1, 10, KEPT_DAYS - 11, 730):
+    for days in (1, 10, RESTORABLE_DAYS - 11, 730):
         clock.now += days * DAY - 1
         store.tidy()
     assert [each.id for each in store.conversations(deleted=True)] == [conversation]
@@ -256,7 +256,7 @@ def test_a_clock_that_is_ahead_for_a_day_makes_nothing_old(store: ChatStore, clo
 
 
 @pytest.mark.parametrize("gap", [0.1, 1.0, 3.0, 30.0])
-def test_what_is_due_goes_a_day_after_it_was_found_due_whenever_starts_are(tmp_path: Path, gap: float) -> None:
+def test_expired_chats_are_removed_a_day_after_they_were_found_expired(tmp_path: Path, gap: float) -> None:
     """Starts at random times, alone and in clusters, `gap` days apart at most: what is due stays for a day, and for less than
     an hour more."""
     chance, clock = random.Random(7), Clock()
@@ -264,7 +264,7 @@ def test_what_is_due_goes_a_day_after_it_was_found_due_whenever_starts_are(tmp_p
         for _ in range(10):
             conversation = store.create(SETTINGS)
             store.delete(conversation)
-            due, found = clock.now + KEPT_DAYS * DAY, list[float]()
+            due, found = clock.now + RESTORABLE_DAYS * DAY, list[float]()
             clock.now = due - chance.random() * chance.choice([0.01, gap]) * DAY
             while store.conversations(deleted=True):
                 clock.now += chance.random() * chance.choice([0.01, gap]) * DAY
@@ -274,7 +274,7 @@ def test_what_is_due_goes_a_day_after_it_was_found_due_whenever_starts_are(tmp_p
             assert len(found) == 2 or found[-2] < found[0] + DAY + DAY / 24
 
 
-def test_a_chat_that_was_emptied_and_deleted_comes_back_with_what_emptied_it(store: ChatStore, clock: Clock) -> None:
+def test_restoring_an_emptied_chat_restores_its_last_deleted_messages(store: ChatStore, clock: Clock) -> None:
     """As the window deletes a chat with its last message."""
     conversation, (first, _) = held(store, "Why?", "So.")
     asked_else = store.add_message(conversation, None, "user", "How?")
@@ -290,7 +290,7 @@ def test_a_chat_that_was_emptied_and_deleted_comes_back_with_what_emptied_it(sto
     assert len(store.open(conversation).messages) == 3
 
 
-def test_a_chat_that_goes_on_in_another_window_is_no_longer_deleted(store: ChatStore, tmp_path: Path, clock: Clock) -> None:
+def test_chat_continued_in_another_window_is_restored(store: ChatStore, tmp_path: Path, clock: Clock) -> None:
     conversation, (_, answer) = held(store, "Why?", "So.")
     store.delete(conversation)
     with ChatStore(tmp_path, clock=clock, wait=0.05) as other:
@@ -299,7 +299,7 @@ def test_a_chat_that_goes_on_in_another_window_is_no_longer_deleted(store: ChatS
     assert [message.text for message in store.open(conversation).path] == ["Why?", "So.", "And then?"]
 
 
-def test_nothing_of_what_is_deleted_for_good_stays_in_the_files(store: ChatStore) -> None:
+def test_permanently_deleted_text_leaves_the_files(store: ChatStore) -> None:
     conversation, _ = held(store, "the zanzibarian secret")
     other, _ = held(store, "something else")
     store.purge([conversation])
@@ -309,7 +309,7 @@ def test_nothing_of_what_is_deleted_for_good_stays_in_the_files(store: ChatStore
 
 def test_a_conversation_of_thousands_of_messages_can_be_opened_copied_and_removed(store: ChatStore) -> None:
     long = Conversation(
-        Listed(0, "Long", 1.0, 2.0),
+        ChatSummary(0, "Long", 1.0, 2.0),
         SETTINGS,
         tuple(StoredMessage(each, each - 1 if each else None, "user", f"m{each}", 3.0) for each in range(3000)),
     )
@@ -380,7 +380,7 @@ SEEN = [
 
 
 @pytest.mark.parametrize(("text", "queries"), SEEN)
-def test_what_a_reader_sees_is_found(store: ChatStore, text: str, queries: list[str]) -> None:
+def test_search_finds_visible_text(store: ChatStore, text: str, queries: list[str]) -> None:
     held(store, "z", "z")
     _, (_, answer) = held(store, "z", text)
     for query in queries:
@@ -438,9 +438,9 @@ def test_a_copy_is_a_conversation_of_its_own(store: ChatStore) -> None:
     assert texts(store.open(copy)) == ["one", "uno"]
 
 
-def test_what_is_taken_in_comes_once_and_whole_or_not_at_all(store: ChatStore) -> None:
+def test_import_is_complete_and_unique_or_none(store: ChatStore) -> None:
     whole = Conversation(
-        Listed(5, "From elsewhere", 10.0, 20.0, pinned=True, folder="Old", named=True, origin="elsewhere:1"),
+        ChatSummary(5, "From elsewhere", 10.0, 20.0, pinned=True, folder="Old", named=True, origin="elsewhere:1"),
         SETTINGS,
         (
             StoredMessage(7, None, "user", "q", 11.0, shown=8),
@@ -456,13 +456,13 @@ def test_what_is_taken_in_comes_once_and_whole_or_not_at_all(store: ChatStore) -
     assert _fields(opened.about) == {**_fields(whole.about), "id": number}
     assert texts(opened) == ["q", "a"]
     assert opened.messages[2].continues == opened.messages[1].id
-    broken = Conversation(Listed(0, "x", 1.0, 1.0), SETTINGS, (StoredMessage(1, None, "user", "", 1.0, state=[]),))  # type: ignore[arg-type]
+    broken = Conversation(ChatSummary(0, "x", 1.0, 1.0), SETTINGS, (StoredMessage(1, None, "user", "", 1.0, state=[]),))  # type: ignore[arg-type]
     with pytest.raises(DraftlightError):
-        store.add([Conversation(Listed(0, "y", 1.0, 1.0), SETTINGS, ()), broken])
+        store.add([Conversation(ChatSummary(0, "y", 1.0, 1.0), SETTINGS, ()), broken])
     assert len(store.conversations()) == 1
 
 
-def test_what_is_not_there_is_said(store: ChatStore) -> None:
+def test_missing_numbers_give_a_message(store: ChatStore) -> None:
     for act in (
         lambda: store.open(99),
         lambda: store.rename(99, "x"),
@@ -497,7 +497,7 @@ def test_two_processes_see_what_the_other_writes(store: ChatStore, tmp_path: Pat
     assert store.changes() != before
 
 
-def test_a_locked_file_is_waited_for_and_then_spoken_of(store: ChatStore) -> None:
+def test_locked_file_is_awaited_and_then_reported(store: ChatStore) -> None:
     conversation, _ = held(store, "one")
     other = sqlite3.connect(store.folder / "chats.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -543,7 +543,7 @@ class Model:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_sequence_of_acts_loses_a_message(store: ChatStore, seed: int) -> None:
+def test_no_sequence_of_actions_loses_a_message(store: ChatStore, seed: int) -> None:
     chance = random.Random(seed)
     model = Model()
 

@@ -81,12 +81,12 @@ def test_a_compression_that_was_killed_is_done_again(store: ChatStore) -> None:
     assert read(path) == whole
 
 
-def test_traces_go_when_they_are_too_old_and_messages_stay(store: ChatStore, clock: Clock) -> None:
+def test_expired_traces_are_deleted_and_messages_stay(store: ChatStore, clock: Clock) -> None:
     conversation, _, old = answered(store)
     clock.now += 10 * DAY
     _, _, new = answered(store)
     store.traces.retention = Retention(days=5)
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     assert read(new)
     assert not list(old.parent.glob(f"{old.name}*"))
     message = store.open(conversation).path[-1]
@@ -95,10 +95,10 @@ def test_traces_go_when_they_are_too_old_and_messages_stay(store: ChatStore, clo
     assert store.traces.bytes(conversation) == 0
 
 
-def test_traces_go_at_the_second_start_that_finds_them_too_old(store: ChatStore, clock: Clock) -> None:
+def test_expired_traces_are_deleted_at_the_second_start(store: ChatStore, clock: Clock) -> None:
     path = answered(store)[2]
     store.traces.retention = Retention(days=5)
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     for _ in range(2):
         assert read(path)
         clock.now += 20 * DAY
@@ -106,7 +106,7 @@ def test_traces_go_at_the_second_start_that_finds_them_too_old(store: ChatStore,
     assert not list(path.parent.glob(f"{path.name}*"))
 
 
-def test_traces_go_from_the_oldest_on_when_there_are_too_many(store: ChatStore, clock: Clock) -> None:
+def test_oldest_traces_are_deleted_beyond_the_size_limit(store: ChatStore, clock: Clock) -> None:
     paths = []
     for _ in range(4):
         paths.append(answered(store)[2])
@@ -129,16 +129,16 @@ def test_traces_of_comparisons_count_and_are_compressed_like_those_of_chats(stor
     conversation, _, path = answered(store)
     other = compared(store)
     whole, size = read(other), other.stat().st_size
-    assert store.traces.bytes_of_others() == size
+    assert store.traces.bytes_of_unreferenced() == size
     assert store.traces.bytes() == store.traces.bytes(conversation) + size
     store.tidy()
     assert there(path) == there(other) == [".jsonl.gz"]
     assert read(other) == whole
-    assert store.traces.bytes_of_others() < size / 5
-    assert store.traces.bytes() == store.traces.bytes(conversation) + store.traces.bytes_of_others()
+    assert store.traces.bytes_of_unreferenced() < size / 5
+    assert store.traces.bytes() == store.traces.bytes(conversation) + store.traces.bytes_of_unreferenced()
 
 
-def test_traces_of_comparisons_go_in_the_order_of_age_with_those_of_chats(store: ChatStore, clock: Clock) -> None:
+def test_traces_of_comparisons_and_chats_are_deleted_by_age(store: ChatStore, clock: Clock) -> None:
     store.import_traces()
     paths = []
     for _ in range(3):
@@ -153,11 +153,11 @@ def test_traces_of_comparisons_go_in_the_order_of_age_with_those_of_chats(store:
     assert [bool(there(path)) for path in paths] == [False, False, False, True, True, True]
     assert store.traces.bytes() <= 3.5 * each
     store.traces.retention = Retention(days=2.5)
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     assert [bool(there(path)) for path in paths[3:]] == [False, True, True]
 
 
-def test_both_limits_take_one_look_at_the_folder_and_the_second_counts_what_is_compressed(
+def test_both_limits_scan_the_folder_once_and_count_compressed_sizes(
     store: ChatStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.import_traces()
@@ -171,15 +171,15 @@ def test_both_limits_take_one_look_at_the_folder_and_the_second_counts_what_is_c
     looks: list[Path] = []
     scandir = os.scandir
     monkeypatch.setattr(os, "scandir", lambda folder: looks.append(folder) or scandir(folder))
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     assert looks.count(store.traces.folder) == 1
     assert [there(path) for path in paths] == [[], *[[".jsonl.gz"]] * 3], "three take less than one did"
     store.traces.retention = Retention(days=3.5, bytes=int(2.5 * store.traces.bytes() / 3))
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     assert [bool(there(path)) for path in paths] == [False, False, True, True]
 
 
-def test_traces_of_comparisons_go_at_the_second_start_that_finds_them_too_old(store: ChatStore, clock: Clock) -> None:
+def test_expired_traces_of_comparisons_are_deleted_at_the_second_start(store: ChatStore, clock: Clock) -> None:
     store.import_traces()
     path = compared(store)
     store.traces.retention = Retention(days=5)
@@ -200,13 +200,13 @@ def test_a_trace_that_an_answer_may_still_add_to_is_left_alone(store: ChatStore,
         writer.round(make_round(index, [" so"], " on"))
         os.utime(path, (clock.now, clock.now))
         clock.now += DAY / 2
-        store.tidy(wished=True)
+        store.tidy(requested=True)
         assert there(path) == [".jsonl"]
-        assert store.traces.bytes_of_others() == path.stat().st_size
+        assert store.traces.bytes_of_unreferenced() == path.stat().st_size
     writer.close()
     store.traces.retention = Retention()
     clock.now += DAY
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     assert there(path) == [".jsonl.gz"], "whoever wrote it was killed long ago"
     assert len(read(path).rounds) == 2
 
@@ -215,11 +215,11 @@ def test_traces_that_may_become_chats_are_left_alone_until_they_have(store: Chat
     rounds = [make_round(0, [" so"], " on", finish="eos")]
     path, other = write_trace(store.traces.new_path(), rounds), compared(store)
     store.traces.retention = Retention(days=0, bytes=0)
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     assert there(path) == there(other) == [".jsonl"]
     store.traces.retention = Retention()
     assert store.import_traces() == 1
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     assert there(path) == there(other) == [".jsonl.gz"]
 
 
@@ -235,10 +235,10 @@ def test_nothing_else_in_the_folder_of_the_traces_is_touched_or_counted(store: C
     link, place = store.traces.new_path(), store.traces.new_path()
     link.symlink_to(files[-1])
     place.mkdir()
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     assert store.traces.bytes() == trace.with_name(f"{trace.name}.gz").stat().st_size
     store.traces.retention = Retention(days=0, bytes=0)
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     assert there(trace) == []
     assert all(read(path).missing is None for path in [*files, link])
     assert place.is_dir()
@@ -269,7 +269,7 @@ def test_a_trace_that_lies_elsewhere_is_never_touched(store: ChatStore, tmp_path
     assert path.exists()
 
 
-def test_an_answer_under_way_is_read_from_its_trace_when_its_writer_is_gone(tmp_path: Path) -> None:
+def test_interrupted_answer_is_recovered_from_its_trace(tmp_path: Path) -> None:
     store = ChatStore(tmp_path)
     conversation = store.create(ChatSettings())
     prompt = store.add_message(conversation, None, "user", "prompt")
@@ -306,7 +306,7 @@ def test_interrupted_answers_do_not_keep_chats_from_opening_while_another_writes
         assert store.open(conversation).by_id[begun.message].state == "interrupted"
 
 
-def test_traces_of_before_become_conversations_once(store: ChatStore, tmp_path: Path) -> None:
+def test_earlier_traces_become_conversations_once(store: ChatStore, tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     first = [("user", "How are you?"), ("assistant", "Fine.")]
 
@@ -348,5 +348,5 @@ def test_traces_of_before_become_conversations_once(store: ChatStore, tmp_path: 
     assert (thanks.made.model, thanks.state) == ("SmolLM2-135M-Instruct", "complete")
     assert read(thanks.trace or "").rounds
     store.traces.retention = Retention(days=1, bytes=None)
-    store.tidy(wished=True)
+    store.tidy(requested=True)
     assert (folder / "1.jsonl").exists() and read(thanks.trace or "").rounds, "files of the user's own names are theirs"

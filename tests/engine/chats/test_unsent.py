@@ -37,7 +37,7 @@ def kept_bytes(home: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted((home / "chats").glob("chats*")))
 
 
-def test_it_is_kept_for_each_chat_for_a_prompt_and_for_a_chat_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_unsent_text_is_stored_for_chats_prompts_and_new_chats(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         (one, prompt), (other, _) = chat(store), chat(store)
         number = store.unsent.keep(None, one, None, "half")
@@ -51,7 +51,7 @@ def test_it_is_kept_for_each_chat_for_a_prompt_and_for_a_chat_that_is_not_there_
         assert (unsent(again, None), unsent(again, other)) == ([(None, "new")], [])
 
 
-def test_what_another_one_that_is_open_has_written_is_left_to_that(tmp_path: Path) -> None:
+def test_text_of_another_open_store_is_left_alone(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as third:
         with ChatStore(tmp_path) as one, ChatStore(tmp_path) as other:
             number, _ = chat(one)
@@ -64,7 +64,7 @@ def test_what_another_one_that_is_open_has_written_is_left_to_that(tmp_path: Pat
             assert unsent(late, number) == [], "the third has taken them"
 
 
-def test_what_another_one_has_taken_is_left_to_that_also_by_the_one_that_wrote_it(tmp_path: Path) -> None:
+def test_text_taken_by_another_store_is_left_alone_by_its_writer(tmp_path: Path) -> None:
     """As a window does whose store was damaged and is opened anew."""
     with ChatStore(tmp_path) as one:
         number, _ = chat(one)
@@ -80,7 +80,7 @@ def test_what_another_one_has_taken_is_left_to_that_also_by_the_one_that_wrote_i
         assert unsent(other, number) == [*taken, (None, "first, otherwise")]
 
 
-def test_it_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_unsent_text_is_read_from_a_read_only_file(tmp_path: Path) -> None:
     with ChatStore(tmp_path) as store:
         number, _ = chat(store)
         store.unsent.keep(None, number, None, "half")
@@ -91,7 +91,7 @@ def test_it_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
         other.execute("ROLLBACK")
 
 
-def test_it_goes_and_comes_with_its_chat(store: ChatStore, tmp_path: Path) -> None:
+def test_unsent_text_is_deleted_and_restored_with_its_chat(store: ChatStore, tmp_path: Path) -> None:
     number, prompt = chat(store)
     kept = store.unsent.keep(None, number, None, "a secret half")
     store.unsent.keep(None, number, prompt, "a secret other")
@@ -109,14 +109,14 @@ def test_it_goes_and_comes_with_its_chat(store: ChatStore, tmp_path: Path) -> No
     assert store.unsent.keep(None, other, None, "elsewhere") != kept, "no number means two texts"
 
 
-def test_what_is_cleared_leaves_nothing_on_the_disk(store: ChatStore, tmp_path: Path) -> None:
+def test_cleared_unsent_text_leaves_the_disk(store: ChatStore, tmp_path: Path) -> None:
     number = store.unsent.keep(None, None, None, "a secret half")
     assert b"a secret" in kept_bytes(tmp_path)
     store.unsent.keep(number, None, None, "")
     assert b"a secret" not in kept_bytes(tmp_path)
 
 
-def test_it_is_no_part_of_what_was_said(store: ChatStore) -> None:
+def test_unsent_text_is_not_part_of_the_conversation(store: ChatStore) -> None:
     number, prompt = chat(store)
     store.unsent.keep(None, number, None, "half")
     store.unsent.keep(None, number, prompt, "half")
@@ -126,7 +126,7 @@ def test_it_is_no_part_of_what_was_said(store: ChatStore) -> None:
     assert "half" not in str(to_json([whole])) and "half" not in to_markdown([whole])
 
 
-def test_a_file_of_an_earlier_version_gets_the_place_for_it_and_stays_one_that_it_can_open(tmp_path: Path) -> None:
+def test_file_of_an_earlier_version_gets_the_table_and_stays_readable_there(tmp_path: Path) -> None:
     path = tmp_path / "chats" / "chats.db"
     with ChatStore(tmp_path) as store:
         number, _ = chat(store)
@@ -156,7 +156,7 @@ def test_a_file_of_an_earlier_version_is_read_where_nothing_can_be_written(tmp_p
 
 
 @pytest.mark.parametrize("earlier", [False, True])
-def test_a_damaged_file_is_rebuilt_with_it(tmp_path: Path, earlier: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_file_is_rebuilt_with_unsent_texts(tmp_path: Path, earlier: bool, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "chats" / "chats.db"
     with ChatStore(tmp_path) as store:
         number, prompt = chat(store)
