@@ -85,13 +85,13 @@ class ChatKeeper(QObject):
         """Retries the failed writes now."""
         self._add(_Job(lambda store: None, None))
 
-    def tidy(self, then: Callback | None = None, *, wished: bool = False) -> None:
+    def tidy(self, then: Callback | None = None, *, requested: bool = False) -> None:
         """Runs `ChatStore.tidy` on another thread, alongside other jobs, and calls `then` when it is done."""
 
         def tidied(store: ChatStore) -> None:
             """Runs on the tidying thread."""
             with contextlib.suppress(DraftlightError):
-                store.tidy(requested=wished)
+                store.tidy(requested=requested)
             if then is not None:
                 self._post(then, None)
 

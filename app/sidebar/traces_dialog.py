@@ -126,7 +126,7 @@ class TracesDialog(TransientDialog):
         """Saves the choice; traces beyond it are deleted on a separate thread."""
         if self._chat.keeper is not None:
             self._chat.keeper.write(partial(_set_retention, self.retention), self._chat.recorder.notify)
-            self._chat.keeper.tidy(self._chat.recorder.notify, wished=True)
+            self._chat.keeper.tidy(self._chat.recorder.notify, requested=True)
         super().accept()
 
     @Slot()

@@ -22,21 +22,25 @@ from engine.machine.provenance import versions
 from engine.values.errors import DraftlightError
 
 
-def about(target: str, places: Sequence[str]) -> dict[str, Any]:
-    """Returns the versions, the free memory in bytes and the `taken` addresses of `places` (ip:port). For the model it adds the
+def about(target: str, addresses: Sequence[str]) -> dict[str, Any]:
+    """Returns the versions, the free memory in bytes and which of the `addresses` (ip:port) are `taken`. For the model it adds the
     fingerprint (`found_as`), the `need` in bytes and the `config`, or the `problem` with it."""
-    said: dict[str, Any] = {"versions": versions(), "memory": available_memory(), "taken": [p for p in places if not _is_free(p)]}
+    answer: dict[str, Any] = {
+        "versions": versions(),
+        "memory": available_memory(),
+        "taken": [each for each in addresses if not _is_free(each)],
+    }
     try:
         need, config, mark = _model(target)
-        said |= {"found_as": mark, "need": need.total, "config": config}
+        answer |= {"found_as": mark, "need": need.total, "config": config}
     except DraftlightError as error:
-        said["problem"] = str(error)
-    return said
+        answer["problem"] = str(error)
+    return answer
 
 
-def _is_free(place: str) -> bool:
+def _is_free(address: str) -> bool:
     """Returns whether this machine can listen at ip:port."""
-    ip, _, port = place.rpartition(":")
+    ip, _, port = address.rpartition(":")
     try:
         with socket.socket(socket.AF_INET6 if ":" in ip else socket.AF_INET) as listening:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -70,7 +74,7 @@ def _model(target: str) -> tuple[MemoryNeed, dict[str, Any], str]:
 def main() -> None:
     """Answers the question in the first argument."""
     question = json.loads(sys.argv[1])
-    sys.stdout.write(f"{ABOUT}{json.dumps(about(question['target'], question['places']), default=str)}\n")
+    sys.stdout.write(f"{ABOUT}{json.dumps(about(question['target'], question['addresses']), default=str)}\n")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class ClusterBackend(MlxBackend):
 
         self._cluster = cluster
         self._parts = (sharding, split_model)
-        self._words = group  # the module with the protocol between the ranks
+        self._protocol = group  # the module with the protocol between the ranks
         self._lost: str | None = None
         self._split: Any = None  # the SplitModel of the target
         self._is_loading = False
@@ -60,26 +60,26 @@ class ClusterBackend(MlxBackend):
 
         def room(need: MemoryNeed) -> None:
             """Requests memory for all ranks on this machine."""
-            here = sum(host.is_local for host in self._cluster.hosts)
+            local_ranks = sum(host.is_local for host in self._cluster.hosts)
             if make_room is not None:
-                share = here / self._cluster.size
+                share = local_ranks / self._cluster.size
                 make_room(replace(need, weights=round(need.weights * share), cache=round(need.cache * share)))
 
         path = Path(name).expanduser()
-        with self._told(), self._loading():
-            told = str(path.resolve()) if path.exists() else name  # absolute: other ranks have other working directories
-            described = json.dumps({"name": told, "sharding": self._cluster.sharding}).encode()
-            self._say(self._words.Order(self._words.Kind.LOAD, length=len(described)))
-            self._group.send(self._numbers(described))
-            mark, reason = b"", "Rank 0 could not."
+        with self._with_ranks(), self._loading():
+            location = str(path.resolve()) if path.exists() else name  # absolute: other ranks have other working directories
+            message = json.dumps({"name": location, "sharding": self._cluster.sharding}).encode()
+            self._say(self._protocol.Order(self._protocol.Kind.LOAD, length=len(message)))
+            self._group.send(self._numbers(message))
+            fingerprint, reason = b"", "Rank 0 could not."
             try:
                 loaded = self._models.load(name, progress, make_room=room, split=split)
                 if (reason := self._models.target_reason(loaded) or "") != "":
                     raise DraftlightError(reason)
-                mark, reason = sharding.fingerprint(loaded), ""
+                fingerprint, reason = sharding.fingerprint(loaded), ""
                 progress("waiting for the other ranks", None)
             finally:
-                differing = sharding.agree(self._group, mark, reason)
+                differing = sharding.agree(self._group, fingerprint, reason)
             if differing is not None:
                 raise DraftlightError(
                     f"{capitalised(self._cluster.name_of(differing[0]))} cannot load the same model: {differing[1]} Each machine "
@@ -104,8 +104,8 @@ class ClusterBackend(MlxBackend):
 
     def _drop(self) -> None:
         if self._lost is None:
-            with contextlib.suppress(DraftlightError), self._told():
-                self._say(self._words.Order(self._words.Kind.DROP))
+            with contextlib.suppress(DraftlightError), self._with_ranks():
+                self._say(self._protocol.Order(self._protocol.Kind.DROP))
 
     def _numbers(self, content: bytes) -> Any:
         import numpy as np
@@ -123,21 +123,21 @@ class ClusterBackend(MlxBackend):
             raise DraftlightError(self._lost)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _with_ranks(self) -> Iterator[None]:
         """Wraps everything that involves the other ranks; remembers if the connection is lost."""
         self._require_cluster()
         try:
-            with self._words.lost_links():
+            with self._protocol.lost_links():
                 yield
-        except self._words.ClusterLost as error:
+        except self._protocol.ClusterLost as error:
             self._lost = str(error)
             raise
 
     def pulse(self) -> float | None:
         """Sends the followers a NAP order while idle; returns the seconds until the next call, None if the group is lost."""
         if self._lost is None:
-            with contextlib.suppress(DraftlightError), self._told():
-                self._say(self._words.Order(self._words.Kind.NAP, length=1))
+            with contextlib.suppress(DraftlightError), self._with_ranks():
+                self._say(self._protocol.Order(self._protocol.Kind.NAP, length=1))
         return PULSE if self._lost is None else None
 
     def release(self) -> None:
@@ -149,30 +149,30 @@ class ClusterBackend(MlxBackend):
 
     def decode(self, context: DecodeContext) -> Generator[RoundOutcome, None, None]:
         """As in `Backend`; the ranks compare their states before each pass and after the last."""
-        with self._told():
+        with self._with_ranks():
             yield from super().decode(context)
             split: Any = context.model
-            split.model.settle()
+            split.model.require_equal_states()
 
     def _warm_up(self, target: Any, drafter: Any = None) -> None:
         """Compiles on all ranks what `MlxBackend` compiles on one."""
-        with contextlib.suppress(DraftlightError), self._told():
+        with contextlib.suppress(DraftlightError), self._with_ranks():
             super()._warm_up(target, drafter)
-            target.model.settle()
+            target.model.require_equal_states()
 
     def measure(self, target: Any, drafter: Any) -> Generator[None, None, None]:
         """As in `Backend`."""
-        with self._told():
+        with self._with_ranks():
             yield from super().measure(target, drafter)
 
     def prove(self, *arguments: Any, **named: Any) -> Iterator[Any]:
         """As in `Backend`."""
-        with self._told():
+        with self._with_ranks():
             yield from super().prove(*arguments, **named)
 
     def peer(self, *arguments: Any, **named: Any) -> Generator[Any, None, None]:
         """As in `Backend`."""
-        with self._told():
+        with self._with_ranks():
             yield from super().peer(*arguments, **named)
 
     def train(self, *arguments: Any, **named: Any) -> Any:
@@ -186,13 +186,13 @@ class ClusterBackend(MlxBackend):
     def close(self) -> None:
         """Closes the backend and ends the other ranks."""
         if self._lost is None:
-            with contextlib.suppress(DraftlightError), self._told():
-                self._say(self._words.Order(self._words.Kind.END))
+            with contextlib.suppress(DraftlightError), self._with_ranks():
+                self._say(self._protocol.Order(self._protocol.Kind.END))
         super().close()
 
 
 def engine(cluster: Any, measures: bool = False) -> Engine:
     """Returns the engine for a cluster, given as in its hosts file."""
-    made = Engine(partial(ClusterBackend, cluster_of(cluster)), measures=measures)
-    made.check_drafter("")  # connects the ranks, which do not wait forever; without a target it does nothing else
-    return made
+    result = Engine(partial(ClusterBackend, cluster_of(cluster)), measures=measures)
+    result.check_drafter("")  # connects the ranks, which do not wait forever; without a target it does nothing else
+    return result

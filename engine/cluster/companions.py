@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.cluster.hosts import Cluster
-from engine.cluster.signs import ASKS, BEATS, FAILED, IS_TOLD, LOST_LINKS, MARK, READY
+from engine.cluster.signs import ASKS, BEATS, FAILED, LOST_LINKS, MARK, READY, REQUESTS_VARIABLES
 from engine.files.paths import data_folder
 from engine.files.whole_file import write_whole
 from engine.rounds.codec import plain
@@ -38,7 +38,7 @@ from engine.values.wording import capitalised
 MODULE = "engine.cluster.rank"
 FIRST_PORT = 32323
 """The first port, as in `mlx.launch`."""
-SILENT, UNHEARD = 10.0, 60.0
+SILENCE_TIMEOUT, JOIN_TIMEOUT = 10.0, 60.0
 """Seconds without a heartbeat after which a rank is given up: one that has joined, and one that has not. While MLX waits for
 the other ranks to join it holds Python's lock. No heartbeat comes then, however long the slowest machine takes to import
 MLX."""
@@ -62,8 +62,8 @@ def addresses(cluster: Cluster) -> list[list[str]]:
         ports = free_ports(count)
     else:
         ports = [(cluster.port or FIRST_PORT) + index for index in range(count)]
-    taken = iter(ports)
-    return [[f"{ip}:{next(taken)}" for ip in host.ips] for host in cluster.hosts]
+    ports_by_host = iter(ports)
+    return [[f"{ip}:{next(ports_by_host)}" for ip in host.ips] for host in cluster.hosts]
 
 
 def links_of(cluster: Cluster) -> tuple[dict[str, str], dict[str, str]]:
@@ -89,7 +89,7 @@ def remote_script(python: str, rank: int, variables: Mapping[str, str], files: M
     All users of both machines can see the script, so the hosts file's variables are sent over standard input
     (`engine.cluster.rank.told`).
     """
-    parts = ["stty -echo -icanon min 1", f"export {IS_TOLD}=1"]
+    parts = ["stty -echo -icanon min 1", f"export {REQUESTS_VARIABLES}=1"]
     parts += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     for name, content in files.items():
         written = f'{name}="$(mktemp)" && printf %s {shlex.quote(content)} > "${name}"'
@@ -106,15 +106,17 @@ class _Rank:
         told: variables for a rank that requests them, as one started by `remote_script` does.
     """
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None, told: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None, variables: Mapping[str, str]
+    ) -> None:
         self.name = name
-        self._told, self._was_told = told, False
+        self._variables, self._got_variables = variables, False
         self.failed: str | None = None
         self.is_ready = False
         self._lines: list[str] = []
-        self._looked = time.monotonic()
-        self._quiet, self._signs = 0.0, 0  # seconds of silence, and number of heartbeats so far
-        self._heard_signs = 0
+        self._last_check = time.monotonic()
+        self._silence, self._counted_beats = 0.0, 0  # seconds of silence, and number of heartbeats so far
+        self._beats = 0
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -130,19 +132,19 @@ class _Rank:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             words = line.decode(errors="replace").strip()
-            _, marked, said = words.partition(MARK)
-            if not marked:
+            _, mark, message = words.partition(MARK)
+            if not mark:
                 self._lines = [*self._lines, words][-_KEPT_LINES:]
                 continue
-            self._heard_signs += 1
-            self.is_ready = self.is_ready or said == READY
-            if said == BEATS and self._was_told:
+            self._beats += 1
+            self.is_ready = self.is_ready or message == READY
+            if message == BEATS and self._got_variables:
                 self._write("")
-            elif said == ASKS:
-                self._was_told = True
-                self._write(json.dumps(dict(self._told)))
-            elif said.startswith(FAILED):
-                self.failed = said.removeprefix(FAILED)
+            elif message == ASKS:
+                self._got_variables = True
+                self._write(json.dumps(dict(self._variables)))
+            elif message.startswith(FAILED):
+                self.failed = message.removeprefix(FAILED)
 
     def _write(self, line: str) -> None:
         assert self.process.stdin is not None
@@ -151,7 +153,7 @@ class _Rank:
             self.process.stdin.flush()
 
     @property
-    def is_bereft(self) -> bool:
+    def ended_with_others(self) -> bool:
         """Whether it ended because another rank ended or its links were lost."""
         return self.process.returncode == LOST_LINKS
 
@@ -159,25 +161,25 @@ class _Rank:
         """Returns why the rank cannot be used any more, as a sentence; None if it can."""
         name = capitalised(self.name)
         if self.process.poll() is not None:
-            if self.is_bereft:
+            if self.ended_with_others:
                 return "Rank 0 of the cluster has ended, or the connection to it was lost."
             self._reader.join(1.0)
-            why = f": {self.failed or self._last_line()}" if self.failed or self._lines else ""
-            return f"{name} of the cluster has ended{why.rstrip('.')}."
-        now, before = time.monotonic(), self._looked
-        self._looked = now
-        if self._signs != self._heard_signs:
-            self._signs, self._quiet = self._heard_signs, 0.0
+            reason = f": {self.failed or self._last_line()}" if self.failed or self._lines else ""
+            return f"{name} of the cluster has ended{reason.rstrip('.')}."
+        now, last_check = time.monotonic(), self._last_check
+        self._last_check = now
+        if self._counted_beats != self._beats:
+            self._counted_beats, self._silence = self._beats, 0.0
         else:
-            self._quiet += min(now - before, 1.0)  # limited, since a suspended process has not waited
-        if self._quiet > (silent if self.is_ready else UNHEARD):
-            return f"{name} of the cluster has not answered for {self._quiet:.0f} s, so it was given up."
+            self._silence += min(now - last_check, 1.0)  # limited, since a suspended process has not waited
+        if self._silence > (silent if self.is_ready else JOIN_TIMEOUT):
+            return f"{name} of the cluster has not answered for {self._silence:.0f} s, so it was given up."
         return None
 
     def _last_line(self) -> str:
         """Returns the last line of its output, without the repeated messages of MLX's ring."""
-        own = [line for line in self._lines if line and not line.startswith("[ring]")]
-        return own[-1] if own else f"status {self.process.returncode}"
+        lines = [line for line in self._lines if line and not line.startswith("[ring]")]
+        return lines[-1] if lines else f"status {self.process.returncode}"
 
     def end(self) -> None:
         """Kills and reaps the process, even if it is stopped."""
@@ -198,7 +200,7 @@ class Ranks:
         command: starts the local ranks; tests replace the default.
     """
 
-    def __init__(self, cluster: Cluster, silent: float = SILENT, command: Sequence[str] = ()) -> None:
+    def __init__(self, cluster: Cluster, silent: float = SILENCE_TIMEOUT, command: Sequence[str] = ()) -> None:
         self._cluster, self._silent, self._command = cluster, silent, command or own_python(MODULE)
         self._ranks: list[_Rank] = []
         self._files: list[Path] = []
@@ -216,31 +218,33 @@ class Ranks:
             DraftlightError: one cannot be started.
         """
         variables, files = links_of(self._cluster)
-        own = dict(setting.partition("=")[::2] for setting in self._cluster.envs)
-        here = own | variables
+        stated = dict(setting.partition("=")[::2] for setting in self._cluster.envs)
+        local = stated | variables
         for name, content in files.items():
             descriptor, path = tempfile.mkstemp(prefix="draftlight-", suffix=".json")
             self._files.append(Path(path))
             with os.fdopen(descriptor, "w") as file:
                 file.write(content)
-            here[name] = path
+            local[name] = path
         try:
             for rank, host in enumerate(self._cluster.hosts[1:], start=1):
                 command = [*self._command]
-                environment: Mapping[str, str] | None = {**os.environ, **here, "MLX_RANK": str(rank)}
+                environment: Mapping[str, str] | None = {**os.environ, **local, "MLX_RANK": str(rank)}
                 if not host.is_local:
                     command = [*SSH, host.ssh, remote_script(self._cluster.python, rank, variables, files)]
                     environment = None
-                self._ranks.append(_Rank(self._cluster.name_of(rank), command, environment, own))
-            self._note()
+                self._ranks.append(_Rank(self._cluster.name_of(rank), command, environment, stated))
+            self._write_record()
         except OSError as error:
             self.stop()
             raise DraftlightError(f"A rank of the cluster cannot be started: {error.strerror or error}.") from error
-        return {**here, "MLX_RANK": "0"}
+        return {**local, "MLX_RANK": "0"}
 
     def failure(self) -> str | None:
         """Returns why the answer has to end; None while all ranks live. A rank that ended by itself takes precedence."""
-        failures = [(rank.is_bereft, failure) for rank in self._ranks if (failure := rank.failure(self._silent)) is not None]
+        failures = [
+            (rank.ended_with_others, failure) for rank in self._ranks if (failure := rank.failure(self._silent)) is not None
+        ]
         return min(failures, key=lambda entry: entry[0])[1] if failures else None
 
     def stop(self) -> None:
@@ -253,9 +257,9 @@ class Ranks:
                 with contextlib.suppress(OSError):
                     self._files.pop().unlink(missing_ok=True)
 
-    def _note(self) -> None:
+    def _write_record(self) -> None:
         """Writes the list of running processes for `running`; it is removed with the other files."""
-        path = _notes() / f"{os.getpid()}-{id(self)}.json"
+        path = _records_folder() / f"{os.getpid()}-{id(self)}.json"
         self._files.append(path)
         entry = {
             "starter": os.getpid(),
@@ -267,7 +271,7 @@ class Ranks:
         write_whole(path, json.dumps(entry), private=True, durable=False)
 
 
-def launch_for(cluster: Cluster, measures: bool = False, silent: float = SILENT) -> Launch:
+def launch_for(cluster: Cluster, measures: bool = False, silent: float = SILENCE_TIMEOUT) -> Launch:
     """Returns how an `engine.runtime.process.client.ProcessEngine` starts rank 0 and, with it, the others."""
     return Launch(
         engine="engine.cluster.backend:engine",
@@ -276,7 +280,7 @@ def launch_for(cluster: Cluster, measures: bool = False, silent: float = SILENT)
     )
 
 
-def _notes() -> Path:
+def _records_folder() -> Path:
     return data_folder() / "cluster"
 
 
@@ -284,17 +288,17 @@ def running() -> list[dict[str, Any]]:
     """Returns the clusters that were started on this machine and still run, oldest first: pid of the `starter`, pids of its
     `followers`, start time `began` (seconds since 1970), `cluster` as in a hosts file, and the pids that are `alive`. Deletes
     the files of clusters that have ended."""
-    found = []
-    for path in sorted(_notes().glob("*.json")) if _notes().is_dir() else []:
+    clusters = []
+    for path in sorted(_records_folder().glob("*.json")) if _records_folder().is_dir() else []:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             entry = json.loads(path.read_text())
             started = {int(pid): command for pid, command in entry["commands"].items()}
             entry["alive"] = [pid for pid, command in started.items() if command and _command_of(pid) == command]
             if entry["alive"]:
-                found.append(entry)
+                clusters.append(entry)
             else:
                 path.unlink(missing_ok=True)
-    return sorted(found, key=lambda entry: float(entry["began"]))
+    return sorted(clusters, key=lambda entry: float(entry["began"]))
 
 
 def _command_of(pid: int) -> str:
@@ -303,6 +307,6 @@ def _command_of(pid: int) -> str:
         with contextlib.suppress(OSError):
             return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").strip()
         return ""
-    whole = ("ps", "-ww", "-o", "command=", "-p", str(pid))  # not limited to the width of the terminal
-    ran = subprocess.run(whole, capture_output=True, text=True, errors="replace", check=False)
-    return ran.stdout.strip()
+    command = ("ps", "-ww", "-o", "command=", "-p", str(pid))  # not limited to the width of the terminal
+    result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    return result.stdout.strip()

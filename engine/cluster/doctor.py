@@ -20,7 +20,7 @@ from engine.runtime.process.launch import own_python
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount, capitalised, noun, size
 
-ASKED, MEASURED = 60.0, 90.0
+ANSWER_TIMEOUT, MEASURE_TIMEOUT = 60.0, 90.0
 """Timeouts in seconds: for a machine to answer, and for the links to be measured."""
 _PACKAGES = ("draftlight", "python", "mlx", "mlx-lm")
 ABOUT, LINKS = "draftlight-about ", "draftlight-links "
@@ -50,67 +50,69 @@ def check(cluster: Cluster, target: str, links: bool = True) -> list[Finding]:
         target: builtin, or the path of a model, the same on every machine.
         links: whether to measure the links too, if nothing else is bad.
     """
-    places = addresses(cluster)
-    with ThreadPoolExecutor(cluster.size) as together:
-        answers = list(together.map(lambda rank: _ask(cluster, rank, target, places[rank]), range(cluster.size)))
-    found: list[Finding] = []
-    own = answers[0]
+    rank_addresses = addresses(cluster)
+    with ThreadPoolExecutor(cluster.size) as executor:
+        answers = list(executor.map(lambda rank: _ask(cluster, rank, target, rank_addresses[rank]), range(cluster.size)))
+    findings: list[Finding] = []
+    reference = answers[0]
     for rank, answer in enumerate(answers):
         if isinstance(answer, str):
-            found.append(Finding(rank, "bad", f"{capitalised(cluster.name_of(rank))} {answer}"))
+            findings.append(Finding(rank, "bad", f"{capitalised(cluster.name_of(rank))} {answer}"))
         else:
-            found += _of_one(cluster, rank, answer, own if isinstance(own, dict) else answer)
-    if isinstance(own, dict) and "config" in own:
-        found += _of_the_model(cluster, target, own["config"])
-    if links and any(finding.state == "bad" for finding in found):
-        found.append(
+            findings += _check_machine(cluster, rank, answer, reference if isinstance(reference, dict) else answer)
+    if isinstance(reference, dict) and "config" in reference:
+        findings += _check_model(cluster, target, reference["config"])
+    if links and any(finding.state == "bad" for finding in findings):
+        findings.append(
             Finding(None, "unknown", "The links were not measured, because the ranks could not be started as things are.")
         )
     elif links:
-        found += _of_the_links(cluster)
-    return found
+        findings += _check_links(cluster)
+    return findings
 
 
-def _ask(cluster: Cluster, rank: int, target: str, places: Sequence[str]) -> dict[str, Any] | str:
+def _ask(cluster: Cluster, rank: int, target: str, addresses: Sequence[str]) -> dict[str, Any] | str:
     """Returns the answer of `engine.cluster.about` on a machine, or the failure as the rest of a sentence that begins with the
     rank."""
     host = cluster.hosts[rank]
-    question = json.dumps({"target": target, "places": list(places) if cluster.backend == "ring" else []})
+    question = json.dumps({"target": target, "places": list(addresses) if cluster.backend == "ring" else []})
     if host.is_local:
         command = [*own_python("engine.cluster.about"), question]
     else:
-        told = f"exec {in_shell(cluster.python)} -P -m engine.cluster.about {shlex.quote(question)}"
-        command = [*(word for word in SSH if word != "-tt"), host.ssh, told]
+        remote_command = f"exec {in_shell(cluster.python)} -P -m engine.cluster.about {shlex.quote(question)}"
+        command = [*(word for word in SSH if word != "-tt"), host.ssh, remote_command]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=ASKED, stdin=subprocess.DEVNULL)
+        result = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=ANSWER_TIMEOUT, stdin=subprocess.DEVNULL
+        )
     except subprocess.TimeoutExpired:
-        return f"did not answer within {ASKED:.0f} s. Look whether the machine is awake."
+        return f"did not answer within {ANSWER_TIMEOUT:.0f} s. Look whether the machine is awake."
     except OSError as error:
         return f"cannot be asked: {error.strerror or error}. Install ssh."
-    answer = _marked(ran.stdout, ABOUT)
+    answer = _message_after(result.stdout, ABOUT)
     if answer is not None:
         return answer
-    last = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1]
-    if ran.returncode == NOT_REACHED:
+    last = (result.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    if result.returncode == NOT_REACHED:
         return f"is not reached by ssh ({last}). `ssh {host.ssh}` has to work without a password: use ssh-copy-id."
     if "No module named" in last or "not found" in last:
         return f'has no Draftlight ({last}). Install it there, and give the path of its Python as "python" in the file of hosts.'
     return f"could not be asked ({last})."
 
 
-def _marked(printed: str, mark: str) -> dict[str, Any] | None:
+def _message_after(printed: str, mark: str) -> dict[str, Any] | None:
     for line in printed.splitlines():
         if line.startswith(mark):
             return json.loads(line.removeprefix(mark))
     return None
 
 
-def _of_one(cluster: Cluster, rank: int, answer: Mapping[str, Any], own: Mapping[str, Any]) -> Iterator[Finding]:
+def _check_machine(cluster: Cluster, rank: int, answer: Mapping[str, Any], reference: Mapping[str, Any]) -> Iterator[Finding]:
     name = capitalised(cluster.name_of(rank))
-    versions, known = _versions(answer), _versions(own)
+    versions, expected = _versions(answer), _versions(reference)
     described = ", ".join(f"{package} {number or 'missing'}" for package, number in versions.items())
-    others = [package for package in _PACKAGES if versions[package] != known[package]]
-    if others:
+    different = [package for package in _PACKAGES if versions[package] != expected[package]]
+    if different:
         yield Finding(rank, "bad", f"{name} has other versions than rank 0 ({described}). Install the same on all machines.")
     else:
         yield Finding(rank, "good", f"{name} has {described}.")
@@ -125,25 +127,25 @@ def _of_one(cluster: Cluster, rank: int, answer: Mapping[str, Any], own: Mapping
         problem = str(answer["problem"]).removesuffix(".")
         yield Finding(rank, "bad", f"{name} cannot read the model: {problem}. It has to be at the same place everywhere.")
         return
-    if answer["found_as"] != own.get("found_as"):
+    if answer["found_as"] != reference.get("found_as"):
         yield Finding(rank, "bad", f"{name} has another model there than rank 0. Copy rank 0's.")
     else:
         yield Finding(rank, "good", f"{name} has the model.")
-    yield _of_memory(cluster, rank, answer)
+    yield _check_memory(cluster, rank, answer)
 
 
 def _versions(answer: Mapping[str, Any]) -> dict[str, str | None]:
     """Returns the versions that have to be equal on all machines; of Python major and minor only."""
-    found = {package: answer["versions"].get(package) for package in _PACKAGES}
-    return found | {"python": ".".join((found["python"] or "").split(".")[:2])}
+    versions = {package: answer["versions"].get(package) for package in _PACKAGES}
+    return versions | {"python": ".".join((versions["python"] or "").split(".")[:2])}
 
 
-def _of_memory(cluster: Cluster, rank: int, answer: Mapping[str, Any]) -> Finding:
+def _check_memory(cluster: Cluster, rank: int, answer: Mapping[str, Any]) -> Finding:
     """Compares the memory need of a machine's ranks with its free memory. Ignores that each rank keeps the whole embedding."""
     name = capitalised(cluster.name_of(rank))
-    there = sum(host.ssh == cluster.hosts[rank].ssh for host in cluster.hosts)
-    need, free = answer["need"] * there / cluster.size, answer["memory"]
-    ranks = f"its {there} ranks need" if there > 1 else "it needs"
+    ranks_there = sum(host.ssh == cluster.hosts[rank].ssh for host in cluster.hosts)
+    need, free = answer["need"] * ranks_there / cluster.size, answer["memory"]
+    ranks = f"its {ranks_there} ranks need" if ranks_there > 1 else "it needs"
     if free is None:
         return Finding(rank, "unknown", f"{name} does not say how much memory is free; {ranks} about {size(need)}.")
     if need > free:
@@ -151,7 +153,7 @@ def _of_memory(cluster: Cluster, rank: int, answer: Mapping[str, Any]) -> Findin
     return Finding(rank, "good", f"{name} has {size(free)} of memory free; {ranks} about {size(need)}.")
 
 
-def _of_the_model(cluster: Cluster, target: str, config: Mapping[str, Any]) -> Iterator[Finding]:
+def _check_model(cluster: Cluster, target: str, config: Mapping[str, Any]) -> Iterator[Finding]:
     """Checks whether the model's heads, or its layers, can be divided among the ranks."""
     layers = config.get("num_hidden_layers")
     if cluster.sharding == "pipeline":
@@ -171,17 +173,19 @@ def _of_the_model(cluster: Cluster, target: str, config: Mapping[str, Any]) -> I
         )
 
 
-def _of_the_links(cluster: Cluster) -> Iterator[Finding]:
+def _check_links(cluster: Cluster) -> Iterator[Finding]:
     ranks = Ranks(cluster)
     try:
         environment = {**os.environ, **ranks.start()}
         command = [*own_python("engine.cluster.probe")]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=MEASURED, env=environment, stdin=subprocess.DEVNULL)
-        measured = _marked(ran.stdout, LINKS)
-        failure = ranks.failure() or (ran.stderr.strip().splitlines() or ["Nothing was said."])[-1]
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=MEASURE_TIMEOUT, env=environment, stdin=subprocess.DEVNULL
+        )
+        measured = _message_after(result.stdout, LINKS)
+        failure = ranks.failure() or (result.stderr.strip().splitlines() or ["Nothing was said."])[-1]
     except (subprocess.TimeoutExpired, DraftlightError) as error:
         failed = isinstance(error, DraftlightError)
-        measured, failure = None, str(error) if failed else f"The ranks did not connect within {MEASURED:.0f} s."
+        measured, failure = None, str(error) if failed else f"The ranks did not connect within {MEASURE_TIMEOUT:.0f} s."
     finally:
         ranks.stop()
     if measured is None:

@@ -70,13 +70,13 @@ class Follower:
 
     def _run(self, order: Order) -> None:
         ids = self._group.receive(order.length) if order.is_long else order.ids
-        for number in order.gone:
+        for number in order.deleted:
             self._caches.pop(number, None)
             self._texts.pop(number, None)
         if self._loaded is None:
             raise DraftlightError("Rank 0 ordered a pass before it had said of which model.")
         model, tokens = self._loaded.model, mx.array(ids)[None]
-        cache, text = self._of(order) if order.cache else (None, [])
+        cache, text = self._cache_of(order) if order.cache else (None, [])
         text.extend(ids.tolist())
         probe = 0.0
         with lost_links():
@@ -84,37 +84,37 @@ class Follower:
                 evaluate_read(model, self._last_block, tokens, cache or [])
             else:
                 logits = model(tokens, cache=cache)
-                shown = probe_of(logits)
-                mx.eval(logits, shown)
-                probe = float(np.asarray(shown))
+                lazy_probe = probe_of(logits)
+                mx.eval(logits, lazy_probe)
+                probe = float(np.asarray(lazy_probe))
         self._report = Report(checksum(text), len(text), probe).row()
 
-    def _of(self, order: Order) -> tuple[list[Any], list[int]]:
+    def _cache_of(self, order: Order) -> tuple[list[Any], list[int]]:
         """Returns the cache of an order and its text, rolled back to the order's `start`."""
         if order.cache not in self._caches:
             assert self._loaded is not None
             model = self._loaded.model
-            made = make_quantised_cache(model, order.bits, self._loaded.name) if order.bits else make_prompt_cache(model)
-            self._caches[order.cache], self._texts[order.cache] = made, []
+            new_cache = make_quantised_cache(model, order.bits, self._loaded.name) if order.bits else make_prompt_cache(model)
+            self._caches[order.cache], self._texts[order.cache] = new_cache, []
         cache, text = self._caches[order.cache], self._texts[order.cache]
         if order.start < len(text):
             trim_to(cache, order.start, "target")
             del text[order.start :]
         return cache, text
 
-    def _load(self, described: bytes) -> None:
+    def _load(self, message: bytes) -> None:
         """Loads its part of a model, and shares success and fingerprint with all ranks. The previous model is dropped once all
         have loaded."""
-        wanted = json.loads(described)
-        loaded, mark, reason = None, b"", ""
+        request = json.loads(message)
+        loaded, fingerprint_, reason = None, b"", ""
         try:
             loaded = loading.load(
-                wanted["name"], split=lambda model, name: split(model, name, self._group.mlx, wanted["sharding"])
+                request["name"], split=lambda model, name: split(model, name, self._group.mlx, request["sharding"])
             )
-            mark = fingerprint(loaded)
+            fingerprint_ = fingerprint(loaded)
         except DraftlightError as error:
             reason = str(error)
-        differing = agree(self._group, mark, reason)
+        differing = agree(self._group, fingerprint_, reason)
         if differing is None and loaded is not None:
             self._drop()
             self._loaded, self._last_block = loaded, last_block_of(loaded.model)

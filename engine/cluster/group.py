@@ -27,7 +27,7 @@ from engine.values.errors import DraftlightError
 
 WIDTH = 64
 """Numbers in a row: enough for an order with the input of a round, so that a round takes one exchange beside the model's own."""
-LONGEST_TEXT = 600
+MAX_TEXT_BYTES = 600
 
 LOST = (
     "The connection to another rank of the cluster was lost, so the answer ends here. draftlight cluster doctor checks the "
@@ -125,16 +125,16 @@ class Group:
     def exchange(self, row: Sequence[int]) -> Numbers:
         """Returns the rows of all ranks, (size, WIDTH), of at most `WIDTH` numbers each. Waits for all ranks; raises
         ClusterLost."""
-        whole = np.zeros((1, WIDTH), np.int32)
-        whole[0, : len(row)] = row
-        return self._seen(lambda: mx.distributed.all_gather(mx.array(whole), group=self.mlx))
+        padded = np.zeros((1, WIDTH), np.int32)
+        padded[0, : len(row)] = row
+        return self._seen(lambda: mx.distributed.all_gather(mx.array(padded), group=self.mlx))
 
     def texts(self, text: str) -> list[str]:
-        """Returns the texts of all ranks, each cut to `LONGEST_TEXT` bytes. Raises ClusterLost as `exchange`."""
-        whole = np.zeros((1, LONGEST_TEXT), np.int32)
-        content = np.frombuffer(text.encode()[:LONGEST_TEXT], np.uint8)
-        whole[0, : len(content)] = content
-        seen = self._seen(lambda: mx.distributed.all_gather(mx.array(whole), group=self.mlx))
+        """Returns the texts of all ranks, each cut to `MAX_TEXT_BYTES` bytes. Raises ClusterLost as `exchange`."""
+        padded = np.zeros((1, MAX_TEXT_BYTES), np.int32)
+        content = np.frombuffer(text.encode()[:MAX_TEXT_BYTES], np.uint8)
+        padded[0, : len(content)] = content
+        seen = self._seen(lambda: mx.distributed.all_gather(mx.array(padded), group=self.mlx))
         return [row[row != 0].astype(np.uint8).tobytes().decode(errors="replace") for row in seen]
 
     def send(self, numbers: Numbers) -> None:
@@ -181,9 +181,9 @@ class Kind(enum.IntEnum):
     END = 6
 
 
-MOST_GONE = 7
-_HEAD = 8 + MOST_GONE
-ROOM = WIDTH - _HEAD
+MAX_DELETED = 7
+_HEAD = 8 + MAX_DELETED
+MAX_INLINE_IDS = WIDTH - _HEAD
 """Number of ids that fit into an order's row."""
 
 
@@ -206,26 +206,26 @@ class Order:
     length: int = 0
     bits: int = 0
     text: int = 0
-    gone: tuple[int, ...] = ()
+    deleted: tuple[int, ...] = ()
     ids: Numbers = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def row(self) -> list[int]:
         """Returns the order as a row of numbers."""
-        gone = self.gone + (0,) * (MOST_GONE - len(self.gone))
-        head = [self.kind, self.cache, self.start, self.length, self.bits, self.text, len(self.gone), 0, *gone]
+        gone = self.deleted + (0,) * (MAX_DELETED - len(self.deleted))
+        head = [self.kind, self.cache, self.start, self.length, self.bits, self.text, len(self.deleted), 0, *gone]
         return head + ([] if self.is_long else [int(token) for token in self.ids])
 
     @property
     def is_long(self) -> bool:
         """Whether the ids follow in a message of their own."""
-        return self.length > ROOM
+        return self.length > MAX_INLINE_IDS
 
     @classmethod
     def of(cls, row: Numbers) -> Order:
         """Returns the order in a row, without ids that follow."""
         kind, cache, start, length, bits, text, count = (int(number) for number in row[:7])
         gone = tuple(int(number) for number in row[8 : 8 + count])
-        ids = row[_HEAD : _HEAD + length] if length <= ROOM else np.zeros(0, np.int32)
+        ids = row[_HEAD : _HEAD + length] if length <= MAX_INLINE_IDS else np.zeros(0, np.int32)
         return cls(Kind(kind), cache, start, length, bits, text, gone, ids)
 
 

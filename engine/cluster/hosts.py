@@ -25,10 +25,10 @@ SHARDINGS: tuple[Sharding, ...] = get_args(Sharding)
 BACKENDS: tuple[Links, ...] = get_args(Links)
 LOOPBACK = "127.0.0.1"
 _LOCAL = (LOOPBACK, "localhost", "::1")
-MOST_HOSTS = 64
+MAX_HOSTS = 64
 _NOT_SET = ("LD_", "DYLD_", "PYTHON", "PATH", "DRAFTLIGHT_", "MLX_RANK", "MLX_HOSTFILE", "MLX_IBV_", "MLX_JACCL_")
 """Prefixes of variables that a hosts file may not set."""
-LARGEST_PORT = 65535
+MAX_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +115,17 @@ def cluster_of(document: object) -> Cluster:
     hosts = entry.get("hosts")
     if not isinstance(hosts, list):
         raise ValueError('it has to be a list of hosts such as {"ssh": "mac2", "ips": ["10.0.0.2"]}, or an object with "hosts"')
-    if not 2 <= len(hosts) <= MOST_HOSTS:
-        raise ValueError(f"it names {len(hosts)} hosts; 2 to {MOST_HOSTS} can share a target")
+    if not 2 <= len(hosts) <= MAX_HOSTS:
+        raise ValueError(f"it names {len(hosts)} hosts; 2 to {MAX_HOSTS} can share a target")
     known = {field.name for field in fields(Cluster)} - {"hosts"}
     given: dict[str, Any] = {name: value for name, value in entry.items() if name in known and value not in ("", None)}
     if "envs" in given:
         given["envs"] = _envs(given["envs"])
     if given.get("backend") == "any":
         del given["backend"]
-    made = Cluster(tuple(_host(rank, host) for rank, host in enumerate(hosts)), **given)
-    _require(made)
-    return made
+    cluster = Cluster(tuple(_host(rank, host) for rank, host in enumerate(hosts)), **given)
+    _require(cluster)
+    return cluster
 
 
 def _host(rank: int, value: object) -> Host:
@@ -176,8 +176,8 @@ def _require(cluster: Cluster) -> None:
         raise ValueError(f'"sharding" is {cluster.sharding!r}; it is {" or ".join(SHARDINGS)}')
     if not isinstance(cluster.python, str) or cluster.python.startswith("-") or "\0" in cluster.python:
         raise ValueError('"python" is not the path of an interpreter')
-    if type(cluster.port) is not int or not 0 <= cluster.port <= LARGEST_PORT - cluster.size:
-        raise ValueError(f'"port" is {cluster.port!r}; it is a number from 1 to {LARGEST_PORT - cluster.size}')
+    if type(cluster.port) is not int or not 0 <= cluster.port <= MAX_PORT - cluster.size:
+        raise ValueError(f'"port" is {cluster.port!r}; it is a number from 1 to {MAX_PORT - cluster.size}')
     if not cluster.hosts[0].is_local:
         raise ValueError(
             f"its first host is {cluster.hosts[0].ssh}. Draftlight itself is rank 0, so the first host is this machine: "

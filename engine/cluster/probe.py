@@ -23,7 +23,7 @@ SERIES = 5
 
 def measure(group: Group) -> dict[str, float]:
     """Returns the seconds of an `exchange`, and of a sum for each of `TIMES`, in the fastest series."""
-    found = {"exchange": _shortest(lambda: group.exchange(Order(Kind.NAP).row()), max(TIMES.values()))}
+    fastest = {"exchange": _shortest(lambda: group.exchange(Order(Kind.NAP).row()), max(TIMES.values()))}
     for length, times in TIMES.items():
         numbers, order = np.zeros(length, np.int32), Order(Kind.ECHO, length=length).row()
 
@@ -32,16 +32,16 @@ def measure(group: Group) -> dict[str, float]:
             group.exchange(order)
             group.send(numbers)
 
-        found[str(length)] = _shortest(both, times) - found["exchange"]
-    return found
+        fastest[str(length)] = _shortest(both, times) - fastest["exchange"]
+    return fastest
 
 
-def _shortest(act: Callable[[], object], times: int) -> float:
+def _shortest(action: Callable[[], object], times: int) -> float:
     shortest = float("inf")
     for _ in range(SERIES):
         began = time.perf_counter()
         for _ in range(times):
-            act()
+            action()
         shortest = min(shortest, (time.perf_counter() - began) / times)
     return shortest
 

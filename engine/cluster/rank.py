@@ -17,17 +17,17 @@ import signal
 import threading
 import time
 
-from engine.cluster.signs import ASKS, BEATS, FAILED, IS_TOLD, LOST_PARENT, say
+from engine.cluster.signs import ASKS, BEATS, FAILED, LOST_PARENT, REQUESTS_VARIABLES, say
 from engine.machine.mlx_import import require_device
 from engine.values.errors import DraftlightError
 
 BEAT = 0.5
-POLL_INTERVAL, ALONE = 1.0, 20.0
+POLL_INTERVAL, SILENCE_LIMIT = 1.0, 20.0
 """Polling interval in seconds for messages from the parent, and seconds without any after which the rank ends. Silence is
 counted in polls, so that sleep of the machine does not count."""
 
 
-def told() -> dict[str, str]:
+def request_variables() -> dict[str, str]:
     """Requests the variables and returns them: a line of JSON on standard input. Ends the rank if the input closes."""
     say(ASKS)
     line = b""
@@ -43,13 +43,13 @@ def told() -> dict[str, str]:
 
 def watch_parent(is_answered: bool = False) -> None:
     """Starts two threads: one sends the heartbeat, the other ends this rank when standard input closes. `is_answered`: also
-    ends it if nothing arrives there for `ALONE` seconds."""
+    ends it if nothing arrives there for `SILENCE_LIMIT` seconds."""
 
     def listen() -> None:
         """Waits for the end of standard input, or for silence there."""
         silent = 0.0
         with contextlib.suppress(OSError):
-            while silent < ALONE:
+            while silent < SILENCE_LIMIT:
                 if not select.select([0], [], [], POLL_INTERVAL)[0]:
                     silent += POLL_INTERVAL if is_answered else 0.0
                 elif os.read(0, 4096):
@@ -71,10 +71,10 @@ def watch_parent(is_answered: bool = False) -> None:
 def main() -> None:
     """Becomes the rank that the environment describes; does not return."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the answer, and then this rank
-    is_told = IS_TOLD in os.environ
-    if is_told:
-        os.environ.update(told())
-    watch_parent(is_answered=is_told)
+    requests_variables = REQUESTS_VARIABLES in os.environ
+    if requests_variables:
+        os.environ.update(request_variables())
+    watch_parent(is_answered=requests_variables)
     try:
         require_device()
     except DraftlightError as error:

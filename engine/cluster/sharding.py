@@ -19,13 +19,13 @@ from mlx_lm.tuner.lora import LoRALinear
 
 from engine.cluster.group import Group
 from engine.cluster.hosts import Sharding
-from engine.cluster.split_model import TOLD_CACHES
+from engine.cluster.split_model import LENGTH_ONLY_CACHES
 from engine.models.loaded import LoadedModel
 from engine.target.prompt_cache import leaves_of, make_prompt_cache
 from engine.values.errors import DraftlightError
 from engine.values.wording import amount, listed, noun
 
-_READ_OF_GGUF = 2**16
+_GGUF_BYTES_READ = 2**16
 
 
 def split(model: nn.Module, name: str, group: mx.distributed.Group, sharding: Sharding) -> None:
@@ -53,7 +53,7 @@ def split(model: nn.Module, name: str, group: mx.distributed.Group, sharding: Sh
 
 def refusal(model: nn.Module, name: str, ranks: int, sharding: Sharding) -> str | None:
     """Returns in sentences why a model cannot be split over `ranks` ranks; None if its settings allow it."""
-    others = sorted({type(leaf).__name__ for leaf in leaves_of(make_prompt_cache(model)) if type(leaf) not in TOLD_CACHES})
+    others = sorted({type(leaf).__name__ for leaf in leaves_of(make_prompt_cache(model)) if type(leaf) not in LENGTH_ONLY_CACHES})
     if others:
         return (
             f"{name} cannot be split: some of its layers keep something else than keys and values ({listed(others)}). "
@@ -72,15 +72,15 @@ def refusal(model: nn.Module, name: str, ranks: int, sharding: Sharding) -> str 
 def heads_reason(name: str, config: Mapping[str, Any], ranks: int) -> str | None:
     """Returns why the heads in a model's settings cannot be divided among `ranks` ranks; None if they can."""
     heads = {
-        what: count
-        for what, entry in (("attention heads", "num_attention_heads"), ("key and value heads", "num_key_value_heads"))
+        kind: count
+        for kind, entry in (("attention heads", "num_attention_heads"), ("key and value heads", "num_key_value_heads"))
         if isinstance(count := config.get(entry), int) and count
     }
     if all(count % ranks == 0 for count in heads.values()):
         return None
     common = math.gcd(*heads.values())
     possible = [number for number in range(2, common + 1) if common % number == 0]
-    described = " and ".join(f"{count} {what}" for what, count in heads.items())
+    described = " and ".join(f"{count} {kind}" for kind, count in heads.items())
     advice = f"Use {' or '.join(map(str, possible))} {noun(max(possible), 'rank')}" if possible else "It can only run on one rank"
     return f"{name} cannot be split by tensors over {ranks} {noun(ranks, 'rank')}: it has {described}. {advice}."
 
@@ -113,7 +113,7 @@ def fingerprint_of(path: Path, weight_files: tuple[Path, ...]) -> bytes:
         digest.update(f"{file.name} {file.stat().st_size}\n".encode())
         if file.suffix != ".safetensors":
             with file.open("rb") as opened:
-                digest.update(opened.read(_READ_OF_GGUF))
+                digest.update(opened.read(_GGUF_BYTES_READ))
     return digest.digest()
 
 

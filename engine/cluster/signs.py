@@ -8,7 +8,7 @@ import threading
 MARK = "draftlight-rank "
 """Begins each line for the process that started this rank; libraries and terminals write other lines."""
 READY, BEATS, ASKS, FAILED = "ready", "beats", "asks", "failed "
-IS_TOLD = "DRAFTLIGHT_TOLD"
+REQUESTS_VARIABLES = "DRAFTLIGHT_TOLD"
 """Environment variable set for a rank that must request its variables."""
 NAP = 0.1
 """Polling interval in seconds for new orders: while it waits for a collective, MLX's ring keeps a core busy."""

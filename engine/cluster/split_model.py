@@ -15,15 +15,15 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import KVCache, QuantizedKVCache
 
-from engine.cluster.group import MOST_GONE, Group, Kind, Links, Order, Report, checksum, lost_links, probe_of
+from engine.cluster.group import MAX_DELETED, Group, Kind, Links, Order, Report, checksum, lost_links, probe_of
 from engine.cluster.hosts import Cluster
 from engine.target.interface import SplitTarget
 from engine.target.layer_taps import Taps
 from engine.target.prompt_cache import cache_length, leaves_of
 from engine.values.errors import DraftlightError
 
-_TOLD_AS = "_draftlight_told_as"
-TOLD_CACHES = (KVCache, QuantizedKVCache)
+_CACHE_NUMBER = "_draftlight_told_as"
+LENGTH_ONLY_CACHES = (KVCache, QuantizedKVCache)
 """Kinds of cache layers whose roll-back is fully described by their length."""
 
 
@@ -48,7 +48,7 @@ class SplitModel(SplitTarget):
         self.pipeline_size = group.size if cluster.sharding == "pipeline" else 1
         self._group, self._cluster = group, cluster
         self._texts: dict[int, list[int]] = {}
-        self._gone: list[int] = []
+        self._deleted: list[int] = []
         self._caches = 0
         self._expected: tuple[int, int] | None = None
         self._probe: mx.array | None = None
@@ -59,7 +59,7 @@ class SplitModel(SplitTarget):
         return getattr(self.__dict__["part"], name)
 
     def __call__(self, tokens: mx.array, cache: Sequence[Any] | None = None) -> mx.array:
-        self._tell(Kind.PASS, tokens, cache)
+        self._send_pass(Kind.PASS, tokens, cache)
         with lost_links(), self.links.around():
             logits: mx.array = self.part(tokens, cache=cache)
             self._probe = probe_of(logits)
@@ -69,12 +69,12 @@ class SplitModel(SplitTarget):
 
     def read(self, tokens: mx.array, cache: Sequence[Any]) -> None:
         """Runs a pass over a chunk of a prompt (1, rows), without logits."""
-        self._tell(Kind.READ, tokens, cache)
+        self._send_pass(Kind.READ, tokens, cache)
         with lost_links():
             evaluate_read(self.part, self._last_block, tokens, cache)
         self._require_agreement()
 
-    def settle(self) -> None:
+    def require_equal_states(self) -> None:
         """Compares the states of the ranks after the last pass. Raises DraftlightError with the rank that differs."""
         self.say(Order(Kind.NAP))
         self._require_agreement()
@@ -86,11 +86,11 @@ class SplitModel(SplitTarget):
         probe, self._probe = self._probe, None
         if expected is None:
             return
-        own = Report(*expected, 0.0 if probe is None else float(np.asarray(probe)))
+        ours = Report(*expected, 0.0 if probe is None else float(np.asarray(probe)))
         for rank in range(1, self._group.size):
             theirs = Report.of(reports[rank])
-            if not theirs.agrees(own):
-                is_text = (own.text, own.length) != (theirs.text, theirs.length)
+            if not theirs.agrees(ours):
+                is_text = (ours.text, ours.length) != (theirs.text, theirs.length)
                 self._differs = rank, "holds another text" if is_text else "computes other logits"
 
     def _require_agreement(self) -> None:
@@ -102,7 +102,7 @@ class SplitModel(SplitTarget):
                 "could have been wrong. Check with draftlight cluster doctor that all machines have the same model and versions."
             )
 
-    def _tell(self, kind: Kind, tokens: mx.array, cache: Sequence[Any] | None) -> None:
+    def _send_pass(self, kind: Kind, tokens: mx.array, cache: Sequence[Any] | None) -> None:
         mx.eval(tokens)  # numpy would wait with Python's lock held, so that no heartbeat could be sent
         ids = np.asarray(tokens, dtype=np.int32)
         if ids.shape[0] != 1:
@@ -114,10 +114,10 @@ class SplitModel(SplitTarget):
             bits = getattr(leaf, "bits", 0)
         text = self._texts.setdefault(number, []) if number else []
         del text[start:]
-        gone, self._gone[:MOST_GONE] = tuple(self._gone[:MOST_GONE]), []
-        for each in gone:
-            self._texts.pop(each, None)
-        order = Order(kind, number, start, ids.shape[1], bits, checksum(text), gone, ids[0])
+        deleted, self._deleted[:MAX_DELETED] = tuple(self._deleted[:MAX_DELETED]), []
+        for number_ in deleted:
+            self._texts.pop(number_, None)
+        order = Order(kind, number, start, ids.shape[1], bits, checksum(text), deleted, ids[0])
         self.say(order)
         if order.is_long:
             self._group.send(ids[0])
@@ -127,12 +127,12 @@ class SplitModel(SplitTarget):
     def _number_of(self, leaf: Any) -> int:
         """Returns a cache's number in orders, stored with its first layer. When the layer is deleted, a later order reports
         that to the other ranks."""
-        number: int = getattr(leaf, _TOLD_AS, 0)
+        number: int = getattr(leaf, _CACHE_NUMBER, 0)
         if not number:
             self._caches += 1
             number = self._caches
-            setattr(leaf, _TOLD_AS, number)
-            weakref.finalize(leaf, self._gone.append, number).atexit = False
+            setattr(leaf, _CACHE_NUMBER, number)
+            weakref.finalize(leaf, self._deleted.append, number).atexit = False
         return number
 
 

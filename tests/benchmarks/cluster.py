@@ -57,7 +57,7 @@ from tests.engine.tiny_models import VOCABULARY, write_model
 
 MESSAGES = (Message("user", "hello world, hello world: tell me of the world"),)
 PATIENCE = 300.0
-SILENT = 3.0
+SILENCE_TIMEOUT = 3.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Asker:
         self.engine = ProcessEngine(replace(launch_for(cluster), companions=lambda: self._companions(cluster)))
 
     def _companions(self, cluster: Cluster) -> Companions:
-        self.ranks.append(Ranks(cluster, SILENT))
+        self.ranks.append(Ranks(cluster, SILENCE_TIMEOUT))
         return self.ranks[-1]
 
     def answer(self, request: Request, engine: Engine | None = None) -> tuple[list[Round], RunFinished | RunFailed]:

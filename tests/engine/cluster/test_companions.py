@@ -72,7 +72,7 @@ def test_ranks_that_ended_because_another_did_are_not_blamed(home: Path, tmp_pat
         ranks.stop()
 
 
-def test_a_stopped_rank_is_missed_and_killed_all_the_same(home: Path, tmp_path: Path) -> None:
+def test_suspended_rank_is_reported_and_killed(home: Path, tmp_path: Path) -> None:
     beats = "echo draftlight-rank ready; while :; do echo draftlight-rank beats; sleep 0.05; done"
     ranks = Ranks(of_this_machine(2), silent=0.5, command=script(tmp_path, beats))
     try:
@@ -101,14 +101,14 @@ def test_a_rank_that_waits_for_the_others_to_join_is_not_given_up(home: Path, tm
         ranks.stop()
 
 
-def test_what_cannot_be_started_leaves_nothing(home: Path, tmp_path: Path) -> None:
+def test_failed_start_leaves_no_process_or_file(home: Path, tmp_path: Path) -> None:
     ranks = Ranks(of_this_machine(2), command=[str(tmp_path / "missing")])
     with pytest.raises(DraftlightError, match="A rank of the cluster cannot be started: No such file"):
         ranks.start()
     assert not ranks.pids and not running()
 
 
-def test_notes_of_clusters_whose_processes_died_are_swept(home: Path) -> None:
+def test_records_of_dead_clusters_are_deleted(home: Path) -> None:
     (home / "cluster").mkdir()
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
     entry = {
@@ -196,7 +196,7 @@ os.rename("{told}.new", "{told}")
 
 
 @pytest.mark.parametrize("is_answered", [False, True])
-def test_a_rank_that_hears_nothing_of_its_starter_ends_if_it_was_answered_before(is_answered: bool) -> None:
+def test_rank_without_answers_from_its_parent_ends(is_answered: bool) -> None:
     body = f"rank.POLL_INTERVAL, rank.ALONE, rank.BEAT = 0.02, 0.1, 0.1\nrank.watch_parent({is_answered})\n"
     command = [sys.executable, "-I", "-c", rank_that(body)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -218,7 +218,7 @@ def test_a_launch_names_an_engine_that_can_be_made_from_json() -> None:
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="a bare machine has no ps")
-def test_a_command_is_told_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_of_a_process_is_read_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no /proc."""
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setenv("COLUMNS", "20")

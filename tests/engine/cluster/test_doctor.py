@@ -54,7 +54,7 @@ def test_machines_that_agree_and_have_room_are_fine(monkeypatch: pytest.MonkeyPa
         ("is not reached by ssh (timed out).", "Rank 1 (mac2) is not reached by ssh (timed out)."),
     ],
 )
-def test_what_is_wrong_with_a_machine_is_said(monkeypatch: pytest.MonkeyPatch, answer: Any, words: str) -> None:
+def test_problems_of_a_machine_are_reported(monkeypatch: pytest.MonkeyPatch, answer: Any, words: str) -> None:
     (bad,) = [finding for finding in found(monkeypatch, says(), answer, says()) if finding.state == "bad"]
     assert bad.rank == 1 and words in bad.words
 
@@ -90,7 +90,7 @@ def test_other_machines_are_asked_by_ssh(tmp_path: Path, monkeypatch: pytest.Mon
     assert answer == words if isinstance(words, dict) else words in answer
 
 
-def test_a_machine_tells_what_it_has(tmp_path: Path) -> None:
+def test_about_describes_the_machine(tmp_path: Path) -> None:
     folder, file = write_qwen2(tmp_path / "model"), write_gguf(tmp_path / "model.gguf")
     told = about(folder, ["127.0.0.1:0", "192.0.2.1:9"])
     assert told["taken"] == ["192.0.2.1:9"], "an address of documentation, which no machine has"

@@ -66,7 +66,7 @@ def test_a_bare_list_is_a_ring_by_tensors(tmp_path: Path) -> None:
         ({"hosts": [HERE, THERE], "backend": "jaccl"}, '"rdma" of 127.0.0.1 has to name a device towards each of the 2 hosts'),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, document: object, message: str) -> None:
+def test_invalid_hosts_files_are_refused_with_the_reason(tmp_path: Path, document: object, message: str) -> None:
     path = tmp_path / "hosts.json"
     path.write_text(json.dumps(document))
     with pytest.raises(DraftlightError) as refused:

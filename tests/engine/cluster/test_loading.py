@@ -80,7 +80,7 @@ def test_a_follower_keeps_its_part_until_all_have_the_next(tmp_path: Path) -> No
     assert follower._loaded is not first and follower._loaded is not None
 
 
-def test_the_file_of_the_links_goes_even_if_nobody_is_reached(
+def test_links_file_is_deleted_even_without_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "devices.json"

@@ -36,7 +36,7 @@ def test_models_without_a_way_to_be_split_are_refused_with_the_other_way() -> No
     assert "an adapter is applied to it" in (refusal(llama, "tiny", 2, "tensor") or "")
 
 
-def test_a_part_is_what_mlx_lm_leaves_of_it() -> None:
+def test_part_equals_that_of_mlx_lm() -> None:
     """With one rank, which needs no links, nothing is taken away but everything goes through the sharded layers."""
     model, whole = tiny_llama(0), tiny_llama(0)
     split(model, "tiny", mx.distributed.init(), "tensor")

@@ -45,13 +45,13 @@ def split(seed: int = 0) -> tuple[SplitModel, OneProcess, Any]:
 
 
 @pytest.mark.parametrize(("kv_bits", "rules"), [(None, RULES), (8, RULES[:1])])
-def test_the_others_hold_what_rank_0_holds_through_every_roll_back(kv_bits: int | None, rules: Sequence[Rule]) -> None:
+def test_followers_hold_the_same_text_as_rank_0_through_every_roll_back(kv_bits: int | None, rules: Sequence[Rule]) -> None:
     model, group, alone = split()
     for rule in rules:
         options = DecodingOptions(max_tokens=9, seed=1, temperature=0.8, rule=rule, gamma=4, kv_bits=kv_bits)
         options = options.replace(phase_every=3, analyse=False)
         rounds = list(decode(model, PROMPT, DraftModel(tiny_llama(7)), options))
-        model.settle()
+        model.require_equal_states()
         assert emitted_ids(rounds) == emitted_ids(list(decode(alone, PROMPT, DraftModel(tiny_llama(7)), options)))
         assert any(proposal.status == "rejected" for current in rounds for proposal in current.proposals)
         staged = [current.milliseconds for current in rounds if current.milliseconds.measured]
@@ -60,7 +60,7 @@ def test_the_others_hold_what_rank_0_holds_through_every_roll_back(kv_bits: int 
     assert {order.is_long for order in told} == {False, True}
 
 
-def test_a_plain_answer_is_mlx_lms_and_what_is_only_asked_for_shapes_is_told_nobody() -> None:
+def test_plain_answer_equals_mlx_lms_and_shape_queries_send_no_order() -> None:
     model, group, alone = split()
     assert (logits_width(model), logits_type(model)) == (logits_width(alone), "float32")
     assert chunk_size(model) == chunk_size(alone)
@@ -70,10 +70,10 @@ def test_a_plain_answer_is_mlx_lms_and_what_is_only_asked_for_shapes_is_told_nob
     assert emitted_ids(rounds) == greedy_of_mlx_lm(alone, PROMPT, 12)
     without = model(mx.array([PROMPT]))
     assert np.allclose(np.array(without), np.array(alone(mx.array([PROMPT]))), atol=1e-5)
-    model.settle()
+    model.require_equal_states()
 
 
-def test_a_split_target_is_proved_and_measured_as_a_whole_one_is(tmp_path: Path) -> None:
+def test_split_target_can_be_proved_and_measured(tmp_path: Path) -> None:
     """The findings of `prove`, and the tokens of mlx-lm's own loops, which `bench --peers` runs on the same target."""
     path, draft = write_qwen2(tmp_path / "target"), load(write_qwen2(tmp_path / "draft", 0.15))
     whole, part, group = load(path), load(path), OneProcess()
@@ -87,7 +87,7 @@ def test_a_split_target_is_proved_and_measured_as_a_whole_one_is(tmp_path: Path)
         for target in (split_target, whole)
     )
     assert found == known
-    model.settle()
+    model.require_equal_states()
     options = DecodingOptions(max_tokens=8, seed=1, temperature=0.8, gamma=3)
     for drafting in (None, draft):
         ours, theirs = (
@@ -97,7 +97,7 @@ def test_a_split_target_is_proved_and_measured_as_a_whole_one_is(tmp_path: Path)
         assert ours == theirs and len(ours) == 8
 
 
-def test_caches_that_nobody_holds_any_more_are_forgotten() -> None:
+def test_deleted_caches_are_deleted_on_all_ranks() -> None:
     model, group, _ = split()
     for _ in range(3):
         cache = make_prompt_cache(model)
@@ -120,7 +120,7 @@ def spoil_logits(group: OneProcess) -> None:
 
 
 @pytest.mark.parametrize(("spoil", "what"), [(spoil_text, "another text"), (spoil_logits, "other logits")])
-def test_a_rank_that_holds_something_else_is_named_in_the_next_round(spoil: Any, what: str) -> None:
+def test_rank_with_another_state_is_named_in_the_next_round(spoil: Any, what: str) -> None:
     model, group, _ = split()
     rounds = decode(model, PROMPT, None, DecodingOptions(max_tokens=30, seed=1, temperature=0.0))
     next(rounds)
@@ -138,7 +138,7 @@ def test_after_a_disagreement_the_ranks_are_still_in_step() -> None:
     with pytest.raises(DraftlightError, match="another text"):
         list(itertools.islice(rounds, 3))
     again = list(decode(model, PROMPT, None, DecodingOptions(max_tokens=4, seed=1, temperature=0.0)))
-    model.settle()
+    model.require_equal_states()
     assert emitted_ids(again) == greedy_of_mlx_lm(alone, PROMPT, 4)
 
 
@@ -149,7 +149,7 @@ def test_reports_of_machines_that_round_differently_agree() -> None:
     assert not own.agrees(Report(5, 9, 0.25 + 4e-3)) and not own.agrees(Report(5, 8, 0.25)) and not own.agrees(Report(4, 9, 0.25))
 
 
-def test_an_order_survives_its_way() -> None:
+def test_order_survives_the_round_trip() -> None:
     order = Order(Kind.PASS, 3, 70, 4, 8, 2**31 - 1, (5, 6), np.array([9, 8, 7, 49151], np.int32))
     row = np.zeros(64, np.int32)
     row[: len(order.row())] = order.row()
