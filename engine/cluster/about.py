@@ -23,7 +23,7 @@ from engine.values.errors import DraftlightError
 
 
 def about(target: str, addresses: Sequence[str]) -> dict[str, Any]:
-    """Returns the versions, the free memory in bytes and which of the `addresses` (ip:port) are `taken`. For the model it adds the
+    """Returns the versions, the free memory in bytes and which `addresses` (ip:port) are `taken`. For the model it adds the
     fingerprint (`found_as`), the `need` in bytes and the `config`, or the `problem` with it."""
     answer: dict[str, Any] = {
         "versions": versions(),

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from engine.lens.shared_wording import drafter_title
-from engine.tools.bench.statistics import COVERAGE, FEWEST, Floats, Interval, mean_interval, whole_blocks
+from engine.tools.bench.statistics import COVERAGE, MIN_PROMPTS, Floats, Interval, mean_interval, whole_blocks
 from engine.values.drafter_kinds import DRAFTERS, NO_DRAFTER, default_drafter, single_drafter
 from engine.values.requests.bench import BenchRow, BenchSetting
 from engine.values.wording import listed
@@ -23,12 +23,12 @@ from engine.values.wording import listed
 FALSE_WINNERS = 0.05
 """Maximum share of benchmarks of equally fast settings in which one of them is called the fastest."""
 
-NAMED = 3
+MAX_NAMED = 3
 """Maximum number of settings that a sentence lists."""
 
 Verdict = Literal["winner", "plain", "tied", "undecided", "too few"]
 """Outcome of a comparison: one setting beats all others; plain decoding beats all others; several settings beat plain decoding
-but not each other; plain decoding cannot be told from the fastest; there are fewer than `FEWEST` prompts."""
+but not each other; plain decoding cannot be told from the fastest; there are fewer than `MIN_PROMPTS` prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,42 +86,46 @@ def decide(rows: Sequence[BenchRow], settings: Sequence[BenchSetting], target: s
 
 
 def _decide(rows: Sequence[BenchRow], settings: Sequence[BenchSetting], temperature: float, target: str) -> Decision:
-    kept = [row for row in whole_blocks(rows, settings) if row.temperature == temperature and row.speedup]
-    found: dict[BenchSetting, dict[str, BenchRow]] = {setting: {} for setting in settings}
-    for row in kept:
-        if row.setting in found:
-            found[row.setting][row.prompt_id] = row
-    prompts = [prompt for prompt in dict.fromkeys(row.prompt_id for row in kept) if all(prompt in own for own in found.values())]
+    complete = [row for row in whole_blocks(rows, settings) if row.temperature == temperature and row.speedup]
+    rows_of: dict[BenchSetting, dict[str, BenchRow]] = {setting: {} for setting in settings}
+    for row in complete:
+        if row.setting in rows_of:
+            rows_of[row.setting][row.prompt_id] = row
+    prompts = [
+        prompt
+        for prompt in dict.fromkeys(row.prompt_id for row in complete)
+        if all(prompt in by_id for by_id in rows_of.values())
+    ]
     if not prompts:
         return Decision(temperature, (), (), "too few", (), None, None)
     plain = BenchSetting("draftlight", NO_DRAFTER, None, temperature, None)
-    peaks = [row.peak_memory for row in kept if row.setting == plain and row.peak_memory is not None]
+    peaks = [row.peak_memory for row in complete if row.setting == plain and row.peak_memory is not None]
     logs: dict[BenchSetting, Floats] = {plain: np.zeros(len(prompts))}
     contenders = [Contender(plain, 1.0, None, (1.0,) * len(prompts), max(peaks, default=None))]
-    for setting, by_prompt in found.items():
+    for setting, by_prompt in rows_of.items():
         logs[setting] = np.log([by_prompt[prompt].speedup or 1.0 for prompt in prompts])
         contenders.append(_contender(setting, logs[setting], [by_prompt[prompt] for prompt in prompts]))
     contenders.sort(key=lambda entry: -entry.speedup)
-    if len(prompts) < FEWEST:
+    if len(prompts) < MIN_PROMPTS:
         return Decision(temperature, tuple(prompts), tuple(contenders), "too few", (), None, None)
-    best, reaches = [contenders[0]], []
+    best, distances = [contenders[0]], []
     for other in contenders[1:]:
         difference = logs[contenders[0].setting] - logs[other.setting]
         low, _ = mean_interval(difference, FALSE_WINNERS / (len(contenders) - 1)) or (-math.inf, math.inf)
-        reaches.append(float(difference.mean()) - low)
+        distances.append(float(difference.mean()) - low)
         if low <= 0:
             best.append(other)
     verdict, advised = _verdict(best, target)
-    resolution = math.exp(float(np.median(reaches)))
+    resolution = math.exp(float(np.median(distances)))
     return Decision(temperature, tuple(prompts), tuple(contenders), verdict, tuple(best), advised, resolution)
 
 
 def _contender(setting: BenchSetting, logs: Floats, rows: Sequence[BenchRow]) -> Contender:
-    found = mean_interval(logs, (1 - COVERAGE) / 2)
+    interval = mean_interval(logs, (1 - COVERAGE) / 2)
     return Contender(
         setting,
         math.exp(float(logs.mean())),
-        None if found is None else (math.exp(found[0]), math.exp(found[1])),
+        None if interval is None else (math.exp(interval[0]), math.exp(interval[1])),
         tuple(math.exp(value) for value in logs),
         max((row.peak_memory for row in rows if row.peak_memory is not None), default=None),
     )
@@ -134,9 +138,9 @@ def _verdict(best: Sequence[Contender], target: str) -> tuple[Verdict, Contender
         return ("plain" if best[0].setting.is_baseline else "winner"), best[0]
     if any(entry.setting.is_baseline for entry in best):
         return "undecided", None
-    sure = {entry.setting.drafter: entry for entry in best if entry.setting.gamma == "auto" and entry.interval is not None}
-    usual = (sure[name] for name in (default_drafter(), single_drafter(target)) if name in sure)
-    return "tied", next((entry for entry in usual if entry.interval is not None and entry.interval[0] > 1), best[0])
+    automatic = {entry.setting.drafter: entry for entry in best if entry.setting.gamma == "auto" and entry.interval is not None}
+    defaults = (automatic[name] for name in (default_drafter(), single_drafter(target)) if name in automatic)
+    return "tied", next((entry for entry in defaults if entry.interval is not None and entry.interval[0] > 1), best[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +157,17 @@ def advice(decision: Decision, titles: bool = False) -> Advice:
     if decision.verdict == "too few":
         return Advice(
             "Too little was measured to choose a drafter.",
-            (f"At least {FEWEST} prompts have to be measured with every setting.",),
+            (f"At least {MIN_PROMPTS} prompts have to be measured with every setting.",),
         )
     first = decision.best[0]
-    known = _resolution(decision)
+    resolution = _resolution(decision)
     match decision.verdict:
         case "winner":
             headline = f"Use {setting_words(first.setting, rules, titles)}: {_times(first)} as fast as plain decoding."
-            sure = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
+            certainty = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
         case "plain":
             headline = "Use no drafter: plain decoding is the fastest here."
-            sure = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
+            certainty = f"It was faster than each of the other {len(decision.contenders) - 1} by more than the noise."
         case "tied":
             chosen = decision.advised or first
             headline = f"Use {setting_words(chosen.setting, rules, titles)}: {_times(chosen)} as fast as plain decoding."
@@ -172,17 +176,17 @@ def advice(decision: Decision, titles: bool = False) -> Advice:
                 for entry in decision.best
                 if entry != chosen
             ]
-            some = others if len(others) <= NAMED else [*others[: NAMED - 1], f"{len(others) - NAMED + 1} more"]
-            sure = f"Within the noise, others may be as fast or faster: {listed(some)}."
+            named = others if len(others) <= MAX_NAMED else [*others[: MAX_NAMED - 1], f"{len(others) - MAX_NAMED + 1} more"]
+            certainty = f"Within the noise, others may be as fast or faster: {listed(named)}."
         case _:
             headline = "No drafter is faster than plain decoding by more than the noise."
             fastest = next((entry for entry in decision.best if not entry.setting.is_baseline), None)
-            sure = (
+            certainty = (
                 ""
                 if fastest is None
                 else f"The fastest was {setting_words(fastest.setting, rules, titles)}: {_times(fastest)} as fast."
             )
-    return Advice(headline, tuple(words for words in (sure, known) if words))
+    return Advice(headline, tuple(words for words in (certainty, resolution) if words))
 
 
 def _resolution(decision: Decision) -> str:

@@ -31,7 +31,7 @@ from engine.serving.backend import Backend
 from engine.serving.jobs import LongTask
 from engine.serving.model_slots import ModelSlots
 from engine.serving.prompt import prompt_ids
-from engine.tools.bench.journal import Journal, alone, state_of
+from engine.tools.bench.journal import Journal, exclusive_use, state_of
 from engine.tools.bench.measure import MeasuredAnswer, own_answer, peer_answer, row_of
 from engine.types import (
     INVARIANT_RULES,
@@ -74,7 +74,7 @@ class BenchTask(LongTask[BenchRequest]):
     def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> BenchFinished:
         """Runs the benchmark; `emit` receives rows and progress. Raises Stopped or Closing if it is interrupted."""
         began = time.monotonic()
-        with contextlib.nullcontext() if self.request.journals is None else alone(Path(self.request.journals)):
+        with contextlib.nullcontext() if self.request.journals is None else exclusive_use(Path(self.request.journals)):
             try:
                 _Bench(self, backend, slots, emit, began).run()
             except _OutOfTime:
@@ -179,7 +179,7 @@ class _Bench:
             self._all_prompts()
         finally:
             gc.unfreeze()
-        self._keep(lambda journal: journal.finished())
+        self._write_journal(lambda journal: journal.finished())
 
     def _begin(self) -> None:
         """Emits what is about to be measured, and what an interrupted benchmark with the same request has already measured."""
@@ -188,7 +188,7 @@ class _Bench:
             try:
                 self._journal = Journal(Path(self._request.journals), state_of(self._request, setup), self._request.anew)
             except OSError as error:
-                setup = replace(setup, notes=(*setup.notes, _not_kept(error)))
+                setup = replace(setup, notes=(*setup.notes, _journal_warning(error)))
         journal = self._journal
         if journal is not None and journal.note:
             setup = replace(setup, notes=(*setup.notes, journal.note))
@@ -201,13 +201,13 @@ class _Bench:
                 self._done.add((row.prompt_id, row.setting))
                 self._order = row.order + 1
 
-    def _keep(self, write: Callable[[Journal], None]) -> None:
+    def _write_journal(self, write: Callable[[Journal], None]) -> None:
         if self._journal is not None:
             try:
                 write(self._journal)
             except OSError as error:
                 self._journal = None
-                self._emit(BenchSkipped(self._task.id, _not_kept(error)))
+                self._emit(BenchSkipped(self._task.id, _journal_warning(error)))
 
     def _all_prompts(self) -> None:
         for index, prompt in enumerate(self._request.prompts):
@@ -294,7 +294,7 @@ class _Bench:
         used = (setting.drafter, *drafter_kind(setting.drafter).members)
         others = sum(size for name, size in self._memory.items() if name not in used)
         row = row_of(setting, prompt, self._take_order() if order is None else order, answers, plain, reference, others)
-        self._keep(lambda journal: journal.measured(row))
+        self._write_journal(lambda journal: journal.measured(row))
         self._emit(BenchMeasured(self._task.id, row))
 
     def _take_order(self) -> int:
@@ -306,8 +306,8 @@ class _Bench:
         answers so far."""
         seconds, measured = self._measuring
         if self._limit is not None and measured:
-            left = self._limit - (time.monotonic() - self._began)
-            if left < ENOUGH * runs * seconds / measured:
+            remaining = self._limit - (time.monotonic() - self._began)
+            if remaining < ENOUGH * runs * seconds / measured:
                 raise _OutOfTime
 
     def _conversation(self, index: int, prompt: BenchPrompt, plain: BenchSetting) -> tuple[list[list[int]], list[MeasuredAnswer]]:
@@ -322,7 +322,7 @@ class _Bench:
                 limit = f"{self._target.name} reads at most {amount(self._target.context_length, 'token')}"
                 message = f"{what} is not measured: {limit}."
                 if self._journal is None or message not in self._journal.messages:
-                    self._keep(lambda journal, said=message: journal.skipped(said))  # type: ignore[misc]
+                    self._write_journal(lambda journal, said=message: journal.skipped(said))  # type: ignore[misc]
                     self._emit(BenchSkipped(self._task.id, message))
                 break
             ids.append(read)
@@ -391,5 +391,5 @@ def _same(model: LibraryModel, name: str) -> bool:
     return name == model.name or Path(name).expanduser().resolve() == Path(model.target).resolve()
 
 
-def _not_kept(error: OSError) -> str:
-    return f"This benchmark cannot be gone on with after an interruption: {error.strerror or error}."
+def _journal_warning(error: OSError) -> str:
+    return f"This benchmark could not continue after an interruption: {error.strerror or error}."

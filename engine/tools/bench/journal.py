@@ -25,10 +25,10 @@ from engine.values.requests.bench import BenchRequest, BenchRow, BenchSetup
 from engine.values.wording import amount, listed
 
 FORMAT = "draftlight.bench.journal/1"
-KEPT = 20
+MAX_JOURNALS = 20
 """Number of journals that are kept, newest first."""
 _KINDS = get_type_hints(BenchRow)
-_LARGEST = 2**53
+_MAX_COUNT = 2**53
 """Upper limit for every count and time of a row."""
 _WORDS = {
     "target": "the target or its file",
@@ -89,11 +89,11 @@ class Journal:
             with self._path.open("r+b") as file:
                 file.truncate(kept.whole_bytes)
         else:
-            self.note = _why_anew(folder, self._path, state)
+            self.note = _reason_for_restart(folder, self._path, state)
             self._path.unlink(missing_ok=True)
             began = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
             self._append({"format": FORMAT, "began": began, "state": plain(state)})
-        _forget_old(folder)
+        _delete_old(folder)
 
     def measured(self, row: BenchRow) -> None:
         """Saves a measurement. Raises OSError."""
@@ -115,26 +115,26 @@ class Journal:
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def exclusive_use(folder: Path) -> Iterator[None]:
     """Raises DraftlightError if another benchmark is running on this machine: each would slow down the other. In a folder that
     cannot be written no check is possible."""
     busy = "Another benchmark is under way, and each would slow the other down. Wait for its end, or stop it, and try again."
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(lock.exclusive_lock(folder / "lock", busy))
+            stack.enter_context(lock.exclusive_lock(folder / "lock", busy))
         yield
 
 
-class _Kept:
+class _JournalContent:
     """Content of a journal's file, up to the first invalid line."""
 
     def __init__(self, content: bytes) -> None:
         head, *lines = content.splitlines(keepends=True)
-        begun = json_of(head)
-        if begun["format"] != FORMAT or not head.endswith(b"\n"):
+        header = json_of(head)
+        if header["format"] != FORMAT or not head.endswith(b"\n"):
             raise ValueError("no journal")
-        self.began, self.state = str(begun["began"]), dict(begun["state"])
+        self.began, self.state = str(header["began"]), dict(header["state"])
         self.target, _ = map(str, self.state["target"])
         self.rows: list[BenchRow] = []
         self.messages: list[str] = []
@@ -157,20 +157,20 @@ class _Kept:
             self.whole_bytes += len(line)
 
 
-def _read(path: Path) -> _Kept | None:
+def _read(path: Path) -> _JournalContent | None:
     try:
-        return _Kept(path.read_bytes())
+        return _JournalContent(path.read_bytes())
     except (OSError, ValueError, KeyError, TypeError):  # no file, or cut off within its first line
         return None
 
 
 def _row(value: Mapping[str, Any]) -> BenchRow:
     """Returns the row that `plain` converted to `value`. Raises ValueError, KeyError or TypeError if it is none."""
-    known = {name: value[name] for name in _KINDS}
+    fields = {name: value[name] for name in _KINDS}
     for name, kind in _KINDS.items():
-        if not _fits(known[name], kind):
-            raise ValueError(f"{name} cannot be {known[name]!r}")
-    return BenchRow(**{**known, "finishes": tuple(known["finishes"])})
+        if not _fits(fields[name], kind):
+            raise ValueError(f"{name} cannot be {fields[name]!r}")
+    return BenchRow(**{**fields, "finishes": tuple(fields["finishes"])})
 
 
 def _fits(value: object, kind: Any) -> bool:
@@ -183,27 +183,27 @@ def _fits(value: object, kind: Any) -> bool:
     if parts:  # a union
         return any(_fits(value, part) for part in parts)
     if kind is int or kind is float:
-        found = whole(value) if kind is int else number(value)
-        return found is not None and 0 <= found < _LARGEST
+        parsed = whole(value) if kind is int else number(value)
+        return parsed is not None and 0 <= parsed < _MAX_COUNT
     return isinstance(value, kind)
 
 
-def _why_anew(folder: Path, own: Path, state: Mapping[str, Any]) -> str:
+def _reason_for_restart(folder: Path, own: Path, state: Mapping[str, Any]) -> str:
     """Returns what has changed since the newest unfinished journal of this target."""
     name = plain(state)["target"][0]
     for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True):
-        kept = None if path == own else _read(path)
-        if kept is not None and kept.rows and kept.target == name:
-            if kept.complete:
+        content = None if path == own else _read(path)
+        if content is not None and content.rows and content.target == name:
+            if content.complete:
                 return ""
-            changed = [words for key, words in _WORDS.items() if kept.state.get(key) != plain(state)[key]]
+            changed = [words for key, words in _WORDS.items() if content.state.get(key) != plain(state)[key]]
             return (
-                f"Starts anew, because {listed(changed)} changed since {kept.began}. What was measured then is kept, and "
-                "gone on with when everything is as it was."
+                f"Starts anew, because {listed(changed)} changed since {content.began}. Those measurements are kept: the "
+                "benchmark continues from them once everything is as before."
             )
     return ""
 
 
-def _forget_old(folder: Path) -> None:
-    for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
+def _delete_old(folder: Path) -> None:
+    for path in sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime, reverse=True)[MAX_JOURNALS:]:
         path.unlink(missing_ok=True)

@@ -59,7 +59,7 @@ def _prompt(line: str, where: str) -> BenchPrompt:
 
 def _in_turn(prompts: tuple[BenchPrompt, ...]) -> tuple[BenchPrompt, ...]:
     """Returns the first prompt of every category, then the second of every category, and so on."""
-    waiting: dict[str, list[BenchPrompt]] = {}
+    by_category: dict[str, list[BenchPrompt]] = {}
     for prompt in prompts:
-        waiting.setdefault(prompt.category, []).append(prompt)
-    return tuple(prompt for row in zip_longest(*waiting.values()) for prompt in row if prompt is not None)
+        by_category.setdefault(prompt.category, []).append(prompt)
+    return tuple(prompt for row in zip_longest(*by_category.values()) for prompt in row if prompt is not None)

@@ -15,7 +15,7 @@ from engine.rounds.codec import plain
 from engine.tools.bench.chooser import Decision, advice, decide
 from engine.tools.bench.statistics import (
     COVERAGE,
-    FEWEST,
+    MIN_PROMPTS,
     RESAMPLES,
     BenchFigures,
     noise_of_plain,
@@ -42,8 +42,8 @@ METHOD = {
     "texts. Its rejected proposals are inferred from where its rounds end.",
     "summary": "speedup is the geometric mean over prompts; alpha, tau and tokens_per_second are ratios of sums over prompts. "
     "Prompts on which not every setting was measured are left out, unless there is no other.",
-    "intervals": f"{COVERAGE:.0%}, over prompts. Of speed-ups Student's, of their logarithms, from {FEWEST} prompts on; of alpha "
-    f"and tau percentile bootstraps with {RESAMPLES} resamples, too narrow for few prompts.",
+    "intervals": f"{COVERAGE:.0%}, over prompts. Of speed-ups Student's, of their logarithms, from {MIN_PROMPTS} prompts on; of "
+    f"alpha and tau percentile bootstraps with {RESAMPLES} resamples, too narrow for few prompts.",
     "choices": "Settings are compared prompt by prompt, Student's t on differences of log speed-ups, Bonferroni over the "
     "settings; a winner beats every other setting and plain decoding, and a false one is called in at most 5% of benchmarks.",
     "peak_memory": "Bytes of MLX's arrays at their most during the answer, without those of the other drafters that are loaded; "
@@ -121,17 +121,17 @@ class Results:
         """Returns a sentence on the peak memory of the measuring process; empty if it is unknown."""
         if self.process_peak_memory is None:
             return ""
-        most = size(self.process_peak_memory)
-        return f"The process that measured, with all drafters loaded and everything counted, took at most {most}."
+        peak = size(self.process_peak_memory)
+        return f"The process that measured, with all drafters loaded and everything counted, took at most {peak}."
 
     def missing(self) -> list[str]:
         """Returns sentences on what was requested but not measured."""
         if self.complete or self.setup is None:
             return []
-        asked, lines = len(self.request.prompts), []
-        for temperature, (whole, part) in prompts_measured(self.rows, self.setup.settings).items():
-            where = f" at temperature {temperature:g}" if len(self.request.temperatures) > 1 else ""
-            lines.append(f"Every setting was measured on {whole} of {amount(asked, 'prompt')}{where}.")
+        requested, lines = len(self.request.prompts), []
+        for temperature, (complete, part) in prompts_measured(self.rows, self.setup.settings).items():
+            scope = f" at temperature {temperature:g}" if len(self.request.temperatures) > 1 else ""
+            lines.append(f"Every setting was measured on {complete} of {amount(requested, 'prompt')}{scope}.")
             if part:
                 lines[-1] += f" {part} more {'were' if part > 1 else 'was'} begun and {'do' if part > 1 else 'does'} not count."
         return lines

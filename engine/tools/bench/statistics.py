@@ -1,7 +1,7 @@
 """Computes the figures of a benchmark from its rows, by category, with intervals. Nothing here imports MLX.
 
 The sampling unit is the prompt, not the token or round, because the tokens of one answer are not independent. Intervals of
-speed-ups are Student's t intervals of their logarithms, and need at least `FEWEST` prompts. Those of alpha and tau are
+speed-ups are Student's t intervals of their logarithms, and need at least `MIN_PROMPTS` prompts. Those of alpha and tau are
 percentile bootstrap intervals, which are too narrow for few prompts.
 """
 
@@ -23,7 +23,7 @@ ALL = "(all)"
 NGRAM = 4
 RESAMPLES = 2000
 COVERAGE = 0.95
-FEWEST = 3
+MIN_PROMPTS = 3
 """Minimum number of prompts for an interval of a speed-up; one from two prompts would be meaningless."""
 _SEED = 20260101
 
@@ -91,10 +91,10 @@ def summarise(rows: Iterable[BenchRow]) -> tuple[BenchFigures, ...]:
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """Groups the items by key, in the order in which keys appear."""
-    found: dict[Key, list[Item]] = {}
+    groups: dict[Key, list[Item]] = {}
     for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def noise_of_plain(rows: Iterable[BenchRow]) -> float | None:
@@ -107,8 +107,8 @@ def noise_of_plain(rows: Iterable[BenchRow]) -> float | None:
 def plain_rates(rows: Iterable[BenchRow]) -> list[list[tuple[int, float]]]:
     """Returns for each prompt and temperature the order and tokens per second of its plain runs."""
     plain = [row for row in rows if row.setting.is_baseline]
-    found = ([(row.order, row.tokens_per_second) for row in own if row.tokens_per_second] for own in _by_prompt(plain).values())
-    return [own for own in found if own]
+    rates = ([(row.order, row.tokens_per_second) for row in own if row.tokens_per_second] for own in _by_prompt(plain).values())
+    return [own for own in rates if own]
 
 
 def _by_prompt(rows: Iterable[BenchRow]) -> dict[tuple[str, float], list[BenchRow]]:
@@ -147,11 +147,11 @@ def _figures(category: str, setting: BenchSetting, rows: list[BenchRow]) -> Benc
 
 
 def mean_interval(values: Floats, tail: float) -> Interval | None:
-    """Returns Student's t interval of the mean, with probability `tail` on each side; None for fewer than `FEWEST` values."""
-    if len(values) < FEWEST:
+    """Returns Student's t interval of the mean, with probability `tail` on each side; None for fewer than `MIN_PROMPTS`."""
+    if len(values) < MIN_PROMPTS:
         return None
-    reach = student_quantile(tail, len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
-    return float(values.mean()) - reach, float(values.mean()) + reach
+    half_width = student_quantile(tail, len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return float(values.mean()) - half_width, float(values.mean()) + half_width
 
 
 def whole_blocks(rows: Iterable[BenchRow], settings: Sequence[BenchSetting]) -> tuple[BenchRow, ...]:
@@ -175,10 +175,10 @@ def prompts_measured(rows: Iterable[BenchRow], settings: Sequence[BenchSetting])
     known = list(rows)
     found: dict[float, tuple[int, int]] = {}
     for temperature in dict.fromkeys(setting.temperature for setting in settings):
-        own = {setting for setting in settings if setting.temperature == temperature}
+        of_temperature = {setting for setting in settings if setting.temperature == temperature}
         begun = [{row.setting for row in rows_of} for (_, other), rows_of in _by_prompt(known).items() if other == temperature]
-        whole = sum(own <= done for done in begun)
-        found[temperature] = whole, len(begun) - whole
+        complete = sum(of_temperature <= done for done in begun)
+        found[temperature] = complete, len(begun) - complete
     return found
 
 
@@ -203,7 +203,7 @@ def _interval(parts: Floats, wholes: Floats) -> Interval | None:
     parts, wholes = parts[counted], wholes[counted]
     if len(parts) < 2:
         return None
-    drawn = np.random.default_rng(_SEED).integers(len(parts), size=(RESAMPLES, len(parts)))
-    ratios = parts[drawn].sum(axis=1) / wholes[drawn].sum(axis=1)
+    samples = np.random.default_rng(_SEED).integers(len(parts), size=(RESAMPLES, len(parts)))
+    ratios = parts[samples].sum(axis=1) / wholes[samples].sum(axis=1)
     low, high = np.quantile(ratios, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
     return float(low), float(high)

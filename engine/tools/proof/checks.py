@@ -12,7 +12,14 @@ from engine.models.loaded import LoadedModel
 from engine.target.prompt_cache import logits_width
 from engine.tools.proof.contexts import Contexts, built_in_prompt
 from engine.tools.proof.decodes import decodes, invariance
-from engine.tools.proof.judges import GAMMA, CheckSetting, made_up, played_rounds, same_as_decoding, whole_rows_coupled
+from engine.tools.proof.judges import (
+    GAMMA,
+    CheckSetting,
+    coupling_on_full_rows,
+    round_checks,
+    same_as_decoding,
+    synthetic_setting,
+)
 from engine.tools.proof.known_answers import known_answers
 from engine.types import RATIO_RULES, RULES, DecodingOptions, Effort, Gamma, Plant
 from engine.values.errors import DraftlightError
@@ -99,15 +106,15 @@ def prove(
         own_seed = seed + SEEDS_APART * (number + 1)
         for rule in RULES:
             step = steps.next(f"simulating rounds: {rule}, {setting.label}", 0.05, amount.texts // 500 + 1)
-            yield from played_rounds(setting, rule, amount.texts, own_seed, plant, step)
+            yield from round_checks(setting, rule, amount.texts, own_seed, plant, step)
             yield same_as_decoding(setting, rule, own_seed)
         if drafter is not None and drafter.capabilities.samples:
             step = steps.next(f"drawing from whole rows, {setting.label}", 0.03, amount.seeds * len(setting.contexts))
-            yield whole_rows_coupled(setting, amount.seeds, own_seed, step)
+            yield coupling_on_full_rows(setting, amount.seeds, own_seed, step)
     if drafter is not None:
         for rule in RATIO_RULES:
             step = steps.next(f"playing rounds: {rule}, made-up rows", 0.02, amount.texts // 500 + 1)
-            yield from played_rounds(made_up(), rule, amount.texts, seed, plant, step)
+            yield from round_checks(synthetic_setting(), rule, amount.texts, seed, plant, step)
     rules = 1 if drafter is None else len(RULES) + 3 * drafter.capabilities.grows_trees
     step = steps.next("short decodes", 0.25, round(amount.decodes * rules * 1.6))
     yield from decodes(target, drafter, DECODED_PROMPT, amount.decodes, seed, step)

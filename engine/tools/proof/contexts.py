@@ -35,7 +35,7 @@ TIMES = 5
 """Repetitions that give `ngram-mod` enough tokens: it proposes after 24 known tokens if at least 48 follow."""
 ANSWERED = 8
 """Answer tokens in a context, so that it is not always the same start of an answer."""
-LOOKED_THROUGH = 40
+MAX_PROMPTS_READ = 40
 """Answer tokens that are searched for proposals of a drafter that proposes only sometimes."""
 
 Tick = Callable[[], None]
@@ -130,7 +130,7 @@ class Contexts:
         """
         prompt = built_in_prompt(self._target, index)
         ready = self._drafter.capabilities.samples
-        text = self._text(prompt, ANSWERED if ready else LOOKED_THROUGH)
+        text = self._text(prompt, ANSWERED if ready else MAX_PROMPTS_READ)
         # Later positions first: the cache can be rolled back to earlier ones.
         starts = [len(text)] if ready else range(len(text), len(prompt), -1)
         parts: list[Rows] = []

@@ -50,8 +50,8 @@ class Bins:
 
     def of(self, one: int, two: int) -> int:
         """Returns the bin of a text that begins with these tokens."""
-        place = self.first.get(one)
-        return len(self.law) - 1 if place is None else place * (SECOND + 1) + self.second[place].get(two, SECOND)
+        index = self.first.get(one)
+        return len(self.law) - 1 if index is None else index * (SECOND + 1) + self.second[index].get(two, SECOND)
 
 
 def decodes(
@@ -103,9 +103,9 @@ def filtered(likely: NDArray[np.float64]) -> NDArray[np.bool_]:
     ranked = likely[order]
     keep = np.cumsum(ranked) - ranked < SETTING.top_p
     keep &= (ranked >= SETTING.min_p * ranked[0]) & (np.arange(len(ranked)) < SETTING.top_k)
-    kept = np.zeros(len(likely), dtype=bool)
-    kept[order] = keep
-    return kept
+    kept_ranks = np.zeros(len(likely), dtype=bool)
+    kept_ranks[order] = keep
+    return kept_ranks
 
 
 def _bins(target: LoadedModel, tokens: list[int], cache: PromptCache) -> Bins:

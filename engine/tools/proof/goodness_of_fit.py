@@ -12,7 +12,7 @@ from engine.values.statistics import ChiSquare
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-SMALLEST_EXPECTED = 8.0
+MIN_EXPECTED = 8.0
 """Cells with fewer expected draws are merged, so that the chi-square approximation holds into its tail."""
 
 
@@ -45,12 +45,12 @@ def rates(successes: Counts, trials: Counts, chances: Floats) -> ChiSquare:
         return ChiSquare(math.inf, 1, samples, 0.0)
     variance = trials * chances * (1 - chances)
     difference = successes - trials * chances
-    large = variance >= SMALLEST_EXPECTED
+    large = variance >= MIN_EXPECTED
     statistic = float((difference[large] ** 2 / variance[large]).sum())
     information = float((trials[large] ** 2 / variance[large]).sum())
     freedom = int(large.sum())
     rest = float(variance[~large].sum())
-    if rest >= SMALLEST_EXPECTED:
+    if rest >= MIN_EXPECTED:
         statistic += float(difference[~large].sum()) ** 2 / rest
         information += float(trials[~large].sum()) ** 2 / rest
         freedom += 1
@@ -72,7 +72,7 @@ def _merged(observed: Counts, wanted: Floats) -> tuple[Counts, Floats]:
     borders, gathered = [0], 0.0
     for position, index in enumerate(order, start=1):
         gathered += wanted[index]
-        if gathered >= SMALLEST_EXPECTED:
+        if gathered >= MIN_EXPECTED:
             borders.append(position)
             gathered = 0.0
     if len(borders) == 1:

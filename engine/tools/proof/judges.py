@@ -114,8 +114,8 @@ def process_of(contexts: Sequence[Rows], plant: Plant | None = None) -> Process:
     last = contexts[0].p[-1]
     p_rows = np.stack([entry[0] for entry in cut] + [_lumped(last, np.argsort(-last, kind="stable"))])
     q_rows = np.stack([entry[1] for entry in cut])
-    told = np.stack([entry[2] for entry in cut]) if plant == "unfiltered-q" else q_rows
-    return Process(p_rows, q_rows, told, np.zeros(PROPOSALS, dtype=np.int64) if one_hot else None)
+    probabilities = np.stack([entry[2] for entry in cut]) if plant == "unfiltered-q" else q_rows
+    return Process(p_rows, q_rows, probabilities, np.zeros(PROPOSALS, dtype=np.int64) if one_hot else None)
 
 
 def _lumped(row: Floats, order: Integers) -> Floats:
@@ -212,7 +212,7 @@ class SimulatedRounds:
                 coins = source.coins(where[:, proposed].reshape(-1), own).reshape(-1, GAMMA)
             at = mx.array(start)[:, None]
             p = self._log_p[at + mx.arange(GAMMA + 1)]
-            q, told = self._log_q[at + mx.arange(GAMMA)], self._log_q_judged[at + mx.arange(GAMMA)]
+            q, probabilities = self._log_q[at + mx.arange(GAMMA)], self._log_q_judged[at + mx.arange(GAMMA)]
             draft = shared[:, proposed] if self.rule == "gumbel" else rows("draft", proposed)
             drawn = q if self.process.proposals is not None else q + draft
             proposals = mx.argmax(drawn, axis=-1).astype(mx.int32)
@@ -223,7 +223,7 @@ class SimulatedRounds:
                 chosen = np.flatnonzero(length == count)
                 some = mx.array(chosen)
                 if count:
-                    parts = (p[some, : count + 1], told[some, :count], proposals[some, :count])
+                    parts = (p[some, : count + 1], probabilities[some, :count], proposals[some, :count])
                     outcome = self._rounds(*parts, shared[some], coins[some], residual[some])
                 else:
                     plain = mx.argmax(p[some, 0] + shared[some, 0], axis=-1)
@@ -256,7 +256,7 @@ class SimulatedRounds:
         p = Distribution(self._log_p[: GAMMA + 1])
         if self.process.proposals is not None:
             proposals = mx.array(self.process.proposals[:GAMMA].astype(np.int32))
-            told: Draft = OneHot(proposals, self.process.vocab_size)
+            probabilities: Draft = OneHot(proposals, self.process.vocab_size)
         else:
             plan = DraftPlan(DRAFTER, GAMMA, GAMMA, is_adaptive=self._auto)
             shaper = Shaper(DecodingOptions(temperature=1.0))
@@ -268,8 +268,8 @@ class SimulatedRounds:
             tree = sampler.draft().tree
             if not tree.size:
                 return [], 0, int(noise.shared(p.first(1)))
-            proposals, told = tree.drafted, tree.q
-        verdict = JUDGES[self.rule](p.first(told.rows + 1), told, proposals, noise)
+            proposals, probabilities = tree.drafted, tree.q
+        verdict = JUDGES[self.rule](p.first(probabilities.rows + 1), probabilities, proposals, noise)
         mx.eval(proposals, verdict.accepted, verdict.token)
         return [int(token) for token in np.array(proposals)], int(verdict.accepted), int(verdict.token)
 
@@ -279,10 +279,10 @@ class SimulatedRounds:
         return GAMMA if self._ratio and not self._auto else 0
 
     def _one_round(
-        self, p: mx.array, told: mx.array, proposals: mx.array, shared: mx.array, coins: mx.array, residual: mx.array
+        self, p: mx.array, probabilities: mx.array, proposals: mx.array, shared: mx.array, coins: mx.array, residual: mx.array
     ) -> tuple[mx.array, ...]:
         one_hot = self.process.proposals is not None
-        judged: Draft = OneHot(proposals, self.process.vocab_size) if one_hot else Distribution(told)
+        judged: Draft = OneHot(proposals, self.process.vocab_size) if one_hot else Distribution(probabilities)
         noise = _DrawnNoise(shared, self._shared_from, coins, residual)
         verdict = self._judge(Distribution(p), judged, proposals, noise)
         return verdict.accepted, verdict.token, verdict.acceptance.sum()
@@ -323,7 +323,7 @@ class CheckSetting:
     auto: bool = False
 
 
-def made_up() -> CheckSetting:
+def synthetic_setting() -> CheckSetting:
     """Returns rows that come from no model. They show defects of the two ratio rules that a pair's own rows may hide: q is
     nearly certain and p is not. Drafts are therefore long, rejections leave a large residual, and unlikely tokens are drawn
     often enough."""
@@ -332,7 +332,7 @@ def made_up() -> CheckSetting:
     return CheckSetting("made-up rows, auto", (rows,), auto=True)
 
 
-def played_rounds(setting: CheckSetting, rule: Rule, draws: int, seed: int, plant: Plant | None, tick: Tick) -> Iterator[Finding]:
+def round_checks(setting: CheckSetting, rule: Rule, draws: int, seed: int, plant: Plant | None, tick: Tick) -> Iterator[Finding]:
     """Yields all checks of one rule with one setting, on `draws` texts."""
     process = process_of(setting.contexts, plant)
     played = SimulatedRounds(process, rule, plant, setting.auto).play(seed + SEEDS_APART * RULES.index(rule), draws, tick)
@@ -357,7 +357,7 @@ def same_as_decoding(setting: CheckSetting, rule: Rule, seed: int) -> Finding:
     return Finding("rounds as in decoding", rule, setting.label, REAL_ROUNDS, unequal == 0, detail=detail)
 
 
-def whole_rows_coupled(setting: CheckSetting, seeds: int, seed: int, tick: Tick) -> Finding:
+def coupling_on_full_rows(setting: CheckSetting, seeds: int, seed: int, tick: Tick) -> Finding:
     """Checks that draft and target agree as often as the closed form says when they draw from whole rows with the same
     noise."""
     agreed, trials, chances = [], [], []

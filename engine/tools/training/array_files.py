@@ -33,8 +33,8 @@ def arrays_of(path: Path, names: Iterable[str]) -> list[np.ndarray]:
 
 def vectors(path: Path, kinds: Mapping[str, str]) -> list[np.ndarray]:
     """Returns the arrays like `arrays_of`. Raises ValueError unless each has one dimension and its kind of numbers."""
-    found = arrays_of(path, kinds)
-    for (name, kind), array in zip(kinds.items(), found, strict=True):
+    arrays = arrays_of(path, kinds)
+    for (name, kind), array in zip(kinds.items(), arrays, strict=True):
         if array.ndim != 1 or array.dtype.kind not in kind:
             raise ValueError(f"{name} is not a row of {'whole numbers' if kind == WHOLE else 'numbers'}")
-    return found
+    return arrays

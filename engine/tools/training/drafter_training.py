@@ -35,7 +35,7 @@ from engine.tools.training.lessons import SHARPNESS, Lessons, Targets, common_op
 from engine.values.errors import DraftlightError
 from engine.values.requests.train import HeldOut
 
-_NEVER = -1e9
+_MASKED = -1e9
 
 
 def unroll(head: HeadModel, fused: mx.array, embedded: mx.array, steps: int) -> list[mx.array]:
@@ -52,10 +52,10 @@ def unroll(head: HeadModel, fused: mx.array, embedded: mx.array, steps: int) -> 
     batch, rows, _ = fused.shape
     config = head.config
     kv_heads, size = config.num_key_value_heads, config.head_size
-    mask = mx.triu(mx.full((rows, rows), _NEVER), k=1)
+    mask = mx.triu(mx.full((rows, rows), _MASKED), k=1)
     feature = fused
     first: tuple[mx.array, mx.array] | None = None
-    own: list[tuple[mx.array, mx.array]] = []
+    step_keys: list[tuple[mx.array, mx.array]] = []
     features = []
     for step in range(steps):
         queries, keys, values = head.project(feature, embedded[:, step : step + rows], step)
@@ -65,8 +65,8 @@ def unroll(head: HeadModel, fused: mx.array, embedded: mx.array, steps: int) -> 
             first = keys, values
             attended = mx.softmax(queries @ keys.swapaxes(-1, -2) + mask, axis=-1) @ values
         else:
-            own.append((keys, values))
-            attended = _attend(queries, first, own, mask)
+            step_keys.append((keys, values))
+            attended = _attend(queries, first, step_keys, mask)
         feature = head.layer_output(feature, attended.reshape(batch, -1, rows, size))
         features.append(feature)
     return features
@@ -157,13 +157,13 @@ def soft_loss(
     return cast(tuple[mx.array, ...], loss(hidden, head, features, columns, labels, weights))[0]
 
 
-MOST_HELD_OUT = 80
+MAX_HELD_OUT = 80
 COUNTED_FROM = 0.5
 """Share of the training before which measurements do not count towards patience: the learning rate is still too high."""
-BETAS, WEIGHT_DECAY, LARGEST_GRADIENT = (0.9, 0.98), 0.01, 1.0
-SHARPER = (1.0, 1.1, 1.2, 1.35, 1.5)
+BETAS, WEIGHT_DECAY, MAX_GRADIENT_NORM = (0.9, 0.98), 0.01, 1.0
+SHARPENING_FACTORS = (1.0, 1.1, 1.2, 1.35, 1.5)
 """Factors tried for the logits of a trained drafter."""
-WARM_UP, LOWEST = 40, 0.02
+WARM_UP, MIN_RATE_SHARE = 40, 0.02
 """Warm-up steps to the highest learning rate, and the fraction of it that remains at the end."""
 
 
@@ -231,7 +231,7 @@ class DrafterTraining:
         self.lessons = lessons(common_opening([*train, *held_out]) if len(train) > 1 else 0)
         self.train = self.lessons.long_enough(train, plan.steps_back)
         held_out = self.lessons.long_enough(held_out, positions)
-        self.held_out = sorted(held_out, key=lambda one: (one.group, len(one)))[:MOST_HELD_OUT]
+        self.held_out = sorted(held_out, key=lambda one: (one.group, len(one)))[:MAX_HELD_OUT]
         if not self.train or not self.held_out:
             raise DraftlightError("There is too little text to train on: all records are shorter than a few tokens.")
         self.optimiser = optim.AdamW(plan.learning_rate, list(BETAS), weight_decay=WEIGHT_DECAY, bias_correction=True)
@@ -250,7 +250,7 @@ class DrafterTraining:
         """Yields the drafter's logits at every draft position of a batch's answers."""
         raise NotImplementedError
 
-    def _multiply(self, factor: float) -> None:
+    def _scale_logits(self, factor: float) -> None:
         """Scales the drafter's logits permanently."""
         raise NotImplementedError
 
@@ -292,7 +292,7 @@ class DrafterTraining:
 
     def _step(self, batch: Sequence[Example]) -> float:
         loss, gradients = self._value_and_gradient(*self._inputs(batch))
-        gradients, _ = optim.clip_grad_norm(gradients, LARGEST_GRADIENT)
+        gradients, _ = optim.clip_grad_norm(gradients, MAX_GRADIENT_NORM)
         self.optimiser.learning_rate = mx.array(self._rate())
         self.optimiser.update(self.model, gradients)
         mx.eval(self.model.parameters(), self.optimiser.state, loss)
@@ -302,7 +302,7 @@ class DrafterTraining:
         steps = self.plan.steps
         warm_up = WARM_UP if steps is None else max(1, min(WARM_UP, steps // 10))
         rising = min(1.0, (self.progress.step + 1) / warm_up)
-        return self.plan.learning_rate * rising * max(LOWEST, 1 - self.fraction)
+        return self.plan.learning_rate * rising * max(MIN_RATE_SHARE, 1 - self.fraction)
 
     # Measurements
 
@@ -312,11 +312,11 @@ class DrafterTraining:
         An uncertain drafter spreads over many tokens the probability that the target gives to one. The sum of min(p, q) is
         largest for a q that is sharper than the best estimate of p.
         """
-        best = max(SHARPER, key=lambda factor: self.measure(tick, factor).overlapping)
-        self._multiply(best)
+        best = max(SHARPENING_FACTORS, key=lambda factor: self.measure(tick, factor).overlapping)
+        self._scale_logits(best)
         return best
 
-    def measure(self, tick: Callable[[], None] = lambda: None, sharper: float = 1.0) -> HeldOut:
+    def measure(self, tick: Callable[[], None] = lambda: None, logit_factor: float = 1.0) -> HeldOut:
         """Measures the drafter on the answers of held-out text, teacher-forced, each draft position separately.
 
         Args:
@@ -331,7 +331,7 @@ class DrafterTraining:
                     continue
                 likeliest = np.take_along_axis(ids, logs.argmax(axis=-1)[:, None], axis=-1)[:, 0]
                 columns = self.lessons.column[ids]
-                chances = softmax(logits * (sharper * SHARPNESS))
+                chances = softmax(logits * (logit_factor * SHARPNESS))
                 drafted = np.take_along_axis(chances, np.maximum(columns, 0), axis=-1) * (columns >= 0)
                 agreed[position] += (self.ids[logits.argmax(axis=-1)] == likeliest).sum()
                 overlap[position] += np.minimum(softmax(logs * SHARPNESS), drafted).sum()
@@ -365,10 +365,10 @@ class DrafterTraining:
             state = cast(dict[str, Any], tree_unflatten(list(arrays.items())))
             self.model.update(state["head"])
             self.optimiser.state = state["optimiser"]
-            kept = json.loads(described["progress"])
-            measured = tuple(held_out(one) for one in kept["measured"])
-            best = None if kept["best"] is None else held_out(kept["best"])
-            progress = TrainingProgress(**{**kept, "measured": measured, "best": best})
+            saved = json.loads(described["progress"])
+            measured = tuple(held_out(each) for each in saved["measured"])
+            best = None if saved["best"] is None else held_out(saved["best"])
+            progress = TrainingProgress(**{**saved, "measured": measured, "best": best})
             mx.eval(self.model.parameters(), self.optimiser.state)
         except (RuntimeError, ValueError, KeyError, TypeError) as error:
             raise DraftlightError(
@@ -410,9 +410,9 @@ def head_memory(config: HeadConfig, columns: int, plan: Plan, longest: int, para
     successors, and what a step stores for its gradient (logits of one chain step at a time). The longest record determines the
     attention's share."""
     tokens = max(plan.batch_tokens, longest)
-    kept = 14 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_attention_heads * longest
+    stored = 14 * config.hidden_size + 5 * config.intermediate_size + 2 * config.num_attention_heads * longest
     inputs = 2 * len(config.taps) * config.hidden_size
-    return 4 * (6 * parameters + tokens * (plan.steps_back * kept + 4 * columns + inputs))
+    return 4 * (6 * parameters + tokens * (plan.steps_back * stored + 4 * columns + inputs))
 
 
 class HeadTraining(DrafterTraining):
@@ -458,16 +458,16 @@ class HeadTraining(DrafterTraining):
             logits = self.head.logits(feature.reshape(-1, feature.shape[-1])[mx.array(rows)]) if len(rows) else mx.zeros((0, 1))
             yield step, np.array(logits), ids, logs
 
-    def _multiply(self, factor: float) -> None:
+    def _scale_logits(self, factor: float) -> None:
         self.head.head.weight = self.head.head.weight * factor
 
 
-REACH = 4.0
+LOSS_DECAY_SLOTS = 4.0
 """Slots over which a slot's weight falls by a factor e: a slot counts only if those before it were accepted (DeepSpec)."""
 MEASURED_ANCHORS = 24
 """Anchors per held-out record that are measured."""
 
-Laid = tuple[mx.array, mx.array, mx.array]
+BlockInputs = tuple[mx.array, mx.array, mx.array]
 """Features (rows, taps x hidden) of a record, its anchors (blocks,), and its tokens up to the end of the last block."""
 
 
@@ -475,9 +475,9 @@ def block_memory(config: BlockConfig, columns: int, plan: Plan, longest: int, pa
     """Returns the approximate bytes that a training takes in addition to the target (see `head_memory`)."""
     slots = max(1, plan.batch_tokens // longest) * plan.anchors * plan.steps_back
     attention = 2 * config.num_attention_heads * (longest + plan.steps_back)
-    kept = config.num_hidden_layers * (12 * config.hidden_size + 5 * config.intermediate_size + attention)
+    stored = config.num_hidden_layers * (12 * config.hidden_size + 5 * config.intermediate_size + attention)
     inputs = max(plan.batch_tokens, longest) * (2 * len(config.taps) + 4) * config.hidden_size
-    return 4 * (6 * parameters + slots * (kept + 4 * columns) + inputs)
+    return 4 * (6 * parameters + slots * (stored + 4 * columns) + inputs)
 
 
 class BlockTraining(DrafterTraining):
@@ -502,36 +502,38 @@ class BlockTraining(DrafterTraining):
 
     def _inputs(self, batch: Sequence[Example]) -> tuple[Any, ...]:
         generator = np.random.default_rng([self.plan.seed, self.progress.step])
-        laid, parts = [], []
+        block_inputs, parts = [], []
         offset = 0
         for example in batch:
             anchors = self._anchors(example)
             anchors = np.sort(generator.permutation(anchors)[: self.plan.anchors])
             read, ids, logs = features.load(example)
-            laid.append(self._laid(example, read, anchors))
+            block_inputs.append(self._block_inputs(example, read, anchors))
             block, slot = np.nonzero(anchors[:, None] + np.arange(self._slots) < len(example) - 1)
-            places = anchors[block] + slot
-            weights = np.exp(-slot / REACH).astype(np.float32)
+            positions = anchors[block] + slot
+            weights = np.exp(-slot / LOSS_DECAY_SLOTS).astype(np.float32)
             if self.plan.copied < 1:
-                weights[self.lessons.copies_in(example)[places + 1]] *= self.plan.copied
+                weights[self.lessons.copies_in(example)[positions + 1]] *= self.plan.copied
             rows = offset + block * self._slots + slot
-            parts.append((rows, weights, ids[places].astype(np.int64), logs[places].astype(np.float32)))
+            parts.append((rows, weights, ids[positions].astype(np.int64), logs[positions].astype(np.float32)))
             offset += len(anchors) * self._slots
         rows, weights, all_ids, all_logs = (np.concatenate(part) for part in zip(*parts, strict=True))
         columns = self.lessons.column[all_ids]
         labels = np.where(columns >= 0, softmax(all_logs * SHARPNESS), np.float32(0))
-        return laid, *(mx.array(array) for array in (rows.astype(np.int32), columns, labels, weights / weights.sum()))
+        return block_inputs, *(mx.array(array) for array in (rows.astype(np.int32), columns, labels, weights / weights.sum()))
 
     def _anchors(self, example: Example) -> np.ndarray:
         """Returns every possible anchor position in a record's answer."""
         return np.arange(max(self._first, example.prompt_length - 1), len(example) - 1)
 
-    def _laid(self, example: Example, read: np.ndarray, anchors: np.ndarray) -> Laid:
+    def _block_inputs(self, example: Example, read: np.ndarray, anchors: np.ndarray) -> BlockInputs:
         before = mx.array(np.asarray(read[: anchors[-1]], np.float32))
         return before, mx.array(anchors.astype(np.int32)), mx.array(example.tokens[: anchors[-1] + self._slots])
 
-    def _loss(self, laid: Sequence[Laid], rows: mx.array, columns: mx.array, labels: mx.array, weights: mx.array) -> mx.array:
-        pairs = [self._filled(of_record) for of_record in laid]
+    def _loss(
+        self, block_inputs: Sequence[BlockInputs], rows: mx.array, columns: mx.array, labels: mx.array, weights: mx.array
+    ) -> mx.array:
+        pairs = [self._outputs(record_inputs) for record_inputs in block_inputs]
         hidden, read = (
             mx.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])[rows] for parts in zip(*pairs, strict=True)
         )
@@ -539,36 +541,36 @@ class BlockTraining(DrafterTraining):
         projected = self.block.markov_head.markov_w2.weight
         return soft_loss(read, projected, columns, labels, weights, SHARPNESS, self.plan.variation, base)
 
-    def _filled(self, laid: Laid) -> tuple[mx.array, mx.array]:
+    def _outputs(self, block_inputs: BlockInputs) -> tuple[mx.array, mx.array]:
         """Returns the outputs (blocks, slots, hidden), and what the Markov head computes from the text's previous tokens
         (blocks, slots, rank)."""
-        _, anchors, text = laid
-        hidden, state = unroll_blocks(self.block, *laid, self._slots), None
-        said = []
+        _, anchors, text = block_inputs
+        hidden, state = unroll_blocks(self.block, *block_inputs, self._slots), None
+        markov_features = []
         for slot in range(self._slots):
             if slot < self.block.first_markov_slot:
-                said.append(mx.zeros((len(anchors), self.block.markov_head.rank)))
+                markov_features.append(mx.zeros((len(anchors), self.block.markov_head.rank)))
                 continue
             before = text[mx.minimum(anchors + slot, len(text) - 1)]
             one, state = self.block.markov_head.read(hidden[:, slot], before, state)
-            said.append(one)
-        return hidden, mx.stack(said, axis=1)
+            markov_features.append(one)
+        return hidden, mx.stack(markov_features, axis=1)
 
     def _teacher_forced(self, batch: Sequence[Example]) -> Iterator[Drafted]:
         for example in batch:
-            every = self._anchors(example)
-            anchors = every[:: max(1, len(every) // MEASURED_ANCHORS)]
+            all_anchors = self._anchors(example)
+            anchors = all_anchors[:: max(1, len(all_anchors) // MEASURED_ANCHORS)]
             read, ids, logs = features.load(example)
-            hidden, said = self._filled(self._laid(example, read, anchors))
+            hidden, markov_features = self._outputs(self._block_inputs(example, read, anchors))
             for slot in range(self._positions):
-                kept = np.flatnonzero(anchors + slot < len(example) - 1)
-                before = anchors[kept] + slot
-                rows = mx.array(kept)
-                bias = self.block.markov_head.markov_w2(said[rows, slot])
+                valid = np.flatnonzero(anchors + slot < len(example) - 1)
+                positions = anchors[valid] + slot
+                rows = mx.array(valid)
+                bias = self.block.markov_head.markov_w2(markov_features[rows, slot])
                 logits = np.array(self.block.logits(hidden[rows, slot]) + bias)
-                yield slot, logits, ids[before].astype(np.int64), logs[before].astype(np.float32)
+                yield slot, logits, ids[positions].astype(np.int64), logs[positions].astype(np.float32)
 
-    def _multiply(self, factor: float) -> None:
+    def _scale_logits(self, factor: float) -> None:
         self.block.config = replace(self.block.config, logit_scale=self.block.config.logit_scale * factor)
         weight = self.block.markov_head.markov_w2.weight
         self.block.markov_head.markov_w2.weight = weight * factor

@@ -126,20 +126,20 @@ def examples(files: Sequence[Path], features: Path) -> list[Example]:
     Raises:
         DraftlightError: a file has no features, or they belong to another file.
     """
-    found: list[Example] = []
+    examples_: list[Example] = []
     for file in files:
         for folder, records in with_feature_files(file, features):
             if not folder.exists():
                 raise DraftlightError(f"{file.name} does not have all its features yet. Run --stage features first.")
             first = 0
             for record in records:
-                found.append(Example(record.tokens.astype(np.int32), record.prompt_length, record.group, folder, first))
+                examples_.append(Example(record.tokens.astype(np.int32), record.prompt_length, record.group, folder, first))
                 first += len(record.tokens)
             if any(len(_map(folder, name)) != first for name in ("features", "ids", "logs")):
                 raise DraftlightError(
                     f"{folder} contains the features of a different text than {file}. Remove it and run the command again."
                 )
-    return found
+    return examples_
 
 
 def _map(folder: Path, name: str) -> np.ndarray:

@@ -76,9 +76,9 @@ def fresh_head(target: LoadedModel, config: HeadConfig, target_ids: np.ndarray, 
     newest = mx.concatenate([mx.zeros((hidden, (len(config.taps) - 1) * hidden)), mx.eye(hidden)], axis=1)
     head.fc.weight = newest + mx.random.normal(newest.shape) * 0.003
     projections = [dense(getattr(attention, name, None)) for name in ("q_proj", "k_proj", "v_proj")]
-    found = [part for part in projections if part is not None]
-    if len(found) == 3:
-        joined = mx.concatenate(found)
+    layer_ = [part for part in projections if part is not None]
+    if len(layer_) == 3:
+        joined = mx.concatenate(layer_)
         copy_where_it_fits(head.qkv, mx.concatenate([joined, mx.random.normal(joined.shape) * 0.01], axis=1))
     copy_where_it_fits(head.output, dense(getattr(attention, "o_proj", None)))
     gate, up = dense(getattr(mlp, "gate_proj", None)), dense(getattr(mlp, "up_proj", None))
@@ -219,8 +219,8 @@ def _from_head(target: LoadedModel, config: BlockConfig, head: HeadModel) -> Blo
     }
     block = BlockModel(config, shapes)
     block.metadata.target_ids = head.target_ids
-    for own, one in (("fc", "fc"), ("hidden_norm", "feature_norm"), ("embedding_norm", "embedding_norm")):
-        copy_where_it_fits(block[own], head[one].weight)
+    for weights_, one in (("fc", "fc"), ("hidden_norm", "feature_norm"), ("embedding_norm", "embedding_norm")):
+        copy_where_it_fits(block[weights_], head[one].weight)
     for norm in (block.norm, block.mask_norm):
         copy_where_it_fits(norm, head.norm.weight)
     copy_where_it_fits(block.lm_head, head.head.weight)
@@ -240,10 +240,10 @@ def _from_head(target: LoadedModel, config: BlockConfig, head: HeadModel) -> Blo
     block.bind(target.model)
     for given in (block.fc, block.hidden_norm, block.embedding_norm, block.layers[0], block.norm, block.lm_head):
         given.freeze()
-    usual = head.embedding_norm(embedding_of(target.model)(head.target_ids).astype(mx.float32)).mean(axis=0)
+    default = head.embedding_norm(embedding_of(target.model)(head.target_ids).astype(mx.float32)).mean(axis=0)
     masks = block.mask_features.shape
     block.mask_features = mx.random.normal(masks) * SMALL
-    block.mask_embeddings = usual + mx.random.normal(masks) * SMALL
+    block.mask_embeddings = default + mx.random.normal(masks) * SMALL
     markov = block.markov_head
     markov.markov_w1.weight = _main_directions(target, rank)
     markov.markov_w2.weight = block.lm_head.weight @ (mx.random.normal((hidden, rank)) * SMALL)

@@ -70,7 +70,7 @@ def count(files: Sequence[Path]) -> tuple[dict[float, tuple[int, int, int]], tup
 
 def card(facts: Facts) -> str:
     """Returns the card as Markdown."""
-    parts = [_title(facts), _text(facts), _head(facts), _training(facts), _measured(facts), _again(facts)]
+    parts = [_title(facts), _text(facts), _head(facts), _training(facts), _measured(facts), _reproduction(facts)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -97,7 +97,7 @@ def _text(facts: Facts) -> str:
         f"- Trained on {amount(facts.trained[0], 'record')} with {amount(facts.trained[1], 'token')}. Held out by "
         "hash of prompt or document: "
         f"{amount(facts.held_out[0], 'record')}, {amount(facts.held_out[1], 'token')}; at most "
-        f"{training.MOST_HELD_OUT} of them are measured.",
+        f"{training.MAX_HELD_OUT} of them are measured.",
         f"- Labels: the target's {LABELS} most likely tokens at each position, at temperature {1 / lessons.SHARPNESS:g}.",
     ]
     return "\n".join(lines)
@@ -152,7 +152,7 @@ def _learned(facts: Facts) -> str:
     return (
         f"- Blocks of {amount(plan.steps_back, 'place')} after at most {amount(plan.anchors, 'random token')} of "
         "each answer and step. The weight of "
-        f"a place falls by e for every {training.REACH:g} before it{_copies(plan)}."
+        f"a place falls by e for every {training.LOSS_DECAY_SLOTS:g} before it{_copies(plan)}."
     )
 
 
@@ -160,20 +160,20 @@ def _training(facts: Facts) -> str:
     plan, progress = facts.plan, facts.progress
     planned = amount(plan.steps, "step") if plan.steps is not None else f"{plan.minutes:g} minutes"
     best = progress.best
-    kept = "" if best is None else f" The weights here are those of step {best.step:,}, the best on held-out text."
+    chosen = "" if best is None else f" The weights here are those of step {best.step:,}, the best on held-out text."
     return "\n".join(
         (
             "## Training",
             "",
             f"- {amount(progress.step, 'step')} of at most {plan.batch_tokens:,} {noun(plan.batch_tokens, 'padded token')} in "
             f"{progress.seconds / 60:.1f} minutes "
-            f"(planned: {planned}). {facts.ended}{kept}",
+            f"(planned: {planned}). {facts.ended}{chosen}",
             _learned(facts),
             f"- Loss: cross-entropy with the labels plus {plan.variation:g} times the total variation; {progress.loss:.3f} "
             "at the end (running mean).",
             f"- AdamW, betas {training.BETAS[0]:g} and {training.BETAS[1]:g}, weight decay {training.WEIGHT_DECAY:g}, gradient "
-            f"norm at most {training.LARGEST_GRADIENT:g}; learning rate {plan.learning_rate:g} after at most {training.WARM_UP} "
-            f"steps of warm-up, falling linearly to {training.LOWEST:.0%} of it. Seed {plan.seed}.",
+            f"norm at most {training.MAX_GRADIENT_NORM:g}; learning rate {plan.learning_rate:g} after at most {training.WARM_UP} "
+            f"steps of warm-up, falling linearly to {training.MIN_RATE_SHARE:.0%} of it. Seed {plan.seed}.",
         )
     )
 
@@ -181,7 +181,7 @@ def _training(facts: Facts) -> str:
 def _copies(plan: Plan) -> str:
     if plan.copied == 1:
         return ""
-    return f", tokens that follow a copy of {lessons.SHORTEST_COPY} or more tokens weight {plan.copied:g}"
+    return f", tokens that follow a copy of {lessons.MIN_COPY_LENGTH} or more tokens weight {plan.copied:g}"
 
 
 def _measured(facts: Facts) -> str:
@@ -216,7 +216,7 @@ def _row(measured: HeldOut, kept: bool) -> str:
     return "| " + " | ".join([step, *(f"{value:.3f}" for value in (*measured.agreement, *measured.overlap))]) + " |"
 
 
-def _again(facts: Facts) -> str:
+def _reproduction(facts: Facts) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items() if version)
     peak = f" Peak memory held by MLX during training: {size(facts.progress.peak_bytes)}, including the target."
     return f"## How to make it again\n\n    {facts.command or 'unknown command'}\n\non {facts.device}, with {versions}.{peak}"

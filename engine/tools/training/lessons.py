@@ -22,7 +22,7 @@ DECAY = 0.85
 """Factor of the weight of each further chain step: a step counts only if those before it were accepted."""
 PROMPT_WEIGHT = 0.3
 """Weight of positions inside prompts, which are many and less similar to what will be drafted."""
-SHORTEST_COPY = 3
+MIN_COPY_LENGTH = 3
 """Tokens that must match before a copy counts."""
 WINDOW = 256
 """Number of records that are sorted by length together: little padding, and batches still differ between epochs."""
@@ -77,7 +77,7 @@ def copied_right(tokens: np.ndarray) -> np.ndarray:
     lookup = Lookup()
     for position, token in enumerate(tokens.tolist()):
         length, start, _ = lookup.match()
-        right[position] = length >= SHORTEST_COPY and lookup.copied(start, 1)[0] == token
+        right[position] = length >= MIN_COPY_LENGTH and lookup.copied(start, 1)[0] == token
         lookup.extend((token,))
     return right
 

@@ -36,7 +36,7 @@ SHARES = {"chat": 30, "summarise": 13, "passages": 12, "edit": 14, "code": 14, "
 _BLOCK = re.compile(r"```[a-z]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _NAME = re.compile(r"\b[a-z_]{1,12}\b")
 _KEYWORDS = re.compile("def|return|for|in|if|else|elif|not|and|or|import|print|range|len|while|is|from|class|self|with|as")
-_SHORTEST_TEXT, _SHORTEST_CODE = 200, 80
+_MIN_TEXT_LENGTH, _MIN_CODE_LENGTH = 200, 80
 
 
 @dataclass
@@ -50,8 +50,8 @@ class PromptMaterial:
     def add(self, answer: str) -> None:
         """Adds an answer if tasks can be made from it."""
         blocks = [block.strip() for block in _BLOCK.findall(answer)]
-        self.codes += [block for block in blocks if len(block) >= _SHORTEST_CODE and ("def " in block or "=" in block)]
-        if not blocks and len(answer) >= _SHORTEST_TEXT:
+        self.codes += [block for block in blocks if len(block) >= _MIN_CODE_LENGTH and ("def " in block or "=" in block)]
+        if not blocks and len(answer) >= _MIN_TEXT_LENGTH:
             self.texts.append(answer.strip())
 
 

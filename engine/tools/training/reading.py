@@ -25,7 +25,7 @@ from engine.values.errors import DraftlightError
 
 LABELS = 64
 """Number of most likely tokens stored at each position."""
-LARGEST = 65504.0
+MAX_FLOAT16 = 65504.0
 """Maximum of float16, to which features are clipped. Only the outputs of the first token come near it, in some models."""
 
 
@@ -73,10 +73,10 @@ def padded(texts: Sequence[np.ndarray] | Sequence[Sequence[int]]) -> np.ndarray:
 
 def stored(features: np.ndarray) -> np.ndarray:
     """Returns features in the form in which they are stored."""
-    return np.clip(features, -LARGEST, LARGEST).astype(np.float16)
+    return np.clip(features, -MAX_FLOAT16, MAX_FLOAT16).astype(np.float16)
 
 
-_NEVER = np.float32(-1e9)
+_MASKED = np.float32(-1e9)
 _PREFILL_ROWS = 2048
 _GROWTH = 64
 
@@ -143,54 +143,54 @@ class CpuLlama:
         and each layer's rotated keys and values (batch, kv heads, rows, head size)."""
         batch, rows = tokens.shape
         repeat = self.heads // self.kv_heads
-        mask = np.triu(np.full((rows, rows), _NEVER), 1)
-        turn = self._turn(np.arange(rows)[None, :, None])
+        mask = np.triu(np.full((rows, rows), _MASKED), 1)
+        rotation = self._rotation(np.arange(rows)[None, :, None])
         hidden = self.embedding[tokens]
         outputs: dict[int, np.ndarray] = {}
-        kept = []
+        caches = []
         for index, layer in enumerate(self.layers):
-            queries, keys, values = self._project(layer, hidden, (batch, rows), turn)
+            queries, keys, values = self._project(layer, hidden, (batch, rows), rotation)
             keys, values = (np.ascontiguousarray(part.transpose(0, 2, 1, 3)) for part in (keys, values))
-            kept.append((keys, values))
+            caches.append((keys, values))
             queries = queries.reshape(batch, rows, self.kv_heads, repeat, self.size).transpose(0, 2, 3, 1, 4)
             queries = queries.reshape(batch, self.kv_heads, repeat * rows, self.size)
             scores = (queries @ keys.transpose(0, 1, 3, 2)).reshape(batch, self.kv_heads, repeat, rows, rows)
             scores += mask
             attended = _softmax(scores).reshape(batch, self.kv_heads, repeat * rows, rows) @ values
             attended = attended.reshape(batch, self.kv_heads, repeat, rows, self.size).transpose(0, 3, 1, 2, 4)
-            hidden = self._leave(layer, hidden, attended.reshape(batch, rows, -1))
+            hidden = self._layer_output(layer, hidden, attended.reshape(batch, rows, -1))
             if index in self.taps:
                 outputs[index] = hidden
-        return np.concatenate([outputs[index] for index in self.taps], axis=-1), self.final(hidden), kept
+        return np.concatenate([outputs[index] for index in self.taps], axis=-1), self.final(hidden), caches
 
     def step(self, tokens: np.ndarray, positions: np.ndarray, keys: list[np.ndarray], values: list[np.ndarray]) -> np.ndarray:
         """Returns logits (rows, vocabulary) for one token per row, each at its own position. Extends the rows' caches (rows, kv
         heads, room, head size) of every layer in place."""
-        count, room = len(tokens), int(positions.max()) + 1
+        count, capacity = len(tokens), int(positions.max()) + 1
         every = np.arange(count)
-        hidden_from = np.where(np.arange(room) <= positions[:, None], np.float32(0), _NEVER)[:, None, None]
-        turn = self._turn(positions[:, None])
+        hidden_from = np.where(np.arange(capacity) <= positions[:, None], np.float32(0), _MASKED)[:, None, None]
+        rotation = self._rotation(positions[:, None])
         hidden = self.embedding[tokens]
         for index, layer in enumerate(self.layers):
-            queries, fresh_keys, fresh_values = self._project(layer, hidden, (count,), turn)
+            queries, fresh_keys, fresh_values = self._project(layer, hidden, (count,), rotation)
             keys[index][every, :, positions] = fresh_keys
             values[index][every, :, positions] = fresh_values
             queries = queries.reshape(count, self.kv_heads, -1, self.size)
-            scores = queries @ keys[index][:, :, :room].transpose(0, 1, 3, 2)
+            scores = queries @ keys[index][:, :, :capacity].transpose(0, 1, 3, 2)
             scores += hidden_from
-            attended = _softmax(scores) @ values[index][:, :, :room]
-            hidden = self._leave(layer, hidden, attended.reshape(count, -1))
+            attended = _softmax(scores) @ values[index][:, :, :capacity]
+            hidden = self._layer_output(layer, hidden, attended.reshape(count, -1))
         return self.final(hidden) @ self.head.T
 
     def _project(
-        self, layer: _Layer, hidden: np.ndarray, shape: tuple[int, ...], turn: tuple[np.ndarray, np.ndarray]
+        self, layer: _Layer, hidden: np.ndarray, shape: tuple[int, ...], rotation: tuple[np.ndarray, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns scaled queries, keys and values (..., heads, head size)."""
         flat = _norm(hidden, layer.before_attention, self.epsilon).reshape(-1, hidden.shape[-1])
         queries, keys, values = ((flat @ matrix.T).reshape(*shape, -1, self.size) for matrix in layer.projections)
-        return _rotate(queries, turn) * np.float32(self.size**-0.5), _rotate(keys, turn), values
+        return _rotate(queries, rotation) * np.float32(self.size**-0.5), _rotate(keys, rotation), values
 
-    def _leave(self, layer: _Layer, hidden: np.ndarray, attended: np.ndarray) -> np.ndarray:
+    def _layer_output(self, layer: _Layer, hidden: np.ndarray, attended: np.ndarray) -> np.ndarray:
         hidden = hidden + attended @ layer.output.T
         flat = _norm(hidden, layer.before_mlp, self.epsilon).reshape(-1, hidden.shape[-1])
         gate = flat @ layer.gate.T
@@ -202,7 +202,7 @@ class CpuLlama:
         """Applies the last norm: (..., hidden) outputs of the last layer -> (..., hidden) input of the output head."""
         return _norm(hidden, self.norm, self.epsilon)
 
-    def _turn(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _rotation(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         angles = positions[..., None].astype(np.float32) * self._periods
         return np.cos(angles), np.sin(angles)
 
@@ -228,20 +228,20 @@ class _CpuBatch:
         self._keys = [np.zeros(shape, np.float32) for _ in model.layers]
         self._values = [np.zeros(shape, np.float32) for _ in model.layers]
         texts = [prompt[:-1] for prompt in prompts]
-        at_once = max(1, _PREFILL_ROWS // max(1, int(self._positions.max())))
-        for start in range(0, len(texts), at_once):
-            part = padded(texts[start : start + at_once])
+        group_size = max(1, _PREFILL_ROWS // max(1, int(self._positions.max())))
+        for start in range(0, len(texts), group_size):
+            part = padded(texts[start : start + group_size])
             if part.shape[1] == 0:
                 continue
-            _, _, kept = model.forward(part)
-            for layer, (keys, values) in enumerate(kept):
+            _, _, new_caches = model.forward(part)
+            for layer, (keys, values) in enumerate(new_caches):
                 self._keys[layer][start : start + len(part), :, : part.shape[1]] = keys
                 self._values[layer][start : start + len(part), :, : part.shape[1]] = values
 
     def draw(self, tokens: np.ndarray, uniforms: np.ndarray, temperature: float) -> np.ndarray:
         """As in `Batch`."""
         if int(self._positions.max()) >= self._keys[0].shape[2]:
-            self._keys, self._values = ([_wider(cache) for cache in caches] for caches in (self._keys, self._values))
+            self._keys, self._values = ([_enlarged(cache) for cache in caches] for caches in (self._keys, self._values))
         logits = self._model.step(tokens, self._positions, self._keys, self._values)
         self._positions = self._positions + 1
         if temperature == 0:
@@ -254,13 +254,13 @@ class _CpuBatch:
     def keep(self, rows: np.ndarray) -> None:
         """As in `Batch`."""
         self._positions = self._positions[rows]
-        room = -(-(int(self._positions.max()) + 1) // _GROWTH) * _GROWTH
+        capacity = -(-(int(self._positions.max()) + 1) // _GROWTH) * _GROWTH
         self._keys, self._values = (
-            [np.ascontiguousarray(cache[rows][:, :, :room]) for cache in caches] for caches in (self._keys, self._values)
+            [np.ascontiguousarray(cache[rows][:, :, :capacity]) for cache in caches] for caches in (self._keys, self._values)
         )
 
 
-def _wider(cache: np.ndarray) -> np.ndarray:
+def _enlarged(cache: np.ndarray) -> np.ndarray:
     return np.concatenate([cache, np.zeros((*cache.shape[:2], _GROWTH, cache.shape[3]), np.float32)], axis=2)
 
 
@@ -280,10 +280,10 @@ def _norm(hidden: np.ndarray, weight: np.ndarray, epsilon: float) -> np.ndarray:
     return hidden * scale * weight
 
 
-def _rotate(array: np.ndarray, turn: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _rotate(array: np.ndarray, rotation: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Applies rotary embeddings: rotates the two halves of each head; (..., heads, head size)."""
     first, second = np.split(array, 2, axis=-1)
-    cosine, sine = turn
+    cosine, sine = rotation
     return np.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
 
 
@@ -337,7 +337,7 @@ class TargetReader:
 
     def _read(self, texts: Sequence[np.ndarray], tokens: np.ndarray) -> list[Read]:
         logits = self._model(mx.array(tokens[: len(texts)]))
-        features = mx.clip(self._taps.take_batch().astype(mx.float32), -LARGEST, LARGEST).astype(mx.float16)
+        features = mx.clip(self._taps.take_batch().astype(mx.float32), -MAX_FLOAT16, MAX_FLOAT16).astype(mx.float16)
         mx.eval(logits, features)
         # Sorting the logits takes several times their memory, so even one long text is processed in stretches.
         stretch = max(1, _LOGITS // (self._width * len(texts)))

@@ -66,7 +66,7 @@ def train(target: LoadedModel, request: TrainRequest, tell: Tell, report: Report
     """
     check_output(request.output)
     work = Work(request.work_folder)
-    with work.alone():
+    with work.locked():
         return _Run(work, target, request, tell, report, measured).stages()
 
 
@@ -150,7 +150,7 @@ class _Run:
     def _text(self, reader: Reader) -> None:
         request, work = self.request, self.work
         sources = texts.find(request.text)
-        work.settle(
+        work.record_or_compare(
             "text",
             {
                 "target": self.target.sha256,
@@ -164,14 +164,14 @@ class _Run:
         if request.tokens_to_write:
             expected = round(TOKENS_PER_ANSWER_TOKEN * request.tokens_to_write)
             what = f"Storing about {amount(expected, 'token')} of text with features"
-            self.tell(work.require_space(expected * per_token - _held(work.features), what))
+            self.tell(work.require_space(expected * per_token - _stored_bytes(work.features), what))
         if sources:
-            self._given(sources)
+            self._read_given_text(sources)
         if request.tokens_to_write:
-            self._written(reader, request.tokens_to_write)
+            self._write_text(reader, request.tokens_to_write)
         self.tell(f"Text: {amount(_count(self._records()), 'token')} in {work.text}.")
 
-    def _given(self, sources: Sequence[Path]) -> None:
+    def _read_given_text(self, sources: Sequence[Path]) -> None:
         records = texts.read_given(sources, self.target.tokenizer, self.longest)
         any_text = False
         for number, group in enumerate(texts.in_files(records)):
@@ -183,7 +183,7 @@ class _Run:
         if not any_text:
             raise DraftlightError("The given text is empty, or every piece of it is shorter than a few tokens.")
 
-    def _written(self, reader: Reader, wanted: int) -> None:
+    def _write_text(self, reader: Reader, wanted: int) -> None:
         request = self.request
         answers = _counting(self.report, "writing answers", wanted)
 
@@ -214,15 +214,15 @@ class _Run:
 
     def _features(self, reader: Reader) -> None:
         work = self.work
-        work.settle("features", {"target": self.target.sha256, "taps": list(self.config.taps)})
+        work.record_or_compare("features", {"target": self.target.sha256, "taps": list(self.config.taps)})
         records = self._records()
         require_several({record.group for record in records})  # reading the features may take hours
         total = _count(records)
-        missing = max(0, total * self._bytes_per_token() - _held(work.features))
+        missing = max(0, total * self._bytes_per_token() - _stored_bytes(work.features))
         self.tell(work.require_space(missing, "The rest of the features"))
         tick = _counting(self.report, "reading features", total)
         features.cache(reader, texts.files(work.text), work.features, self.vocabulary, tick)
-        self.tell(f"Features: {amount(total, 'token')}, {size(_held(work.features))} in {work.features}.")
+        self.tell(f"Features: {amount(total, 'token')}, {size(_stored_bytes(work.features))} in {work.features}.")
 
     # Training
 
@@ -239,7 +239,7 @@ class _Run:
             ids = np.array(self.start.target_ids)
             self.tell(f"Starting from {request.start}, with its {amount(len(ids), 'token')}.")
         plan = self._plan()
-        work.settle("train", self._settings(plan, examples, ids))
+        work.record_or_compare("train", self._settings(plan, examples, ids))
         training = self._fresh(plan, ids, train, held_out)
         if (work.train / CHECKPOINT).exists():
             training.resume(work.train / CHECKPOINT)
@@ -298,21 +298,21 @@ class _Run:
         weights = dict(tree_flatten(training.model.trainable_parameters()))
         parameters = sum(array.size for array in weights.values())
         self.tell(self.work.require_space(8 * 4 * parameters, "Storing two checkpoints and the best weights"))
-        longest = max(map(len, training.train))
+        max_length = max(map(len, training.train))
         columns = len(training.ids)
         if isinstance(self.config, BlockConfig):
-            memory = block_memory(self.config, columns, training.plan, longest, parameters)
+            memory = block_memory(self.config, columns, training.plan, max_length, parameters)
         else:
-            memory = head_memory(self.config, columns, training.plan, longest, parameters)
+            memory = head_memory(self.config, columns, training.plan, max_length, parameters)
         self.tell(f"Training needs about {size(memory)} of memory in addition to the target; --batch-tokens changes this.")
         if training.progress.step:
             self.tell(f"Continuing at step {training.progress.step:,}.")
-        before = mx.set_cache_limit(FREED_BYTES)
+        previous = mx.set_cache_limit(FREED_BYTES)
         mx.reset_peak_memory()
         try:
             run_to_end(training, self.work.train, patience, self.report, self.measured)
         finally:
-            mx.set_cache_limit(before)
+            mx.set_cache_limit(previous)
         self.tell(
             f"{ended(training, patience)} Peak memory held by MLX: {size(training.progress.peak_bytes)}, including the target."
         )
@@ -367,15 +367,15 @@ class _Run:
 
 def _counting(report: Report, what: str, total: int) -> Callable[[int], None]:
     """Returns a function that reports the tokens done so far, and their rate since the first call."""
-    began: tuple[float, int] | None = None
+    first_call: tuple[float, int] | None = None
 
     def tick(done: int) -> None:
         """Reports the tokens done so far, and after some time also their rate."""
-        nonlocal began
+        nonlocal first_call
         now = time.monotonic()
-        began = began or (now, done)
-        passed = now - began[0]
-        rate = f", {(done - began[1]) / passed:.0f} per second" if passed > _RATE_AFTER else ""
+        first_call = first_call or (now, done)
+        elapsed = now - first_call[0]
+        rate = f", {(done - first_call[1]) / elapsed:.0f} per second" if elapsed > _RATE_AFTER else ""
         report(what, min(1.0, done / total), f"{done:,} of {amount(total, 'token')}{rate}")
 
     return tick
@@ -385,7 +385,7 @@ def _count(records: Sequence[texts.TextRecord]) -> int:
     return sum(len(record.tokens) for record in records)
 
 
-def _held(folder: Path) -> int:
+def _stored_bytes(folder: Path) -> int:
     """Returns the bytes of the files in a folder's subfolders."""
     return sum(path.stat().st_size for path in folder.glob("*/*.npy"))
 

@@ -27,7 +27,7 @@ from engine.values.wording import noun
 
 RECORDS = 64
 """Records per file of given text."""
-SHORTEST = 8
+MIN_TOKENS = 8
 """Minimum tokens of a record; nothing can be learned from shorter ones."""
 GIVEN, WRITTEN = "given", "written"
 """Prefixes of file names: given text, and text that the target wrote. In alphabetical order given text comes first."""
@@ -88,20 +88,20 @@ def find(sources: Sequence[Path]) -> list[Path]:
     Raises:
         DraftlightError: a name is neither file nor folder, a folder has no text, or a file is of another kind.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for source in sources:
         if source.is_dir():
-            inside = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
-            if not inside:
+            members = sorted(path for path in source.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+            if not members:
                 raise DraftlightError(f"There is no text in {source}: no file name ends in {', '.join(SUFFIXES)}.")
-            found += inside
+            paths += members
         elif not source.is_file():
             raise DraftlightError(f"There is no text at {source}. Give a file or a folder.")
         elif source.suffix.lower() not in SUFFIXES:
             raise DraftlightError(f"{source} is not a supported text file: its name does not end in {', '.join(SUFFIXES)}.")
         else:
-            found.append(source)
-    return found
+            paths.append(source)
+    return paths
 
 
 def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> Iterator[TextRecord]:
@@ -115,7 +115,7 @@ def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> I
     for source in sources:
         try:
             for record in readers.get(source.suffix.lower(), _document)(source, tokenizer, longest):
-                if len(record.tokens) >= SHORTEST and record.prompt_length < len(record.tokens):
+                if len(record.tokens) >= MIN_TOKENS and record.prompt_length < len(record.tokens):
                     yield record
         except (OSError, UnicodeDecodeError) as error:
             raise DraftlightError(f"{source} cannot be read as text ({error}). Text must be UTF-8.") from error
@@ -123,8 +123,8 @@ def read_given(sources: Iterable[Path], tokenizer: Tokenizer, longest: int) -> I
 
 def in_files(records: Iterable[TextRecord]) -> Iterator[list[TextRecord]]:
     """Yields the records in groups of `RECORDS`, one group per file."""
-    left = iter(records)
-    while group := list(islice(left, RECORDS)):
+    rest = iter(records)
+    while group := list(islice(rest, RECORDS)):
         yield group
 
 
@@ -134,7 +134,7 @@ def _self_play(path: Path, tokenizer: Tokenizer, longest: int) -> Iterator[TextR
         if record.tokens.min() < 0 or record.tokens.max() >= width:
             raise DraftlightError(f"{path} was written by another model: the target has only {width} {noun(width, 'token')}.")
         prompt = record.tokens[: record.prompt_length]
-        group = group_of(prompt if len(prompt) >= SHORTEST else record.tokens)
+        group = group_of(prompt if len(prompt) >= MIN_TOKENS else record.tokens)
         yield TextRecord(record.tokens.astype(np.uint32), record.prompt_length, group)
 
 

@@ -41,7 +41,7 @@ class Work:
             raise DraftlightError(f"The work folder {folder} cannot be created: {error.strerror or error}.") from error
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Locks the folder. Raises DraftlightError if another training uses it, or if it cannot be locked."""
         busy = f"Another training run is using {self.folder}. Wait for it to finish, or choose another --work."
         lock = self.folder / "lock"
@@ -53,25 +53,25 @@ class Work:
                 raise DraftlightError(f"{lock} cannot be opened ({reason}). Remove it, or choose another --work.") from error
             yield
 
-    def settle(self, stage: str, settings: Mapping[str, Any]) -> None:
+    def record_or_compare(self, stage: str, settings: Mapping[str, Any]) -> None:
         """Records a stage's settings, or checks that they equal the ones it was started with.
 
         Raises:
             DraftlightError: the settings differ, or the recorded ones are damaged; the message says what to do.
         """
         path = self.folder / _SETTINGS
-        kept = _read(path)
-        before = kept.get(stage)
+        recorded = _read(path)
+        before = recorded.get(stage)
         now = json_of(json.dumps(settings))
         if before is None:
-            write_whole(path, json.dumps(kept | {stage: now}, indent=2) + "\n")
+            write_whole(path, json.dumps(recorded | {stage: now}, indent=2) + "\n")
             return
         changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
         if changed:
-            apart = {name: _apart(before.get(name), now.get(name)) for name in changed}
-            told = "; ".join(f"{name} was {_short(was)} and is now {_short(is_now)}" for name, (was, is_now) in apart.items())
+            values = {name: _differing_parts(before.get(name), now.get(name)) for name in changed}
+            changes = "; ".join(f"{name} was {_short(was)} and is now {_short(is_now)}" for name, (was, is_now) in values.items())
             raise DraftlightError(
-                f"The stage {stage} in {self.folder} was started with other settings: {told}. Use the same settings to continue, "
+                f"The stage {stage} in {self.folder} was started with other settings: {changes}. Use the same to continue, "
                 f"or another --work to start again, or remove the folder {self.folder / stage} and the entry "
                 f'"{stage}" in {path}.'
             )
@@ -101,12 +101,12 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     if not path.exists():
         return {}
     try:
-        kept = json_of(content_of(path))
-        if not isinstance(kept, dict) or not all(isinstance(stage, dict) for stage in kept.values()):
+        recorded = json_of(content_of(path))
+        if not isinstance(recorded, dict) or not all(isinstance(stage, dict) for stage in recorded.values()):
             raise ValueError("it is not a table of settings by stage")
     except (OSError, ValueError) as error:
         raise _damaged(path, error) from error
-    return kept
+    return recorded
 
 
 def _damaged(path: Path, error: Exception) -> DraftlightError:
@@ -114,11 +114,11 @@ def _damaged(path: Path, error: Exception) -> DraftlightError:
     return DraftlightError(f"{path} cannot be read ({reason}). Remove it and the folders next to it to start again.")
 
 
-def _apart(before: object, now: object) -> tuple[object, object]:
+def _differing_parts(before: object, now: object) -> tuple[object, object]:
     """Returns both values; of two lists of lists, such as files of text, only the entries that the other list lacks."""
     if isinstance(before, list) and isinstance(now, list) and any(isinstance(each, list) for each in (*before, *now)):
-        alone = [each for each in before if each not in now], [each for each in now if each not in before]
-        return alone if any(alone) else (before, now)  # only the order differs
+        only_there = [each for each in before if each not in now], [each for each in now if each not in before]
+        return only_there if any(only_there) else (before, now)  # only the order differs
     return before, now
 
 

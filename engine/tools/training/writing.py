@@ -3,7 +3,7 @@
 First it writes user turns that begin with a few given words. Then it answers them, and tasks made from its earlier answers
 (`engine.tools.training.prompts`). Temperatures alternate from batch to batch. Every prompt and every draw is determined by the
 seed and the files already in the folder, so an interrupted command can resume. The state of an unfinished batch is saved every
-`NOTED_EVERY` seconds.
+`SAVE_INTERVAL` seconds.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ TURNS_PER_TOKEN = 1 / 400
 """User turns per answer token: approximately what the share of chats needs."""
 ROUND = 128
 """Prompts that are made and sorted by length together."""
-MOST_ROWS = 64
+MAX_ROWS = 64
 CACHE_BYTES = 1_000_000_000
 """Maximum bytes of a batch's caches; long prompts are answered in smaller batches."""
-NOTED_EVERY = 20.0
-_NOTE = "current.json"
+SAVE_INTERVAL = 20.0
+_STATE_FILE = "current.json"
 
 Tick = Callable[[str, int], None]
 
 
 @dataclass
 class _Batch:
-    """Texts in progress. `what`: questions or answers; `tokens`: of each row so far; `ended`: which rows are done."""
+    """Texts in progress. `kind`: questions or answers; `tokens`: of each row so far; `ended`: which rows are done."""
 
     name: str
-    what: str
+    kind: str
     prompts: list[list[int]]
     temperature: float
     limit: int
@@ -101,8 +101,8 @@ class SelfplayWriter:
                         break
                     self._finish(batch)
                     texts.save(path, self._records(batch))
-                    self._forget_note()
-                self._take(path)
+                    self._delete_state()
+                self._count_and_learn(path)
             if self._tokens == before:
                 raise DraftlightError(f"{self._target.name} ends its answers immediately, so it cannot write text. Use --text.")
             number += 1
@@ -114,7 +114,7 @@ class SelfplayWriter:
             path = self._folder / f"turns-{number:05}.json"
             if not path.exists():
                 rng = random.Random(f"{self._seed} turns {number}")
-                chosen = [rng.choice(tasks.STARTS) for _ in range(MOST_ROWS)]
+                chosen = [rng.choice(tasks.STARTS) for _ in range(MAX_ROWS)]
                 prompts, ends = tasks.turn_prompts(self._target.tokenizer, chosen)
                 batch = self._batch(path.stem, "questions", prompts, TURN_TEMPERATURE, TURN_TOKENS, ends)
                 self._finish(batch)
@@ -122,7 +122,7 @@ class SelfplayWriter:
                 written = zip(chosen, batch.tokens, strict=True)
                 whole = [start + decode(_without(tokens, ends)) for start, tokens in written if tokens[-1] in ends]
                 write_whole(path, json.dumps([turn.strip() for turn in whole], ensure_ascii=False, indent=0) + "\n")
-                self._forget_note()
+                self._delete_state()
             self._material.turns += json.loads(path.read_text(encoding="utf-8"))
             number += 1
             if number >= 3 and not self._material.turns:
@@ -134,18 +134,18 @@ class SelfplayWriter:
         """Yields batches of similar length, which depend only on text from earlier rounds. Near the end, there are only as many
         prompts as the missing answer tokens probably need."""
         rng = random.Random(f"{self._seed} round {number}")
-        room = self._longest - self._answer
-        made = [
+        max_prompt = self._longest - self._answer
+        prompts_ = [
             self._target.tokenizer.apply_chat_template([{"role": "user", "content": turn}], add_generation_prompt=True)
             for turn in tasks.prompts(rng, self._material, min(ROUND, 4 + missing // (self._answer // 2)))
         ]
-        fitting = sorted((prompt for prompt in made if len(prompt) <= room), key=len)
+        fitting = sorted((prompt for prompt in prompts_ if len(prompt) <= max_prompt), key=len)
         if not fitting:
-            raise DraftlightError(f"No prompt fits into {amount(room, 'token')}. Increase --longest.")
+            raise DraftlightError(f"No prompt fits into {amount(max_prompt, 'token')}. Increase --longest.")
         groups: list[list[list[int]]] = []
         while fitting:
             # Prompts are sorted, so the last one of a group is its longest.
-            size = next(size for size in range(min(MOST_ROWS, len(fitting)), 0, -1) if self._fits(fitting[size - 1], size))
+            size = next(size for size in range(min(MAX_ROWS, len(fitting)), 0, -1) if self._fits(fitting[size - 1], size))
             groups.append(fitting[:size])
             fitting = fitting[size:]
         temperatures = self._temperatures
@@ -154,21 +154,21 @@ class SelfplayWriter:
             name = f"{texts.WRITTEN}-{number:05}-{index:03}"
             yield self._batch(name, "answers", group, temperature, self._answer, self._target.eos_ids)
 
-    def _fits(self, longest: Sequence[int], rows: int) -> bool:
-        return rows == 1 or rows * (len(longest) + self._answer) * self._token_bytes <= CACHE_BYTES
+    def _fits(self, longest_prompt: Sequence[int], rows: int) -> bool:
+        return rows == 1 or rows * (len(longest_prompt) + self._answer) * self._token_bytes <= CACHE_BYTES
 
     def _batch(
-        self, name: str, what: str, prompts: list[list[int]], temperature: float, limit: int, ends: frozenset[int]
+        self, name: str, kind: str, prompts: list[list[int]], temperature: float, limit: int, ends: frozenset[int]
     ) -> _Batch:
         """Returns the batch in its saved state, or at its beginning if none was saved."""
         begun: list[list[int]] = [[] for _ in prompts]
         seed = f"{self._seed} {name}"
-        batch = _Batch(name, what, prompts, temperature, limit, ends, seed, begun, [False] * len(prompts))
-        note = self._folder / _NOTE
-        if note.exists():
-            noted: dict[str, Any] = json.loads(note.read_text(encoding="utf-8"))
-            if noted["name"] == name and noted["prompts"] == prompts:
-                batch.tokens, batch.ended = noted["tokens"], noted["ended"]
+        batch = _Batch(name, kind, prompts, temperature, limit, ends, seed, begun, [False] * len(prompts))
+        path = self._folder / _STATE_FILE
+        if path.exists():
+            saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if saved["name"] == name and saved["prompts"] == prompts:
+                batch.tokens, batch.ended = saved["tokens"], saved["ended"]
         return batch
 
     def _finish(self, batch: _Batch) -> None:
@@ -181,37 +181,37 @@ class SelfplayWriter:
             return
         side = self._reader.begin([[*batch.prompts[row], *batch.tokens[row]] for row in rows])
         newest = np.array([[*batch.prompts[row], *batch.tokens[row]][-1] for row in rows])
-        noted = time.monotonic()
+        saved = time.monotonic()
         while len(rows):
             newest = side.draw(newest, uniforms[step][rows], batch.temperature)
             step += 1
             for row, token in zip(rows, newest.tolist(), strict=True):
                 batch.tokens[row].append(token)
                 batch.ended[row] = token in batch.ends or step >= batch.limit
-            self._told(batch)
+            self._report_progress(batch)
             open_ = np.flatnonzero([not batch.ended[row] for row in rows])
             if len(open_) < len(rows):
                 rows, newest = rows[open_], newest[open_]
                 if len(rows):
                     side.keep(open_)
-            if time.monotonic() - noted > NOTED_EVERY:
-                self._note(batch)
-                noted = time.monotonic()
+            if time.monotonic() - saved > SAVE_INTERVAL:
+                self._save_state(batch)
+                saved = time.monotonic()
 
-    def _told(self, batch: _Batch) -> None:
+    def _report_progress(self, batch: _Batch) -> None:
         """Reports progress. Saves the state of the batch if the callback raises."""
         try:
-            self._tick(batch.what, self._tokens + (sum(map(len, batch.tokens)) if batch.what == "answers" else 0))
+            self._tick(batch.kind, self._tokens + (sum(map(len, batch.tokens)) if batch.kind == "answers" else 0))
         except Exception:
-            self._note(batch)
+            self._save_state(batch)
             raise
 
-    def _note(self, batch: _Batch) -> None:
-        kept = {"name": batch.name, "prompts": batch.prompts, "tokens": batch.tokens, "ended": batch.ended}
-        write_whole(self._folder / _NOTE, json.dumps(kept))
+    def _save_state(self, batch: _Batch) -> None:
+        state = {"name": batch.name, "prompts": batch.prompts, "tokens": batch.tokens, "ended": batch.ended}
+        write_whole(self._folder / _STATE_FILE, json.dumps(state))
 
-    def _forget_note(self) -> None:
-        (self._folder / _NOTE).unlink(missing_ok=True)
+    def _delete_state(self) -> None:
+        (self._folder / _STATE_FILE).unlink(missing_ok=True)
 
     def _records(self, batch: _Batch) -> list[texts.TextRecord]:
         return [
@@ -219,7 +219,7 @@ class SelfplayWriter:
             for prompt, tokens in zip(batch.prompts, batch.tokens, strict=True)
         ]
 
-    def _take(self, path: Path) -> None:
+    def _count_and_learn(self, path: Path) -> None:
         """Counts a file's answer tokens and uses its answers as material for later rounds."""
         for record in texts.load(path):
             answer = record.tokens[record.prompt_length :].tolist()
@@ -231,8 +231,8 @@ def cache_bytes(model: Any) -> int:
     """Returns the bytes of cache per token, from the shapes of a pass that is never evaluated."""
     cache: list[Any] = make_prompt_cache(model)
     model(mx.array([[0]]), cache=cache)
-    held = [part for layer in cache for part in (layer.keys, layer.values) if part is not None]
-    return sum(part.shape[1] * part.shape[3] * part.dtype.size for part in held)
+    arrays = [part for layer in cache for part in (layer.keys, layer.values) if part is not None]
+    return sum(part.shape[1] * part.shape[3] * part.dtype.size for part in arrays)
 
 
 def _without(tokens: Sequence[int], ends: frozenset[int]) -> Sequence[int]:

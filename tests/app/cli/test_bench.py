@@ -25,7 +25,7 @@ from engine.files.builtin import TEMPERATURE, TOP_P
 from engine.files.library import LibraryModel
 from engine.files.paths import data_folder
 from engine.runtime.worker import Engine
-from engine.tools.bench.journal import alone
+from engine.tools.bench.journal import exclusive_use
 from engine.types import FILTERS, DecodingOptions, TaskProgress
 from engine.values.errors import DraftlightError
 from engine.values.requests.bench import PeerToken
@@ -282,7 +282,7 @@ def test_a_time_limit_ends_with_what_was_measured(
 
 
 def test_two_benchmarks_at_once_are_refused(backend: BenchedBackend, prompts: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with alone(data_folder() / "bench"):
+    with exclusive_use(data_folder() / "bench"):
         assert main(["bench", "--prompts", prompts, *SMALL]) == 1
     assert "Another benchmark is under way" in capsys.readouterr().err
     assert backend.answers == 0

@@ -200,7 +200,7 @@ def test_progress_goes_from_nothing_to_all(whole: tuple[BenchRequest, list[Event
     assert fractions[-1] <= 1
 
 
-def test_what_is_not_measured_is_said(whole: tuple[BenchRequest, list[Event]]) -> None:
+def test_unmeasured_settings_are_reported(whole: tuple[BenchRequest, list[Event]]) -> None:
     (setup,) = [event.setup for event in whole[1] if isinstance(event, BenchStarted)]
     assert any("ngram" in note and "draft models only" in note for note in setup.notes)
     assert any("gamma auto" in note for note in setup.notes)
@@ -262,7 +262,7 @@ def test_a_drafter_that_does_not_fit_fails_before_anything_is_measured(files: di
 
 
 @pytest.mark.parametrize("name", ["ngram", "ngram-mod", "draft"])
-def test_no_run_knows_what_an_earlier_one_saw(name: str, files: dict[str, str], target: LoadedModel) -> None:
+def test_runs_share_no_cache_or_lookup_state(name: str, files: dict[str, str], target: LoadedModel) -> None:
     """A drafter that remembers an earlier answer to the same prompt would copy it."""
     backend = MlxBackend()
     loaded = backend.drafter(files.get(name, name), target, lambda step, fraction: None)
@@ -300,7 +300,7 @@ def peer_tokens(target: LoadedModel, draft: LoadedModel | None, temperature: flo
     return list(peers.answer(target, draft, [5, 7, 9, 11, 5, 7], peer_options(temperature, **options), lambda: None))
 
 
-def test_peers_say_what_mlx_lm_says(target: LoadedModel, draft: LoadedModel) -> None:
+def test_peers_emit_the_tokens_of_mlx_lm(target: LoadedModel, draft: LoadedModel) -> None:
     prompt = mx.array([5, 7, 9, 11, 5, 7])
     wanted = [int(token) for token, _ in generate_step(prompt, target.model, max_tokens=24)]
     ends = [place + 1 for place, token in enumerate(wanted) if token in target.eos_ids]

@@ -91,7 +91,7 @@ def test_the_winner_is_advised_with_its_range() -> None:
     assert "With these 5 prompts" in words.details[1]
 
 
-def test_of_equals_that_gain_the_usual_drafter_is_advised_and_no_winner_called() -> None:
+def test_among_equal_gains_the_default_drafter_is_advised() -> None:
     generator = np.random.default_rng(2)
     logs = generator.normal(-0.5, 0.05, size=(6, len(SETTINGS)))
     logs[:, [1, 3]] = generator.normal(0.7, 0.05, size=(6, 2))
@@ -105,7 +105,7 @@ def test_of_equals_that_gain_the_usual_drafter_is_advised_and_no_winner_called()
     assert advice(decision).details[0] == told
 
 
-def test_what_may_be_no_faster_than_plain_is_not_advised() -> None:
+def test_settings_within_the_noise_of_plain_are_not_advised() -> None:
     logs = np.random.default_rng(3).normal(0.02, 0.2, size=(5, len(SETTINGS)))
     decision = decided(logs)
     assert (decision.verdict, decision.advised) == ("undecided", None)
@@ -115,7 +115,7 @@ def test_what_may_be_no_faster_than_plain_is_not_advised() -> None:
     assert advice(slow).headline.startswith("Use no drafter")
 
 
-def test_two_prompts_are_too_few_and_one_that_is_not_whole_does_not_count() -> None:
+def test_two_complete_prompts_are_too_few() -> None:
     logs = np.random.default_rng(4).normal(0.5, 0.01, size=(3, len(SETTINGS)))
     assert decided(logs).prompts == ("0", "1", "2")
     (decision,) = decide(rows_of(logs)[:-1], SETTINGS)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.rounds.codec import plain
-from engine.tools.bench.journal import KEPT, Journal, alone, state_of
+from engine.tools.bench.journal import MAX_JOURNALS, Journal, exclusive_use, state_of
 from engine.tools.bench.measure import MeasuredAnswer, row_of
 from engine.types import ModelInfo
 from engine.values.errors import DraftlightError
@@ -66,7 +66,7 @@ def test_a_file_that_ends_anywhere_keeps_every_whole_line(tmp_path: Path) -> Non
         assert len(Journal(tmp_path, STATE).rows) == whole + 1
 
 
-def test_what_a_killed_process_measured_is_there(tmp_path: Path) -> None:
+def test_measurements_of_a_killed_process_are_kept(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         told = -1
@@ -91,7 +91,7 @@ def test_what_a_killed_process_measured_is_there(tmp_path: Path) -> None:
         ("versions", {"mlx": "2"}, "a version of Draftlight, of MLX or of the system"),
     ],
 )
-def test_what_changed_is_named(key: str, value: object, words: str, tmp_path: Path) -> None:
+def test_changed_conditions_are_named(key: str, value: object, words: str, tmp_path: Path) -> None:
     Journal(tmp_path, STATE).measured(ROW)
     other = Journal(tmp_path, {**STATE, key: value})
     assert other.rows == []
@@ -102,7 +102,7 @@ def test_what_changed_is_named(key: str, value: object, words: str, tmp_path: Pa
 @pytest.mark.parametrize(
     "damage", [b"[]", b'"row"', b"7", b"null", b"[" * 100_000, b"\xff\xfe", b'{"row": []}', b'{"row": {"order": 0}}', b"{"]
 )
-def test_what_stands_before_a_damaged_line_is_kept(tmp_path: Path, damage: bytes) -> None:
+def test_lines_before_a_damaged_one_are_kept(tmp_path: Path, damage: bytes) -> None:
     journal = Journal(tmp_path, STATE)
     journal.measured(ROW)
     (path,) = tmp_path.glob("*.jsonl")
@@ -146,7 +146,7 @@ def test_a_journal_with_a_damaged_target_stops_no_other(tmp_path: Path, target: 
     assert Journal(tmp_path, {**STATE, "seed": 2}).note == ""
 
 
-def test_another_target_and_a_finished_benchmark_need_no_word(tmp_path: Path) -> None:
+def test_another_target_and_a_finished_benchmark_give_no_notice(tmp_path: Path) -> None:
     journal = Journal(tmp_path, STATE)
     journal.measured(ROW)
     assert Journal(tmp_path, {**STATE, "target": ["other", "00"]}).note == ""
@@ -155,19 +155,19 @@ def test_another_target_and_a_finished_benchmark_need_no_word(tmp_path: Path) ->
 
 
 def test_old_journals_are_forgotten(tmp_path: Path) -> None:
-    for seed in range(KEPT + 5):
+    for seed in range(MAX_JOURNALS + 5):
         Journal(tmp_path, {**STATE, "seed": seed})
-    assert len(list(tmp_path.glob("*.jsonl"))) == KEPT
+    assert len(list(tmp_path.glob("*.jsonl"))) == MAX_JOURNALS
 
 
 def test_only_one_benchmark_runs_at_a_time(tmp_path: Path) -> None:
-    with alone(tmp_path), pytest.raises(DraftlightError, match="Another benchmark"), alone(tmp_path):
+    with exclusive_use(tmp_path), pytest.raises(DraftlightError, match="Another benchmark"), exclusive_use(tmp_path):
         pass
-    with alone(tmp_path):
+    with exclusive_use(tmp_path):
         pass
 
 
 def test_where_nothing_can_be_written_a_benchmark_runs_without_a_lock(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    with alone(tmp_path / "file" / "journals"), alone(tmp_path / "file" / "journals"):
+    with exclusive_use(tmp_path / "file" / "journals"), exclusive_use(tmp_path / "file" / "journals"):
         pass

@@ -30,11 +30,11 @@ from engine.tools.proof.judges import (
     LIKELIEST,
     CheckSetting,
     SimulatedRounds,
-    made_up,
-    played_rounds,
+    coupling_on_full_rows,
     process_of,
+    round_checks,
     same_as_decoding,
-    whole_rows_coupled,
+    synthetic_setting,
 )
 from engine.types import (
     PLANTS,
@@ -132,14 +132,14 @@ def test_the_false_alarm_is_shared_among_the_statistical_checks() -> None:
 def test_sound_rules_pass(rule: str, drafter: str) -> None:
     for top_p in (1.0, 0.6):
         setting = CheckSetting("table", (table_rows(drafter, top_p=top_p),), auto=top_p < 1)
-        findings = [*played_rounds(setting, rule, 2000, 1, None, nothing), same_as_decoding(setting, rule, 1)]  # type: ignore[arg-type]
+        findings = [*round_checks(setting, rule, 2000, 1, None, nothing), same_as_decoding(setting, rule, 1)]  # type: ignore[arg-type]
         assert failures(findings) == []
 
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_every_planted_defect_is_noticed_and_only_under_the_rules_it_breaks(plant: Plant) -> None:
     setting = CheckSetting("table", (table_rows(top_p=0.6),), auto=plant == "dropped-draw")
-    noticed = {rule: failures(list(played_rounds(setting, rule, 6000, 1, plant, nothing))) for rule in RULES}
+    noticed = {rule: failures(list(round_checks(setting, rule, 6000, 1, plant, nothing))) for rule in RULES}
     # What is taken back was drawn, so rates of acceptance are off under match and gumbel too, though no token of the text is.
     broken = {"stale-noise": {"block"}, "dropped-draw": set(RULES)}.get(plant, {"rejection", "block"})
     assert {rule for rule, failed in noticed.items() if failed} == broken
@@ -149,14 +149,14 @@ def test_every_planted_defect_is_noticed_and_only_under_the_rules_it_breaks(plan
 
 
 @pytest.mark.parametrize("rule", ["rejection", "block"])
-def test_made_up_rows_find_nothing_in_a_sound_rule(rule: Rule) -> None:
-    assert failures(list(played_rounds(made_up(), rule, 5000, 0, None, nothing))) == []
+def test_synthetic_rows_pass_a_sound_rule(rule: Rule) -> None:
+    assert failures(list(round_checks(synthetic_setting(), rule, 5000, 0, None, nothing))) == []
 
 
 @pytest.mark.parametrize("plant", ["residual-from-p", "stale-noise", "dropped-draw"])
-def test_made_up_rows_show_what_a_pairs_own_may_hide(plant: Plant) -> None:
+def test_synthetic_rows_show_defects_that_a_pairs_rows_hide(plant: Plant) -> None:
     """With as many texts as --quick plays, and at its level."""
-    assert failures(list(played_rounds(made_up(), "block", 5000, 0, plant, nothing)))
+    assert failures(list(round_checks(synthetic_setting(), "block", 5000, 0, plant, nothing)))
 
 
 def test_a_sampler_that_drops_its_newest_token_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,18 +172,18 @@ def test_a_sampler_that_drops_its_newest_token_is_noticed(monkeypatch: pytest.Mo
         return on
 
     for rule in RULES:
-        assert same_as_decoding(made_up(), rule, 1).outcome
+        assert same_as_decoding(synthetic_setting(), rule, 1).outcome
     monkeypatch.setattr(Sampler, "should_continue", should_continue)
-    assert not same_as_decoding(made_up(), "rejection", 1).outcome
+    assert not same_as_decoding(synthetic_setting(), "rejection", 1).outcome
 
 
-def test_whole_rows_agree_as_often_as_the_closed_form_says_and_not_otherwise() -> None:
+def test_full_rows_agree_at_the_rate_of_the_closed_form() -> None:
     rows = table_rows()
-    assert failures([whole_rows_coupled(CheckSetting("table", (rows,)), 200, 1, nothing)]) == []
+    assert failures([coupling_on_full_rows(CheckSetting("table", (rows,)), 200, 1, nothing)]) == []
     monotone = replace(rows, q=np.sort(rows.q, axis=1))
-    shifted = whole_rows_coupled(CheckSetting("table", (monotone,)), 200, 1, nothing)
+    shifted = coupling_on_full_rows(CheckSetting("table", (monotone,)), 200, 1, nothing)
     assert failures([shifted]) == []
-    finding = whole_rows_coupled(CheckSetting("table", (rows,)), 200, 1, nothing)
+    finding = coupling_on_full_rows(CheckSetting("table", (rows,)), 200, 1, nothing)
     assert "measured" in finding.detail and "theory predicts" in finding.detail
 
 
@@ -196,7 +196,7 @@ def test_whole_rows_drawn_with_two_noises_are_noticed(monkeypatch: pytest.Monkey
         return argmax(source, logits, scale, positions, ("shared", "draft")[next(calls) % 2])
 
     monkeypatch.setattr(NoiseSource, "argmax", alternating)
-    assert failures([whole_rows_coupled(CheckSetting("table", (table_rows(),)), 200, 1, nothing)])
+    assert failures([coupling_on_full_rows(CheckSetting("table", (table_rows(),)), 200, 1, nothing)])
 
 
 def test_rows_are_cut_without_losing_mass() -> None:
@@ -366,7 +366,7 @@ def test_texts_that_differ_are_noticed_with_their_margin(
 
 @pytest.mark.parametrize("side", ["plain", "drafted"])
 @pytest.mark.parametrize(("border", "passes"), [(2e-4, True), (0.05, False), (None, False)])
-def test_texts_that_a_filters_border_parts_pass_and_others_do_not(
+def test_divergence_at_a_filter_border_passes_and_others_fail(
     side: str, border: float | None, passes: bool, target: LoadedModel, drafter: DraftModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The margin is large in all of them, and the target's logits are float32."""
@@ -414,7 +414,7 @@ def test_the_engine_thread_reports_plain_values(engine: Engine, files: dict[str,
     assert all(check == check and isinstance(check.samples, int) for check in end.report.checks)
 
 
-def test_an_unusable_drafter_fails_and_the_unasked_one_is_replaced(
+def test_unusable_requested_drafter_fails_and_unusable_default_is_replaced(
     engine: Engine, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(run.AMOUNTS, "quick", LEAST)

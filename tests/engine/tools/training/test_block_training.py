@@ -133,7 +133,7 @@ def test_a_block_drafter_that_knows_a_text_by_heart_has_whole_blocks_accepted(ta
     assert [current.accepted for current in rounds[:-1]] == [4] * (len(rounds) - 1)
 
 
-def test_behind_a_head_the_other_slots_are_learned_and_the_first_stays(target: nn.Module, examples: list[Example]) -> None:
+def test_paired_block_trains_all_slots_but_the_heads(target: nn.Module, examples: list[Example]) -> None:
     block = begun(target, paired=True, layers=2, size=3)
     plan = replace(PLAN, steps=50, steps_back=3, anchors=40, learning_rate=5e-3)
     training = BlockTraining(plan, block, embedding_of(target), examples[:1], examples[1:2])

@@ -134,7 +134,7 @@ def test_features_on_disk_are_those_of_their_record(model: nn.Module, tmp_path: 
     assert size - 3 * 128 == rows * features.bytes_per_token(2, 128, VOCAB)
 
 
-def test_what_was_read_is_not_read_again(model: nn.Module, tmp_path: Path) -> None:
+def test_stored_features_are_not_read_again(model: nn.Module, tmp_path: Path) -> None:
     class Interrupted(Exception):
         pass
 
@@ -168,7 +168,7 @@ def test_features_of_another_text_are_noticed(model: nn.Module, tmp_path: Path) 
         features.examples(texts.files(tmp_path), tmp_path)
 
 
-def test_damaged_features_are_to_be_removed(model: nn.Module, tmp_path: Path) -> None:
+def test_damaged_features_give_a_remedy(model: nn.Module, tmp_path: Path) -> None:
     texts.save(tmp_path / "given-00000.npz", [texts.TextRecord(TEXTS[0], 1, 0)])
     features.cache(TargetReader(model, TAPS), texts.files(tmp_path), tmp_path, VOCAB, lambda done: None)
     (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())

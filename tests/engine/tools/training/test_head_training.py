@@ -17,7 +17,7 @@ from engine.drafters.draft import Draft, DraftTree
 from engine.models.head_model import HeadConfig, HeadModel, load_head, save_head
 from engine.target.layer_taps import embedding_of, tap
 from engine.tools.training import features, texts
-from engine.tools.training.drafter_training import POSITIONS, SHARPER, HeadTraining, Plan, soft_loss, unroll
+from engine.tools.training.drafter_training import POSITIONS, SHARPENING_FACTORS, HeadTraining, Plan, soft_loss, unroll
 from engine.tools.training.features import Example
 from engine.tools.training.lessons import common_opening, copied_right, split
 from engine.tools.training.reading import TargetReader
@@ -166,7 +166,7 @@ def test_training_sees_the_logits_that_the_drafter_will_show(target: nn.Module, 
 
 
 def test_a_chain_that_forgets_its_own_steps_is_noticed(target: nn.Module) -> None:
-    """The twin of the test above: with the earlier steps' keys left out, the logits of later steps differ."""
+    """Mutant for the test above: with the earlier steps' keys left out, the logits of later steps differ."""
     head = small_head()
     tokens = mx.array([[3, 17, 40, 8, 61, 22, 5, 90, 33, 12]])
     taps = tap(target, TAPS)
@@ -236,7 +236,7 @@ def test_a_loss_that_is_no_number_ends_the_training(target: nn.Module, examples:
         next(training.run())
 
 
-def test_what_is_held_out_depends_on_the_text_alone(examples: list[Example]) -> None:
+def test_held_out_split_depends_on_the_text_alone(examples: list[Example]) -> None:
     train, held_out = split(examples)
     assert held_out and not {one.group for one in train} & {one.group for one in held_out}
     more = [Example(one.tokens, one.prompt_length, one.group, one.folder, one.first) for one in reversed(examples)]
@@ -246,7 +246,7 @@ def test_what_is_held_out_depends_on_the_text_alone(examples: list[Example]) -> 
         split([examples[0], examples[0]])
 
 
-def test_what_all_texts_begin_with_is_not_learned(target: nn.Module, examples: list[Example]) -> None:
+def test_common_opening_is_not_trained(target: nn.Module, examples: list[Example]) -> None:
     system = np.arange(70, 82)
     longer = [
         Example(np.concatenate([system, one.tokens]).astype(np.int32), one.prompt_length + 12, one.group, one.folder, one.first)
@@ -258,7 +258,7 @@ def test_what_all_texts_begin_with_is_not_learned(target: nn.Module, examples: l
     assert rows[0] == 10  # the first token worth predicting is that at position 12
 
 
-def test_what_a_copy_gets_right_may_count_less(target: nn.Module, examples: list[Example]) -> None:
+def test_tokens_that_copies_get_right_are_weighted_less(target: nn.Module, examples: list[Example]) -> None:
     tokens = np.array([5, 6, 7, 8, 9, 40, 5, 6, 7, 8, 9, 41], np.int32)
     assert copied_right(tokens).tolist() == [False] * 9 + [True, True, False]  # three tokens agree from the tenth on
     training = a_training(target, examples, replace(PLAN, copied=0.25))
@@ -285,7 +285,7 @@ def test_sharpening_makes_the_held_out_overlap_largest_and_changes_no_likeliest_
 ) -> None:
     training = a_training(target, examples)
     before = training.measure()
-    overlaps = {factor: training.measure(sharper=factor).overlapping for factor in SHARPER}
+    overlaps = {factor: training.measure(logit_factor=factor).overlapping for factor in SHARPENING_FACTORS}
     factor = training.sharpen()
     after = training.measure()
     assert overlaps[factor] == max(overlaps.values())

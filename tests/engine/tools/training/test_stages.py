@@ -197,7 +197,7 @@ def test_a_stop_keeps_every_step(target: LoadedModel, request_for: Callable[...,
     assert "Continuing at step 6." in told.lines
 
 
-def test_the_same_command_again_does_nothing_twice(target: LoadedModel, finished: Finished) -> None:
+def test_repeated_command_repeats_no_work(target: LoadedModel, finished: Finished) -> None:
     request = finished.request
     before = {path: path.stat().st_mtime_ns for path in request.work_folder.rglob("*.np[yz]")}
     weights = (request.output / "model.safetensors").read_bytes()
@@ -223,7 +223,7 @@ def test_a_changed_setting_is_named(target: LoadedModel, finished: Finished) -> 
             train(target, finished.request_for(**changed))
 
 
-def test_text_that_leaves_none_to_hold_out_is_told_before_its_features_are_read(
+def test_text_without_held_out_part_is_refused_before_features_are_read(
     target: LoadedModel, request_for: Callable[..., TrainRequest], tmp_path: Path
 ) -> None:
     (tmp_path / "alone.txt").write_text("hello world, hello world, hello world")
@@ -277,7 +277,7 @@ def test_a_training_that_gets_no_better_stops(
     assert [path.name for path in (request.work_folder / "train").glob("best-*")] == ["best-00000002.safetensors"]
 
 
-def test_what_the_target_writes_can_be_trained_on(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
+def test_text_written_by_the_target_can_be_trained_on(target: LoadedModel, request_for: Callable[..., TrainRequest]) -> None:
     request = request_for(text=(), write=400, longest=160, steps=4)
     told = Told()
     trained = told.train(target, request)
@@ -322,7 +322,7 @@ def test_two_trainings_do_not_share_a_folder(target: LoadedModel, request_for: C
     train(target, request_for(steps=1), again)
 
 
-def test_what_cannot_be_is_said_before_hours_of_work(
+def test_impossible_trainings_are_refused_at_the_start(
     target: LoadedModel, request_for: Callable[..., TrainRequest], tmp_path: Path
 ) -> None:
     (tmp_path / "full").mkdir()

@@ -52,7 +52,7 @@ def written(folder: Path) -> list[texts.TextRecord]:
 # Tasks
 
 
-def test_a_question_is_left_open_behind_its_first_words(target: LoadedModel) -> None:
+def test_turn_prompt_ends_after_the_first_words_of_a_question(target: LoadedModel) -> None:
     (prompt,), ends = tasks.turn_prompts(target.tokenizer, ["Explain how"])
     assert target.tokenizer.decode(prompt) == "<|im_start|>user\nExplain how"
     assert {target.tokenizer.decode([end]) for end in ends} == {"<|im_end|>", "<|endoftext|>"}
@@ -118,7 +118,7 @@ def test_an_interruption_leaves_whole_files_and_the_rest_goes_on(
     target: LoadedModel, tmp_path: Path, noting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed in the middle of a batch, again and again: noted or not, the text is the one of a run in one go."""
-    monkeypatch.setattr(writing, "NOTED_EVERY", 0.0 if noting else 1e9)
+    monkeypatch.setattr(writing, "SAVE_INTERVAL", 0.0 if noting else 1e9)
     a_writer(target, tmp_path / "whole").write(300)
     for after in (10, 75, 100):
         steps = 0
@@ -139,7 +139,7 @@ def test_an_interruption_leaves_whole_files_and_the_rest_goes_on(
     assert same >= 0.9 * len(whole)  # a batch read again may differ in the last bit, and take another token at a near-tie
 
 
-def test_a_stop_notes_the_batch_under_way(target: LoadedModel, tmp_path: Path) -> None:
+def test_stop_saves_the_state_of_the_batch(target: LoadedModel, tmp_path: Path) -> None:
     class Stopped(Exception):
         pass
 
@@ -225,7 +225,7 @@ def test_files_of_records_are_read_as_they_were_saved(tmp_path: Path) -> None:
         ("other.npz", b"nothing", "is not a file of training text"),
     ],
 )
-def test_what_cannot_be_read_is_named(target: LoadedModel, tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
+def test_unreadable_files_are_named(target: LoadedModel, tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DraftlightError, match=said):
