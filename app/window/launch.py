@@ -29,7 +29,7 @@ from engine.chats import ChatStore
 from engine.machine.macos import name_program
 from engine.rounds.trace import Trace
 from engine.runtime.interface import EngineLike
-from engine.runtime.process.client import AGAIN, ProcessEngine
+from engine.runtime.process.client import RESTART_NOTE, ProcessEngine
 from engine.runtime.process.launch import Launch, is_python
 from engine.runtime.worker import Engine
 from engine.values.drafter_kinds import default_drafter
@@ -81,9 +81,9 @@ def engine_for(settings: Settings, after: threading.Event | None = None) -> Engi
     """Returns the engine that the settings ask for. It starts requests only once `after` is set: the previous engine has then
     freed its memory."""
     if settings.split:
-        return ProcessEngine(split_launch(), after=after, again=AGAIN)
+        return ProcessEngine(split_launch(), after=after, restart_note=RESTART_NOTE)
     if settings.separate_process:
-        return ProcessEngine(Launch(arguments={"measures": True}), after=after, again=AGAIN)
+        return ProcessEngine(Launch(arguments={"measures": True}), after=after, restart_note=RESTART_NOTE)
     return Engine(measures=True, after=after)
 
 

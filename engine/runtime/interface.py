@@ -32,7 +32,7 @@ from engine.values.requests.commands import (
 from engine.values.requests.compare import CompareRequest, SampleRequest
 from engine.values.requests.train import TrainRequest
 
-Asked = TypeVar("Asked")
+RequestT = TypeVar("RequestT")
 
 
 class Requests:
@@ -119,7 +119,7 @@ class Requests:
         """Stops a queued or running answer or task within a round or a prompt chunk; no effect after its end."""
         self.send(Stop(run_id))
 
-    def _numbered(self, command: Callable[[int, Asked], Command], request: Asked) -> int:
+    def _numbered(self, command: Callable[[int, RequestT], Command], request: RequestT) -> int:
         number = next(self.numbers)
         self.send(command(number, request))
         return number

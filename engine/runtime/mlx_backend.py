@@ -90,7 +90,7 @@ class MlxBackend:
         return self._models.load(name, progress, make_room=make_room)
 
     def release(self) -> None:
-        """As in `Backend`. The target is freed when nothing else references it and `settle` is called."""
+        """As in `Backend`. The target is freed when nothing else references it and `finish_and_free` is called."""
         self._target = ("", None)
         self._costs = (None, MachineCosts())
 
@@ -215,11 +215,11 @@ class MlxBackend:
         from engine.decode.measuring import measure
 
         costs = self._costs_of(target)
-        before = len(costs.rows), len(costs.steps)
+        known = len(costs.rows), len(costs.steps)
         try:
             yield from measure(target, drafter, costs)
         finally:
-            if (len(costs.rows), len(costs.steps)) != before:
+            if (len(costs.rows), len(costs.steps)) != known:
                 self._stored_costs.save()
 
     def _costs_of(self, target: LoadedModel) -> MachineCosts:
@@ -287,7 +287,7 @@ class MlxBackend:
         """As in `Backend`: waits until MLX's default stream of this thread is empty."""
         self._mx.synchronize()
 
-    def settle(self) -> None:
+    def finish_and_free(self) -> None:
         """As in `Backend`; also runs Python's garbage collection, which frees unreferenced arrays. Everything else stays
         resident."""
         self._mx.synchronize()

@@ -62,7 +62,7 @@ from engine.values.requests.commands import (
 from engine.values.requests.compare import SampleRequest
 from engine.values.requests.train import TrainRequest
 
-_LOOK = 0.1
+_POLL_INTERVAL = 0.1
 """Polling interval in seconds: how often an engine that waits for memory checks whether it is closed."""
 _DONE = object()
 """Marks that all measurements are done."""
@@ -96,7 +96,7 @@ class Engine(EngineLike):
         self._lock = threading.Lock()
         self._runs: dict[int, _Job] = {}
         self._closing = threading.Event()
-        self._anyway: set[str] = set()
+        self._unchecked: set[str] = set()
         self._counter = PromptCounter(self._emit)
         self._loads: deque[tuple[float, float]] = deque(maxlen=8)
         self._thread = threading.Thread(target=self._serve, args=(backend,), name="draftlight-engine", daemon=True)
@@ -115,7 +115,7 @@ class Engine(EngineLike):
             case Perform(number, task):
                 self._enqueue(_long_task(number, task))
             case IgnoreMemory(names):
-                self._anyway.update(names or (EVERY,))
+                self._unchecked.update(names or (EVERY,))
             case CountPrompt(number, request):
                 self._counter.count(number, request)
             case Update(number):
@@ -164,10 +164,10 @@ class Engine(EngineLike):
             if self._closing.is_set():
                 raise DraftlightError("The engine is closed.")
             self._work.put(work)
-            asked_for = work if isinstance(work, tuple) else ()
+            requested = work if isinstance(work, tuple) else ()
             measured = [run for run in self._runs.values() if isinstance(run, Run) and run.request.only_measures]
         for run in measured:
-            if run not in asked_for:
+            if run not in requested:
                 run.stop()
 
     def _find(self, run_id: int) -> _Job | None:
@@ -194,19 +194,19 @@ class Engine(EngineLike):
     def _serve(self, make_backend: Callable[[], Backend]) -> None:
         backend: Backend | None = None
         slots: ModelSlots | None = None
-        while not (self._after is None or self._after.wait(_LOOK) or self._closing.is_set()):
+        while not (self._after is None or self._after.wait(_POLL_INTERVAL) or self._closing.is_set()):
             pass
         while not isinstance(work := self._next(backend, slots), Close):
             try:
                 with activity("Running a language model", lets_sleep=not isinstance(work, LongTask)):
                     if backend is None or slots is None:
-                        with self._left_out():
+                        with self._excluded_from_waiting():
                             backend = make_backend()
-                        slots = ModelSlots(backend, self._emit, self._proceed, self._anyway, self._counter.use)
+                        slots = ModelSlots(backend, self._emit, self._proceed, self._unchecked, self._counter.use)
                     if isinstance(work, LongTask):
                         work.carry_out(backend, slots, self._emit)
                     elif isinstance(work, tuple):
-                        self._leave_out_loads(work)
+                        self._exclude_loads(work)
                         if len(work) == 1:
                             answer(work[0], backend, slots, self._emit)
                         else:
@@ -214,7 +214,7 @@ class Engine(EngineLike):
                     elif isinstance(work, CheckDrafter):
                         slots.check_drafter(work.name)
                     elif not self._closing.is_set():
-                        with self._left_out():
+                        with self._excluded_from_waiting():
                             self._load(work, slots)
             except Closing:
                 continue
@@ -229,14 +229,14 @@ class Engine(EngineLike):
                 self._emit(EngineFailed(explain(error, "closing the engine")))
 
     @contextlib.contextmanager
-    def _left_out(self) -> Generator[None, None, None]:
+    def _excluded_from_waiting(self) -> Generator[None, None, None]:
         """Excludes the time spent loading from the waiting time of answers."""
         clock = Clock()
         began = clock()
         yield
         self._loads.append((began, clock()))
 
-    def _leave_out_loads(self, runs: tuple[Run, ...]) -> None:
+    def _exclude_loads(self, runs: tuple[Run, ...]) -> None:
         for run in runs:
             for began, ended in self._loads:
                 run.submitted += max(0.0, ended - max(began, run.submitted))

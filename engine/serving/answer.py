@@ -125,7 +125,7 @@ class _AnswerRun:
         slots: ModelSlots,
         emit: Callable[[Event], None],
         clock: Clock,
-        alone: bool,
+        runs_alone: bool,
     ) -> None:
         self._run = run
         self._request = request
@@ -140,7 +140,7 @@ class _AnswerRun:
         self._slots = slots
         self._emit = emit
         self._clock = clock
-        self._alone = alone
+        self._runs_alone = runs_alone
         self._numerics = backend.numerics(target)
         self._rounds: list[Round] = []
         self._totals = Totals()
@@ -218,7 +218,7 @@ class _AnswerRun:
         context = DecodeContext(
             self._target,
             self._read,
-            self._made(self._drafter),
+            self._drafter_for_run(self._drafter),
             self._request.options,
             cache=cache,
             control=self._run,
@@ -226,8 +226,8 @@ class _AnswerRun:
             clock=self._clock,
         )
         outcomes = self._backend.decode(context)
-        with contextlib.closing(outcomes), OverlapExecutor() as beside:  # closed on this thread, not by the garbage collector
-            self._run.on_wait = beside.begin
+        with contextlib.closing(outcomes), OverlapExecutor() as executor:  # closed on this thread, not by the garbage collector
+            self._run.on_wait = executor.begin
             for outcome in outcomes:
                 round = outcome.round
                 if not round.index:
@@ -235,22 +235,22 @@ class _AnswerRun:
                     self._prefill_seconds = max(0.0, self._clock() - self._clock.waited - self._began - decoding)
                     self._first_token = self._clock() - self._run.submitted
                 changed = self._changed_to(round)
-                if self._alone:
+                if self._runs_alone:
                     try:
-                        beside.put(partial(self._report, writer, outcome, changed), round.rows)
+                        executor.put(partial(self._report, writer, outcome, changed), round.rows)
                     except BaseException:  # raised by an earlier round's analysis; this round's text still counts
                         self._report(writer, RoundOutcome(round), changed)
                         raise
                     if not self._request.options.analyse:
-                        beside.begin()
+                        executor.begin()
                 else:
                     timed = replace(outcome, complete=partial(outcome.whole_at_once, self._clock))
                     round = self._report(writer, timed, changed)
                     del timed
                 del outcome  # frees the round's arrays
-                if round.finish is None and not self._alone:
+                if round.finish is None and not self._runs_alone:
                     yield from self._hand_over((round.started + round.milliseconds.total) / 1000)
-            beside.wait()
+            executor.wait()
         if not self._rounds:
             self._prefill_seconds = self._clock() - self._began
         if conversation:
@@ -270,25 +270,25 @@ class _AnswerRun:
     def _report(self, writer: Writer, outcome: RoundOutcome, changed: dict[str, Any] | None) -> Round:
         """Counts, writes and sends a round once it is complete, and returns it. If completing it fails, the round is reported
         without the analysis and the error is raised. Makes no MLX calls."""
-        whole, failure = outcome.round, None
+        complete, failure = outcome.round, None
         try:
-            whole = outcome.whole()
+            complete = outcome.whole()
         except BaseException as error:
             failure = error
         if changed is not None:
-            writer.change({"index": whole.index, **changed})
-            self._emit(RunChanged(self._run.id, whole.index, **changed))
-        self._rounds.append(whole)
-        self._totals.add(whole)
-        writer.round(whole)
-        self._emit(RoundFinished(self._run.id, whole, self._first_token))
+            writer.change({"index": complete.index, **changed})
+            self._emit(RunChanged(self._run.id, complete.index, **changed))
+        self._rounds.append(complete)
+        self._totals.add(complete)
+        writer.round(complete)
+        self._emit(RoundFinished(self._run.id, complete, self._first_token))
         if failure is not None:
             raise failure
-        return whole
+        return complete
 
-    def _made(self, loaded: LoadedDrafter) -> Drafter | None:
+    def _drafter_for_run(self, loaded: LoadedDrafter) -> Drafter | None:
         """Returns the drafter. It follows one text, so answers that take turns get one each, with shared weights."""
-        return loaded.drafter if self._alone else loaded.renewed()
+        return loaded.drafter if self._runs_alone else loaded.renewed()
 
     def _hand_over(self, used: float) -> Generator[float, None, None]:
         """Lets other answers take their turns. Waits for this answer's queued work first, which would otherwise run in their
@@ -299,18 +299,18 @@ class _AnswerRun:
         yield used
         self._clock.exclude(left)
 
-    def _changed(self, wishes: Changes) -> Changes:
+    def _changed(self, requested: Changes) -> Changes:
         """Returns the requested changes that take effect, with drafters instead of names. They apply from the next round on."""
-        given = wishes.copy()
-        if isinstance(name := wishes.get("drafter"), str):
+        given = requested.copy()
+        if isinstance(name := requested.get("drafter"), str):
             try:
-                given["drafter"] = self._made(self._slots.drafter(name))
+                given["drafter"] = self._drafter_for_run(self._slots.drafter(name))
             except DraftlightError:  # DrafterRefused says why; the answer continues unchanged
-                del given["drafter"], wishes["drafter"]
+                del given["drafter"], requested["drafter"]
             except Closing:  # the run was stopped and ends before the next round
                 return {}
         if given:
-            self._in_force.update(wishes)
+            self._in_force.update(requested)
             self._is_changing = True
         return given
 
@@ -335,9 +335,9 @@ class _AnswerRun:
         if counted is None:
             return
         committed = self._read + [token.id for round in self._rounds for token in round.emitted]
-        held = len(committed) - 1 if self._rounds else min(counted, len(committed) - 1)
+        cached_tokens = len(committed) - 1 if self._rounds else min(counted, len(committed) - 1)
         try:
-            self._slots.caches.keep(conversation, cache, committed[:held])
+            self._slots.caches.keep(conversation, cache, committed[:cached_tokens])
         except AssertionError:  # a dropped cache costs only time
             _log.exception("The cache of the answer was dropped")
 

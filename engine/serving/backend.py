@@ -82,11 +82,11 @@ class Backend(Protocol):
     def finish_queued(self) -> None:
         """Waits for everything that is queued on the device."""
 
-    def settle(self) -> None:
+    def finish_and_free(self) -> None:
         """Finishes pending work and frees memory, so that it does not affect the next measurement."""
 
     def peak_memory(self) -> int | None:
-        """Returns the peak bytes of the arrays of models, caches and computations since `settle`; None if unknown."""
+        """Returns the peak bytes of the arrays of models, caches and computations since `finish_and_free`; None if unknown."""
 
     def make_cache(self, target: LoadedModel, kv_bits: int | None = None) -> PromptCache:
         """Returns an empty prompt cache with this many bits; raises DraftlightError if the target has no such cache."""

@@ -47,7 +47,7 @@ class LongTask(Control, Generic[Wanted]):
         super().__init__()
         self.id = task_id
         self.request = request
-        self._reported = ("", 0.0)
+        self._last_report = ("", 0.0)
 
     def work(self, backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> TaskEnd:
         """Does the work, and returns the end event. Raises Stopped or Closing if it is interrupted."""
@@ -81,6 +81,6 @@ class LongTask(Control, Generic[Wanted]):
         """Emits progress when a new step begins, and a few times a second within it. `detail` has the figures of the step."""
         self.proceed()
         now = time.perf_counter()
-        if step != self._reported[0] or now - self._reported[1] >= REPORT_EVERY:
-            self._reported = step, now
+        if step != self._last_report[0] or now - self._last_report[1] >= REPORT_EVERY:
+            self._last_report = step, now
             emit(TaskProgress(self.id, step, fraction, detail))

@@ -35,12 +35,12 @@ if TYPE_CHECKING:  # the module itself needs no MLX
 
 _log = logging.getLogger(__name__)
 
-KEPT = 2
+MAX_CONVERSATIONS = 2
 """Number of conversations whose caches are kept: two, so that returning to the previous one costs nothing. Caches are large."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedConversation:
     cache: PromptCache
     tokens: tuple[int, ...]
 
@@ -55,7 +55,7 @@ class ConversationCaches:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._caches: OrderedDict[str, _CachedConversation] = OrderedDict()
 
     def take(self, conversation: str, prompt: Sequence[int]) -> PromptCache | None:
         """Removes and returns the conversation's cache, rolled back to the prefix that it shares with the prompt, or to an
@@ -65,33 +65,33 @@ class ConversationCaches:
         It contains at most all tokens but the last, which the first forward pass needs. The caller owns it from then on, and
         returns it with `keep` when done: an answer that fails in between leaves no cache behind.
         """
-        kept = self._kept.pop(conversation, None)
-        if kept is None:
+        entry = self._caches.pop(conversation, None)
+        if entry is None:
             return None
-        shared = min(common_prefix(kept.tokens, prompt), len(prompt) - 1)
+        shared = min(common_prefix(entry.tokens, prompt), len(prompt) - 1)
         if shared < 1:
             return None
         try:
-            held = self._backend.trim(kept.cache, shared) if shared < len(kept.tokens) else shared
-            if held < 1:
+            length = self._backend.trim(entry.cache, shared) if shared < len(entry.tokens) else shared
+            if length < 1:
                 return None
-            self._check(kept.cache, held)
+            self._check(entry.cache, length)
         except AssertionError:  # a dropped cache costs only time
             _log.exception("The cache of a conversation was dropped")
             return None
-        return kept.cache
+        return entry.cache
 
     def keep(self, conversation: str, cache: PromptCache, tokens: Sequence[int]) -> None:
         """Stores the cache with the tokens it contains. Raises AssertionError if it contains another number of tokens."""
         self._check(cache, len(tokens))
-        self._kept[conversation] = _Kept(cache, tuple(tokens))
-        self._kept.move_to_end(conversation)
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        self._caches[conversation] = _CachedConversation(cache, tuple(tokens))
+        self._caches.move_to_end(conversation)
+        while len(self._caches) > MAX_CONVERSATIONS:
+            self._caches.popitem(last=False)
 
     def clear(self) -> None:
         """Drops all caches."""
-        self._kept.clear()
+        self._caches.clear()
 
     def _check(self, cache: PromptCache, expected: int) -> None:
         length = self._backend.cache_length(cache)
@@ -101,7 +101,7 @@ class ConversationCaches:
 
 EVERY = "*"
 """Wildcard for the names of all models."""
-KEPT_DRAFTERS = 4
+MAX_DRAFTERS = 4
 """Number of drafters kept loaded, so that switching back within an answer needs no loading. They may be separate models."""
 
 
@@ -136,13 +136,13 @@ class ModelSlots:
         backend: Backend,
         emit: Callable[[Event], None],
         proceed: Callable[[], None],
-        anyway: Set[str] = frozenset(),
+        unchecked: Set[str] = frozenset(),
         loaded: Callable[[LoadedModel], None] = lambda target: None,
     ) -> None:
         self._backend = backend
         self._emit = emit
         self._proceed = proceed
-        self._anyway = anyway
+        self._unchecked = unchecked
         self._loaded = loaded
         self._target: LoadedModel | None = None
         self._target_name: str | None = None
@@ -178,7 +178,7 @@ class ModelSlots:
         self._target, self._target_name = target, name
         self._drafters.clear()
         self.caches.clear()
-        self._backend.settle()  # frees the previous target's memory
+        self._backend.finish_and_free()  # frees the previous target's memory
         self._loaded(target)
         self._emit(LoadFinished(described, time.perf_counter() - began))
         return target
@@ -206,7 +206,7 @@ class ModelSlots:
             message = explain(error, f"loading the drafter {name}")
             raise self._refused(DrafterRefused(name, message, isinstance(error, NotEnoughMemory))) from error
         self._drafters[name] = drafter
-        while len(self._drafters) > KEPT_DRAFTERS:
+        while len(self._drafters) > MAX_DRAFTERS:
             self._drafters.popitem(last=False)
         self._emit(_ready(drafter))
         return drafter
@@ -256,16 +256,16 @@ class ModelSlots:
         free = self._backend.free_memory()
         if free is None or need.total <= free:
             return
-        most = free + self._backend.held_memory()
-        if need.total > most and not self._is_forced(name):
-            raise NotEnoughMemory(need.refusal(most))
+        limit = free + self._backend.held_memory()
+        if need.total > limit and not self._is_forced(name):
+            raise NotEnoughMemory(need.refusal(limit))
         if need.is_ahead:
             return
         self._target, self._target_name = None, None
         self._drafters.clear()
         self.caches.clear()
         self._backend.release()
-        self._backend.settle()
+        self._backend.finish_and_free()
 
     def _room_for_drafter(self, name: str, need: MemoryNeed) -> None:
         """Ensures that a drafter fits into memory; drafters that are not in use may be unloaded. Raises NotEnoughMemory."""
@@ -273,13 +273,13 @@ class ModelSlots:
         if free is None or need.total <= free or (need.is_ahead and need.total <= free + self._backend.held_memory()):
             return
         self._drafters.clear()
-        self._backend.settle()
+        self._backend.finish_and_free()
         free = self._backend.free_memory()
         if free is not None and need.total > free and not self._is_forced(name):
             raise NotEnoughMemory(need.refusal(free))
 
     def _is_forced(self, name: str) -> bool:
-        return name in self._anyway or EVERY in self._anyway
+        return name in self._unchecked or EVERY in self._unchecked
 
     def _progress(self, name: str) -> ReportStep:
         def report(step: str, fraction: float | None, is_download: bool = False, /) -> None:

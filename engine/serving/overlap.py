@@ -17,7 +17,7 @@ ROWS_BEHIND = 64
 MB, so that is 39 MB; with the drafter's rows, those before filters, weights and noise, at most 230 MB. A single round may hold
 65 rows. The limit bounds how late figures are shown, and how long a stopped answer takes to end."""
 
-LONGEST_WAIT = 0.02
+MAX_START_DELAY = 0.02
 """Seconds after which a task starts even if the engine thread has not begun to wait, as with a slow drafter or one that has
 much to read first."""
 
@@ -34,7 +34,7 @@ class OverlapExecutor:
     It may lag, so that a long task does not block the submitting thread, but by at most `ROWS_BEHIND`: then `put` waits for
     room. Otherwise memory would fill up, and the display would lag further and further behind decoding.
 
-    A task starts when the submitting thread is about to wait and calls `begin`, or after `LONGEST_WAIT`. Two threads that
+    A task starts when the submitting thread is about to wait and calls `begin`, or after `MAX_START_DELAY`. Two threads that
     compute in Python at once take the interpreter lock from each other at every numpy operation, which slows down both. If
     another task is queued behind it, a task starts at once.
 
@@ -46,7 +46,7 @@ class OverlapExecutor:
     def __init__(self) -> None:
         self._tasks: SimpleQueue[tuple[Task, int] | None] = SimpleQueue()
         self._done = threading.Condition()
-        self._behind = self._rows = 0  # of unfinished tasks
+        self._unfinished = self._rows = 0  # of unfinished tasks
         self._error: BaseException | None = None
         self._may_begin = threading.Event()
         self._is_needed = threading.Event()
@@ -64,9 +64,9 @@ class OverlapExecutor:
             _log.error("What was left to do of an answer failed too.", exc_info=self._error)
 
     @property
-    def behind(self) -> int:
+    def unfinished(self) -> int:
         """Number of unfinished tasks."""
-        return self._behind
+        return self._unfinished
 
     def put(self, task: Task, rows: int = 1) -> None:
         """Submits a task once there is room for its rows. If an earlier task has failed, waits for all submitted tasks, raises
@@ -74,13 +74,13 @@ class OverlapExecutor:
         if self._error is not None:
             self.wait()
         with self._done:
-            if self._behind:
+            if self._unfinished:
                 self._flush()
             else:
                 self._may_begin.clear()
                 self._is_needed.clear()
-            self._done.wait_for(lambda: not self._behind or self._rows + rows <= ROWS_BEHIND)
-            self._behind += 1
+            self._done.wait_for(lambda: not self._unfinished or self._rows + rows <= ROWS_BEHIND)
+            self._unfinished += 1
             self._rows += rows
         self._tasks.put((task, rows))
 
@@ -92,7 +92,7 @@ class OverlapExecutor:
         """Waits until all tasks are done. Raises the first failure, once."""
         self._flush()
         with self._done:
-            self._done.wait_for(lambda: not self._behind)
+            self._done.wait_for(lambda: not self._unfinished)
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -102,18 +102,18 @@ class OverlapExecutor:
         self.begin()
 
     def _work(self) -> None:
-        while (taken := self._tasks.get()) is not None:
-            task, rows = taken
+        while (entry := self._tasks.get()) is not None:
+            task, rows = entry
             with contextlib.suppress(MemoryError):
-                self._may_begin.wait(LONGEST_WAIT)
+                self._may_begin.wait(MAX_START_DELAY)
                 self._is_needed.wait(HEAD_START)
             try:
                 task()
             except BaseException as error:  # of any kind: otherwise `wait` would never return
                 if self._error is None:
                     self._error = error
-            del task, taken  # frees the arrays they hold
+            del task, entry  # frees the arrays they hold
             with self._done:
-                self._behind -= 1
+                self._unfinished -= 1
                 self._rows -= rows
                 self._done.notify()

@@ -67,9 +67,9 @@ def prompt_of(target: Any, request: Request) -> Prompt:
     starts = _turn_starts(target, request)
     shortest = len(_read(target, request, starts[-1])) if starts else len(prompt.ids)
     if not starts or shortest + given >= limit:
-        what = "The message and the answer so far are" if given else "The message alone is"
+        subject = "The message and the answer so far are" if given else "The message alone is"
         raise ContextFull(
-            f"{what} {amount(shortest + given, 'token')} long, but {target.name} reads at most {limit:,}. Shorten "
+            f"{subject} {amount(shortest + given, 'token')} long, but {target.name} reads at most {limit:,}. Shorten "
             "the message, or choose "
             "a model with a larger context.",
             may_drop=False,
@@ -97,15 +97,15 @@ def fitted(target: Any, request: Request) -> Prompt:
     starts = _turn_starts(target, request) if request.overflow == "drop" else ()
     given = len(request.given)
     share = target.context_length // ANSWER_SHARE
-    room = target.context_length - given - max(1, min(request.options.max_tokens - given, share))
+    limit = target.context_length - given - max(1, min(request.options.max_tokens - given, share))
     dropped = 0
-    if starts and length(0) > room:
-        if request.dropped in starts and length(request.dropped) <= room:
+    if starts and length(0) > limit:
+        if request.dropped in starts and length(request.dropped) <= limit:
             dropped = request.dropped
         else:
-            ends = (room - share, room)
-            places = (bisect_left(starts, True, key=lambda start: length(start) <= end) for end in ends)
-            dropped = next((starts[place] for place in places if place < len(starts)), starts[-1])
+            limits = (limit - share, limit)
+            indices = (bisect_left(starts, True, key=lambda start: length(start) <= end) for end in limits)
+            dropped = next((starts[index] for index in indices if index < len(starts)), starts[-1])
     return Prompt(_read(target, request, dropped), dropped)
 
 
@@ -120,12 +120,12 @@ def _turn_starts(target: Any, request: Request) -> tuple[int, ...]:
     if not uses_template(target, request.template):
         return ()
     messages = request.messages[_opening(request) :]
-    return tuple(place for place, message in enumerate(messages) if place and message.role == "user")
+    return tuple(index for index, message in enumerate(messages) if index and message.role == "user")
 
 
 def _read(target: Any, request: Request, dropped: int) -> list[int]:
-    kept = _opening(request)
-    messages = request.messages[:kept] + request.messages[kept + dropped :]
+    opening = _opening(request)
+    messages = request.messages[:opening] + request.messages[opening + dropped :]
     return prompt_ids(target, messages, request.template, request.thinking)
 
 

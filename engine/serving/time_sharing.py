@@ -27,17 +27,17 @@ from engine.values.requests.compare import Sample, SampleRequest
 def take_turns(runs: Sequence[Run], backend: Backend, slots: ModelSlots, emit: Callable[[Event], None]) -> None:
     """Produces all answers, or reports why there is none. Raises nothing but Closing."""
     began = time.perf_counter()
-    under_way = {run: turns(run, backend, slots, emit, shared_since=began) for run in runs}
+    running = {run: turns(run, backend, slots, emit, shared_since=began) for run in runs}
     used = dict.fromkeys(runs, -1.0)  # negative: all read their prompts before the first round
     closing: Closing | None = None
-    while under_way:
-        run = min(under_way, key=lambda run: (not run.stopped, used[run]))  # a stopped one ends at once
+    while running:
+        run = min(running, key=lambda run: (not run.stopped, used[run]))  # a stopped one ends at once
         try:
-            used[run] = next(under_way[run])
+            used[run] = next(running[run])
         except StopIteration:
-            del under_way[run]
+            del running[run]
         except Closing as error:
-            del under_way[run]
+            del running[run]
             closing = error
     if closing is not None:
         raise closing
@@ -56,9 +56,9 @@ class SampleTask(LongTask[SampleRequest]):
         """Draws all samples, and sends `SampleTaken` for each complete one. Raises Stopped or Closing if it is interrupted."""
         sources = [_Source(request, self, backend, slots) for request in self.request.requests]
         for index in range(self.request.samples):
-            for place, source in enumerate(sources):
+            for number, source in enumerate(sources):
                 self.proceed()
-                sample = source.draw(place, index)
+                sample = source.draw(number, index)
                 if sample is not None:
                     emit(SampleTaken(self.id, sample))
         self.proceed()
@@ -79,7 +79,7 @@ class _Source:
         self._prompt = prompt_of(self._target, request).ids
         self._cache: Any = None
 
-    def draw(self, place: int, index: int) -> Sample | None:
+    def draw(self, number: int, index: int) -> Sample | None:
         """Returns the next sample; None if it was interrupted."""
         seed = ((self._request.options.seed or 0) + index) % SEED_LIMIT
         options = self._request.options.replace(seed=seed)
@@ -92,12 +92,12 @@ class _Source:
         finish = rounds[-1].finish if rounds else None
         if finish in (None, "cancelled"):
             return None
-        return Sample(place, index, seed, "".join(round.text for round in rounds), finish, tuple(rounds))
+        return Sample(number, index, seed, "".join(round.text for round in rounds), finish, tuple(rounds))
 
     def _read_cache(self) -> Any:
         """Returns a cache with all of the prompt but its last token, as far as it was read before. The caller owns it."""
         cache, self._cache = self._cache, None
-        kept = len(self._prompt) - 1
-        if cache is not None and kept and (self._backend.cache_length(cache) or 0) >= kept and self._backend.trim(cache, kept):
+        count = len(self._prompt) - 1
+        if cache is not None and count and (self._backend.cache_length(cache) or 0) >= count and self._backend.trim(cache, count):
             return cache
         return self._backend.make_cache(self._target, self._request.options.kv_bits)

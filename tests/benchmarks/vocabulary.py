@@ -173,7 +173,7 @@ class Measured(NamedTuple):
     round: float
     own: float = 0.0
     held: float = 0.0
-    behind: float = 0.0
+    unfinished: float = 0.0
 
 
 def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, count: int) -> Measured:
@@ -194,7 +194,7 @@ def round_of(model: Table, drafter: TableDrafter, rule: Rule, analyse: bool, cou
                 waiting = time.perf_counter()
                 beside.put(newest.whole, newest.round.rows)
                 held += time.perf_counter() - waiting
-                behind = max(behind, beside.behind - 1)
+                behind = max(behind, beside.unfinished - 1)
             newest = next(outcomes)
         waiting = time.perf_counter()
         beside.wait()

@@ -153,7 +153,7 @@ class FakeBackend:
     def held_memory(self) -> int:
         return sum(self.held.values())
 
-    def settle(self) -> None:
+    def finish_and_free(self) -> None:
         self.settled += 1
 
     def peak_memory(self) -> int | None:

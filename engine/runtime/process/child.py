@@ -32,7 +32,7 @@ LOCKED = 300
 """Seconds after which the process ends if no Python code runs. Native code that computes longer releases the lock, or hangs."""
 GRACE = 2.0
 """Seconds that an answer has to finish its trace when the client is gone."""
-MOST_EVENTS = 256
+MAX_EVENTS = 256
 """Maximum number of events per message."""
 
 
@@ -105,14 +105,14 @@ class _Service:
     def _send(self) -> None:
         """Sends all pending events; an empty message is a heartbeat."""
         with self._sending:
-            self._connection.send_bytes(packed(self._engine.events(MOST_EVENTS)))
+            self._connection.send_bytes(packed(self._engine.events(MAX_EVENTS)))
 
 
 def _watch_lifeline() -> None:
-    over: list[int] = []
-    while not over:
+    ready: list[int] = []
+    while not ready:
         faulthandler.dump_traceback_later(LOCKED, exit=True)
-        over = select.select([0], [], [], 1.0)[0]
+        ready = select.select([0], [], [], 1.0)[0]
     time.sleep(GRACE)
     _end()
 

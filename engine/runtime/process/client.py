@@ -92,7 +92,7 @@ class PendingRequests:
             case Stop(number) if number in self.begun:
                 self.stopping.add(number)
 
-    def settle(self, event: Event) -> None:
+    def remove_answered(self, event: Event) -> None:
         """Removes what an event answers."""
         match event:
             case RunStarted(run_id):
@@ -103,15 +103,15 @@ class PendingRequests:
             case PromptCounted(count_id):  # only the newest pending count is carried out
                 self.counts = {count for count in self.counts if count > count_id}
             case LoadFailed(name):
-                self._settle_load(0, name)
+                self._remove_load(0, name)
             case DrafterReady(name) | DrafterRefused(name):
-                self._settle_load(1, name)
+                self._remove_load(1, name)
             case _ if isinstance(event, TaskEnd):
                 self.tasks.discard(event.task_id)
             case _:
                 pass
 
-    def _settle_load(self, part: int, name: str) -> None:
+    def _remove_load(self, part: int, name: str) -> None:
         """Removes the oldest load if the event names its model: running answers report their models as well."""
         if self.loads and self.loads[0][part] == name:
             del self.loads[0]
@@ -135,8 +135,8 @@ IDLE_SHARE = 0.05
 """Share of a CPU core below which a silent process counts as not computing."""
 STOP_TIMEOUT = 60.0
 """Seconds without any event after a stop until the process is killed: native code that released Python's lock hangs."""
-CUT_OFF = "The process that runs models could no longer be reached, so it was ended."
-AGAIN = " The next message starts it again."
+UNREACHABLE = "The process that runs models could no longer be reached, so it was ended."
+RESTART_NOTE = " The next message starts it again."
 """Appended to the message about a death, where the user can send a message."""
 _log = logging.getLogger(__name__)
 
@@ -155,10 +155,10 @@ class ProcessEngine(EngineLike):
         launch: Launch | None = None,
         *,
         after: threading.Event | None = None,
-        again: str = "",
+        restart_note: str = "",
     ) -> None:
         super().__init__()
-        self._again = again
+        self._again = restart_note
         self._launch = Launch() if launch is None else launch
         self._after = after
         self._lock = threading.Lock()
@@ -181,7 +181,7 @@ class ProcessEngine(EngineLike):
         """As in `EngineLike`. The process is killed if it sends no event for `STOP_TIMEOUT` seconds after a running answer was
         stopped."""
         with self._lock:
-            life, owed = self._life, self._pending
+            life, pending = self._life, self._pending
             match command:
                 case IgnoreMemory():
                     self._forced[command] = None
@@ -191,32 +191,32 @@ class ProcessEngine(EngineLike):
                     self._events.put(PromptCounted(number, None, None))  # no target is loaded
                     return
                 case CheckDrafter() if life is None and self._loaded is not None:
-                    self._tell(self._loaded)
+                    self._send_to_process(self._loaded)
                 case Load():
                     self._loaded = command
-                case Update(number) if number not in owed.runs:
+                case Update(number) if number not in pending.runs:
                     return
-                case Stop(number) if life is None or self._closing or number not in owed.runs | owed.tasks:
+                case Stop(number) if life is None or self._closing or number not in pending.runs | pending.tasks:
                     return
-            self._tell(command)
-            owed.add(command)
-            if isinstance(command, Stop) and life is not None and command.number in owed.stopping:
-                life.unheard = 0.0
-            self._activity.set_running(owed.is_running)
+            self._send_to_process(command)
+            pending.add(command)
+            if isinstance(command, Stop) and life is not None and command.number in pending.stopping:
+                life.silence_after_stop = 0.0
+            self._activity.set_running(pending.is_running)
 
     def close(self, timeout: float = 5.0) -> bool:
         """As in `EngineLike`. A process that has not ended by then is killed, so the result is always True."""
         with self._lock:
             life = self._life
             if life is not None and not self._closing:
-                self._tell(Close())
+                self._send_to_process(Close())
             self._closing = True
         if life is not None:
             life.join(timeout)
         atexit.unregister(self.close)
         return True
 
-    def _tell(self, command: Command | Close) -> None:
+    def _send_to_process(self, command: Command | Close) -> None:
         """Sends a command to the process; starts one if there is none. The caller holds the lock."""
         if self._closing:
             raise DraftlightError("The engine is closed.")
@@ -232,10 +232,10 @@ class ProcessEngine(EngineLike):
         """Passes events on, and restarts the time without events if a stop is pending."""
         with self._lock:
             for event in events:
-                self._pending.settle(event)
+                self._pending.remove_answered(event)
             self._activity.set_running(self._pending.is_running)
             if self._life is not None:
-                self._life.unheard = 0.0 if self._pending.stopping else None
+                self._life.silence_after_stop = 0.0 if self._pending.stopping else None
         self._events.put(*events)
 
     def _ended(self, message: str) -> None:
@@ -263,7 +263,7 @@ class _Life:
         again: appended to the message, unless the process was never started.
 
     Attributes:
-        unheard: seconds without an event since a pending stop; None if no stop is pending.
+        silence_after_stop: seconds without an event since a pending stop; None if no stop is pending.
     """
 
     def __init__(
@@ -272,9 +272,9 @@ class _Life:
         take: Callable[[list[Event]], None],
         ended: Callable[[str], None],
         after: threading.Event | None,
-        again: str,
+        restart_note: str,
     ) -> None:
-        self._after, self._again = after, again
+        self._after, self._again = after, restart_note
         self._launch = launch
         self._take = take
         self._ended = ended
@@ -282,8 +282,8 @@ class _Life:
         self._companions: Companions | None = None
         self._child: Child | None = None
         self._reason = ""  # reason for killing it
-        self._signs = 0  # number of messages received
-        self.unheard: float | None = None
+        self._messages_received = 0  # number of messages received
+        self.silence_after_stop: float | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._live, name="draftlight-process", daemon=True)
         self._thread.start()
@@ -337,9 +337,9 @@ class _Life:
                 writer.start()
                 while True:
                     events = unpacked(connection.recv_bytes())
-                    self._signs += 1
+                    self._messages_received += 1
                     if events:
-                        self._look_for_cause(events)
+                        self._raise_companion_failure(events)
                         self._take(events)
         except DraftlightError as error:
             message = str(error)
@@ -362,7 +362,7 @@ class _Life:
         self._over.set()
         self._outbox.put(None)
         try:
-            status, said = (0, "") if self._child is None else self._child.bury()
+            status, output = (0, "") if self._child is None else self._child.reap()
             if self._companions is not None and status:
                 self._reason = self._reason or self._failure()
         finally:
@@ -371,9 +371,9 @@ class _Life:
         if self._child is None:
             return message  # never started
         was_cut_off = self._child.was_killed and not self._reason
-        message = message or self._reason or (CUT_OFF if was_cut_off else _end_in_words(status, said))
+        message = message or self._reason or (UNREACHABLE if was_cut_off else _end_in_words(status, output))
         if status:
-            _log.error("The process of the engine has ended (%s). %s It said: %s", status, message, said.strip() or "nothing")
+            _log.error("The process of the engine has ended (%s). %s It said: %s", status, message, output.strip() or "nothing")
         return message + self._again
 
     def _write(self, connection: Connection) -> None:
@@ -384,17 +384,17 @@ class _Life:
     def _watch(self) -> None:
         """Kills a process that hangs. Time is counted in polls, so that sleep of the machine or of this process does not
         count."""
-        signs, silent, worked = 0, 0.0, self._processor_seconds()
+        received, silence, processor_time = 0, 0.0, self._processor_seconds()
         while not self._over.wait(POLL_INTERVAL):
-            silent = 0.0 if self._signs != signs else silent + POLL_INTERVAL
-            signs = self._signs
-            if self.unheard is not None:
-                self.unheard += POLL_INTERVAL
-            if silent >= SILENCE:
-                before, worked, silent = worked, self._processor_seconds(), 0.0
-                if worked - before < IDLE_SHARE * SILENCE:
+            silence = 0.0 if self._messages_received != received else silence + POLL_INTERVAL
+            received = self._messages_received
+            if self.silence_after_stop is not None:
+                self.silence_after_stop += POLL_INTERVAL
+            if silence >= SILENCE:
+                previous, processor_time, silence = processor_time, self._processor_seconds(), 0.0
+                if processor_time - previous < IDLE_SHARE * SILENCE:
                     self._kill(f"The process that runs models hung: nothing was heard of it for {SILENCE:.0f} seconds.")
-            elif self.unheard is not None and self.unheard >= STOP_TIMEOUT:
+            elif self.silence_after_stop is not None and self.silence_after_stop >= STOP_TIMEOUT:
                 self._kill(f"The process that runs models hung: it did not stop within {STOP_TIMEOUT:.0f} seconds.")
             elif self._companions is not None and (failure := self._companions.failure()):
                 self._kill(failure)
@@ -411,7 +411,7 @@ class _Life:
             time.sleep(0.05)
         return ""
 
-    def _look_for_cause(self, events: list[Event]) -> None:
+    def _raise_companion_failure(self, events: list[Event]) -> None:
         """Raises DraftlightError if a failure among the events was caused by a companion; everything pending then fails with
         that message. The failure event itself is not passed on: its receiver must not send a request to this process again."""
         for place, event in enumerate(events):
@@ -423,8 +423,8 @@ class _Life:
                 return
 
 
-def _end_in_words(status: int, said: str) -> str:
-    if status == -signal.SIGABRT and lacks_memory(said):  # MLX aborts if a pass fails while nothing waits for it
+def _end_in_words(status: int, output: str) -> str:
+    if status == -signal.SIGABRT and lacks_memory(output):  # MLX aborts if a pass fails while nothing waits for it
         return f"The process that runs models ran out of the GPU's memory. {LESS_MEMORY}"
     if status == -signal.SIGKILL:
         return "The process that runs models was killed, as the system does when memory runs out."

@@ -24,7 +24,7 @@ from engine.values.errors import DraftlightError
 _ROOT = Path(__file__).resolve().parents[3]
 _START = "import importlib, sys; sys.path.insert(0, sys.argv.pop(1)); importlib.import_module(sys.argv.pop(1)).main()"
 _CHILD = "engine.runtime.process.child"
-LONGEST_ADDRESS = 100
+MAX_ADDRESS_LENGTH = 100
 """Maximum length of a socket path, in bytes, on every supported system."""
 
 
@@ -45,7 +45,7 @@ def own_python(module: str) -> tuple[str, ...]:
     return (sys.executable, "-I" if sys.flags.isolated else "-P", "-c", _START, str(_ROOT), module)
 
 
-LAST_WORDS = 1.0
+EXIT_TIMEOUT = 1.0
 """Seconds that a process may take to end after its channel is closed; a core dump takes some."""
 
 
@@ -90,7 +90,7 @@ class Child:
     lives.
 
     Attributes:
-        was_killed: whether it had to be killed in `bury`.
+        was_killed: whether it had to be killed in `reap`.
     """
 
     def __init__(self, launch: Launch, environment: Mapping[str, str]) -> None:
@@ -115,7 +115,7 @@ class Child:
             raise DraftlightError(f"The process that runs models could not be started ({error.strerror}).") from error
         self._launch = launch
         self._lock = threading.Lock()
-        self._buried = False
+        self._is_reaped = False
         self.was_killed = False
 
     def connect(self) -> Connection:
@@ -124,7 +124,7 @@ class Child:
         key = secrets.token_bytes(32)
         try:
             folder = tempfile.mkdtemp(prefix="draftlight-")  # accessible to this user only
-            if len(os.fsencode(folder)) + len("/engine") > LONGEST_ADDRESS:
+            if len(os.fsencode(folder)) + len("/engine") > MAX_ADDRESS_LENGTH:
                 os.rmdir(folder)
                 folder = tempfile.mkdtemp(prefix="draftlight-", dir="/tmp")
         except OSError as error:
@@ -155,20 +155,20 @@ class Child:
     def kill(self) -> None:
         """Kills the process and everything it started."""
         with self._lock, suppress(ProcessLookupError, PermissionError):  # macOS raises the latter for a group of zombies
-            if not self._buried:  # afterwards its number may belong to another process
+            if not self._is_reaped:  # afterwards its number may belong to another process
                 os.killpg(self.process.pid, signal.SIGKILL)
 
-    def bury(self) -> tuple[int, str]:
+    def reap(self) -> tuple[int, str]:
         """Waits for the end of the process; returns its exit status and the end of its standard error."""
         try:
-            self.process.wait(LAST_WORDS)
+            self.process.wait(EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.was_killed = True
             self.kill()
         status = self.process.wait()
         self.kill()  # also what it has left behind
         with self._lock:
-            self._buried = True
+            self._is_reaped = True
         for pipe in (self.process.stdin, self.process.stdout):
             with suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
@@ -191,9 +191,9 @@ def processor_seconds(process_id: int) -> float:
         fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     command = ("ps", "-o", "time=", "-p", str(process_id))
-    everywhere_alike = {**os.environ, "LC_ALL": "C"}  # other locales may use a decimal comma
-    asked = subprocess.run(command, env=everywhere_alike, capture_output=True, text=True, check=True, timeout=5)
-    days, _, clock = asked.stdout.strip().rpartition("-")
+    environment = {**os.environ, "LC_ALL": "C"}  # other locales may use a decimal comma
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=5)
+    days, _, clock = result.stdout.strip().rpartition("-")
     seconds = 0.0
     for part in clock.split(":"):
         seconds = 60 * seconds + float(part)

@@ -24,8 +24,8 @@ _MODULES: tuple[ModuleType, ...] = (values, events, commands, bench, compare, pr
 
 
 def _values_of(module: ModuleType) -> dict[tuple[str, str], type]:
-    made_here = (kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__)
-    return {(kind.__module__, kind.__qualname__): kind for kind in made_here if dataclasses.is_dataclass(kind)}
+    defined_here = (kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__)
+    return {(kind.__module__, kind.__qualname__): kind for kind in defined_here if dataclasses.is_dataclass(kind)}
 
 
 _PATH = type(Path())

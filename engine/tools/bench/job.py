@@ -148,10 +148,10 @@ class _Bench:
         self._memory: dict[str, int] = {}
         loaded: dict[str, LoadedDrafter] = {}
         for name in sorted(named, key=lambda name: len(drafter_kind(name).members)):  # those that choose among others last
-            backend.settle()
+            backend.finish_and_free()
             before = backend.held_memory()
             loaded[name] = slots.drafter(name)
-            backend.settle()
+            backend.finish_and_free()
             self._memory[name] = max(0, backend.held_memory() - before)
         self._drafters = {name: loaded[name] for name in named}
         drafters = list(self._drafters.values())

@@ -68,7 +68,7 @@ def own_answer(
     """
     cache = backend.make_cache(target, options.kv_bits)
     fresh = drafter.renewed()
-    backend.settle()
+    backend.finish_and_free()
     tokens: list[int] = []
     texts: list[str] = []
     totals = Totals()
@@ -115,7 +115,7 @@ def peer_answer(
     room = target.context_length - len(prompt)
     cut: Finish = "length" if options.max_tokens <= room else "context"
     options = options.replace(max_tokens=min(options.max_tokens, room))
-    backend.settle()
+    backend.finish_and_free()
     given: list[PeerToken] = []
     began = time.perf_counter()
     with contextlib.closing(backend.peer(target, draft, prompt, options, lambda: tick(len(given)))) as steps:

@@ -76,7 +76,7 @@ class BenchedBackend(FakeBackend):
         for index in range(options.max_tokens):
             yield PeerToken(ord("a") + index % 26, False, 0.02 * (index + 1))
 
-    def settle(self) -> None:
+    def finish_and_free(self) -> None:
         """Nothing is under way."""
 
 

@@ -143,7 +143,7 @@ def test_everything_that_computes_runs_on_one_thread_that_is_not_the_callers(des
     assert desk.backend.closed == 1
 
 
-def test_it_computes_between_two_passes_of_an_answer_and_at_no_other_time(desk: Desk) -> None:
+def test_is_computing_only_between_two_passes(desk: Desk) -> None:
     seen: list[tuple[str, bool]] = []
     desk.answer()
     assert not desk.engine.is_computing
@@ -566,7 +566,7 @@ def test_a_prompt_that_was_cancelled_is_not_read_twice(desk: Desk) -> None:
     assert desk.backend.read[1] == prompt[8:-1]
 
 
-def test_conversations_do_not_share_and_no_name_keeps_nothing(desk: Desk) -> None:
+def test_conversations_share_no_cache_and_unnamed_ones_have_none(desk: Desk) -> None:
     desk.answer("hi", conversation="a")
     desk.answer("hi", conversation="b")
     desk.answer("hi", conversation="a")

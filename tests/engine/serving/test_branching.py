@@ -54,7 +54,7 @@ class Bytes:
         return bytes([token])
 
 
-def test_a_character_may_stand_across_the_border() -> None:
+def test_character_may_span_given_and_new_tokens() -> None:
     data = "é".encode()
     target = SimpleNamespace(name="t", vocabulary=[b""] * 256, eos_ids=frozenset((0,)), context_length=100, tokenizer=Bytes())
     start = beginning(target, [*b"caf", data[0]], OPTIONS, 10)
@@ -76,7 +76,7 @@ def test_a_character_may_stand_across_the_border() -> None:
         ([5] * 6, "context"),
     ],
 )
-def test_a_beginning_that_leaves_nothing_to_go_on_with_is_refused(given: list[int], why: str) -> None:
+def test_beginning_that_fills_the_answer_is_refused(given: list[int], why: str) -> None:
     target = SimpleNamespace(name="t", vocabulary=[b""] * 256, eos_ids=frozenset((0,)), context_length=16, tokenizer=Bytes())
     with pytest.raises(DraftlightError, match=why):
         beginning(target, given, OPTIONS.replace(stop=("STOP",)), 10 if given != [*b"aSTOP"] else 1)
@@ -105,7 +105,7 @@ def outcome(engine: Engine, **changes: Any) -> tuple[RunStarted | None, list[Rou
     return started, [event.round for event in seen if isinstance(event, RoundFinished)], seen[-1]
 
 
-def test_the_trace_the_text_and_the_cache_know_what_was_given(engine: tuple[Engine, list[FakeBackend]]) -> None:
+def test_trace_text_and_cache_contain_the_given_tokens(engine: tuple[Engine, list[FakeBackend]]) -> None:
     own, made = engine
     outcome(own, conversation="c")
     started, rounds, finished = outcome(own, conversation="c", given=(ord("a"), ord("X")))
@@ -137,7 +137,7 @@ def test_a_text_is_given_as_its_tokens_and_leaves_the_answer_its_length(engine: 
     assert len(finished.text) == len(by_ids.text) + 2
 
 
-def test_an_end_token_is_nothing_to_go_on_with(engine: tuple[Engine, list[FakeBackend]]) -> None:
+def test_given_end_token_is_refused(engine: tuple[Engine, list[FakeBackend]]) -> None:
     _, rounds, failed = outcome(engine[0], given=(127,))
     assert rounds == []
     assert isinstance(failed, RunFailed)

@@ -56,7 +56,7 @@ def gguf(place: Path, seed: int) -> Path:
 
 
 @pytest.mark.parametrize(("make", "weights"), [(folder, "model.safetensors"), (gguf, "model.gguf")])
-def test_a_loaded_model_goes_on_whatever_becomes_of_its_files(
+def test_loaded_model_does_not_depend_on_its_files(
     make: Callable[[Path, int], Path], weights: str, engine: Engine, tmp_path: Path
 ) -> None:
     target, other = make(tmp_path / "model", 0), make(tmp_path / "other", 1)

@@ -422,7 +422,7 @@ def test_every_answer_of_a_long_conversation_is_the_one_from_scratch(
     chats.play(chats.random.choices([*SCENES], k=12))
 
 
-# Twins: faults that must be noticed
+# Mutants: faults that must be noticed
 
 
 def marks_outlive_a_cut(patch: pytest.MonkeyPatch) -> None:
@@ -523,7 +523,7 @@ NOTICED = "differs at token|has read something else|was dropped|RunFailed"
 
 
 @pytest.mark.parametrize(("plant", "kind", "bits", "scene"), PLANTS)
-def test_a_fault_of_kept_caches_is_noticed(
+def test_faulty_conversation_caches_are_detected(
     plant: Plant,
     kind: str,
     bits: int | None,

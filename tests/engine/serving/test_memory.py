@@ -63,18 +63,18 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_what_fits_is_loaded_beside_what_is_there(desk: Desk) -> None:
+def test_model_that_fits_is_loaded_next_to_the_others(desk: Desk) -> None:
     desk.slots.target("beside")
     assert desk.backend.held == {"small": 30, "beside": 70}, "the fake lets go of nothing by itself"
 
 
-def test_what_fits_only_in_its_place_takes_it(desk: Desk) -> None:
+def test_model_that_fits_only_alone_replaces_the_target(desk: Desk) -> None:
     desk.slots.target("instead")
     assert desk.backend.held == {"instead": 90}
     assert isinstance(desk.events[-1], LoadFinished)
 
 
-def test_what_fits_nowhere_is_refused_with_the_figures_and_leaves_everything(desk: Desk) -> None:
+def test_model_that_does_not_fit_is_refused_and_others_stay(desk: Desk) -> None:
     with pytest.raises(DraftlightError, match="huge needs about"):
         desk.slots.target("huge")
     failed = desk.events[-1]
@@ -102,7 +102,7 @@ def test_an_answer_that_fails_for_a_model_names_what_refused_it(target: str, dra
 
 
 @pytest.mark.parametrize("allowed", ["huge", EVERY])
-def test_it_is_loaded_anyway_if_that_is_wanted(allowed: str) -> None:
+def test_refused_model_is_loaded_on_demand(allowed: str) -> None:
     desk = Desk(allowed)
     desk.slots.target("huge")
     assert desk.backend.held == {"huge": 101}
@@ -125,7 +125,7 @@ def test_a_drafter_may_take_the_place_of_others_but_not_of_the_target(desk: Desk
         kept = {"small", *desk.slots._drafters}
         desk.backend.held = {name: size for name, size in desk.backend.held.items() if name in kept}
 
-    monkeypatch.setattr(desk.backend, "settle", let_go)
+    monkeypatch.setattr(desk.backend, "finish_and_free", let_go)
     desk.slots.drafter("other")
     desk.slots.drafter("draft")
     assert desk.backend.held == {"small": 30, "draft": 60}
@@ -137,7 +137,7 @@ def test_a_drafter_may_take_the_place_of_others_but_not_of_the_target(desk: Desk
     assert not desk.loaded_again()
 
 
-def test_memory_that_nobody_knows_refuses_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_memory_refuses_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk.backend, "free_memory", lambda: None)
     desk.slots.target("huge")
 

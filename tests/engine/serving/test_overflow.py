@@ -67,7 +67,7 @@ def test_the_oldest_turns_are_left_out_until_answer_and_some_more_fit(system: st
     assert tokens(one_more) > LIMIT - OPTIONS.max_tokens - LIMIT // 4, "and no turn is left out in vain"
 
 
-def test_nothing_is_left_out_before_it_has_to_be() -> None:
+def test_no_turn_is_dropped_without_need() -> None:
     fits = talk(100, 100, 100, 100)
     assert tokens(fits) <= LIMIT - OPTIONS.max_tokens < tokens(talk(100, 100, 100, 100, 100))
     assert prompt_of(FakeTarget("chat"), Request(fits, OPTIONS, overflow="drop")).dropped == 0
@@ -75,7 +75,7 @@ def test_nothing_is_left_out_before_it_has_to_be() -> None:
     assert fitted(FakeTarget("chat"), over).dropped == 0, "unless the user wants that, nothing is"
 
 
-def test_what_was_left_out_for_the_answer_before_stays_out_as_long_as_that_is_enough() -> None:
+def test_dropped_turns_stay_dropped_while_that_suffices() -> None:
     """Otherwise the beginning of the prompt changes with every turn, and all of it has to be read again."""
     target, lengths, dropped, changes = FakeTarget("chat"), [60], 0, 0
     for _ in range(40):
@@ -104,7 +104,7 @@ def test_a_conversation_that_is_too_long_is_refused_with_the_ways_on(engine: Eng
 
 @pytest.mark.parametrize("overflow", ["stop", "drop"])
 @pytest.mark.parametrize("before", [(), (100, 100)])
-def test_leaving_turns_out_is_not_offered_where_the_message_alone_is_too_long(overflow: str, before: tuple[int, ...]) -> None:
+def test_dropping_turns_is_not_offered_if_the_message_alone_is_too_long(overflow: str, before: tuple[int, ...]) -> None:
     request = Request(talk(*before, 1200), OPTIONS, overflow=overflow)  # type: ignore[arg-type]
     with pytest.raises(ContextFull, match="The message alone is 1,217 tokens long, but chat reads at most 1,000") as refused:
         prompt_of(FakeTarget("chat"), request)

@@ -79,7 +79,7 @@ def rounds_in(events: list[Any]) -> list[Round]:
     return [event.round for event in events if isinstance(event, RoundFinished)]
 
 
-def test_the_next_round_does_not_wait_for_what_is_shown_of_the_last(home: Path) -> None:
+def test_next_round_does_not_wait_for_the_analysis_of_the_last(home: Path) -> None:
     def complete(index: int) -> None:
         assert index == 3 or backend.made[index + 1].wait(PATIENCE), "the next round waited"
         threads.add(threading.get_ident())
@@ -107,7 +107,7 @@ def test_decoding_goes_on_while_the_analysis_falls_behind(home: Path) -> None:
     assert isinstance(events[-1], RunFinished) and events[-1].text == "abcd"
 
 
-def test_the_analysis_falls_no_further_behind_than_there_is_room(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_analysis_falls_behind_by_a_limited_number_of_rows(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise memory would fill up where it takes longer than a round."""
 
     def complete(index: int) -> None:
@@ -159,7 +159,7 @@ def test_answers_that_take_turns_complete_their_rounds_in_their_own_turn(home: P
     assert threads <= backend.threads
 
 
-def test_what_fails_beside_the_next_round_ends_the_answer_with_its_message(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_analysis_ends_the_answer_with_its_message(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     def complete(index: int) -> None:
         if index == 1:
             raise DraftlightError("The trace cannot be shown.")
@@ -175,7 +175,7 @@ def test_what_fails_beside_the_next_round_ends_the_answer_with_its_message(home:
     assert found.summary["text"] == "abcd"[: len(rounds)], "what is decoded is kept"
 
 
-def test_what_a_task_raised_is_raised_once_when_all_that_were_put_are_done() -> None:
+def test_error_of_a_task_is_raised_once_after_all_tasks() -> None:
     def fail(error: Exception) -> None:
         assert released.wait(PATIENCE)
         raise error
@@ -192,7 +192,7 @@ def test_what_a_task_raised_is_raised_once_when_all_that_were_put_are_done() -> 
             beside.wait()
         assert done == [1, 2]
         beside.put(lambda: fail(ValueError("another")))
-        while beside.behind:
+        while beside.unfinished:
             beside.begin()
         with pytest.raises(ValueError, match="another"):
             beside.put(lambda: done.append(3))
@@ -221,14 +221,14 @@ def test_putting_waits_for_room_and_a_task_of_any_size_is_taken_alone(monkeypatc
                 time.sleep(0.001)
             time.sleep(0.02)
             assert put == taken, f"{finished} are done"
-            assert beside.behind == put - finished
+            assert beside.unfinished == put - finished
             doing[finished].set()
         thread.join()
-    assert beside.behind == 0
+    assert beside.unfinished == 0
 
 
-def test_once_another_task_stands_behind_it_one_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "LONGEST_WAIT", 2 * PATIENCE)
+def test_task_starts_at_once_if_another_is_queued(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "MAX_START_DELAY", 2 * PATIENCE)
     monkeypatch.setattr(overlap, "HEAD_START", 2 * PATIENCE)
     first, second = threading.Event(), threading.Event()
     with OverlapExecutor() as beside:
@@ -238,8 +238,8 @@ def test_once_another_task_stands_behind_it_one_begins_at_once(monkeypatch: pyte
         assert first.wait(PATIENCE) and second.wait(PATIENCE)
 
 
-def test_what_is_waited_for_is_handed_over_before_a_task_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "LONGEST_WAIT", 2 * PATIENCE)
+def test_task_starts_after_the_awaited_work_is_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "MAX_START_DELAY", 2 * PATIENCE)
     monkeypatch.setattr(overlap, "HEAD_START", 2 * PATIENCE)
     begun = threading.Event()
     with OverlapExecutor() as beside:
@@ -257,7 +257,7 @@ def test_what_is_waited_for_is_handed_over_before_a_task_begins(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("error", [MemoryError, SystemExit, KeyboardInterrupt])
-def test_whatever_a_task_raises_reaches_who_waits(error: type[BaseException]) -> None:
+def test_any_exception_of_a_task_reaches_wait(error: type[BaseException]) -> None:
     def fail() -> None:
         raise error
 
@@ -267,7 +267,7 @@ def test_whatever_a_task_raises_reaches_who_waits(error: type[BaseException]) ->
             beside.wait()
 
 
-def test_what_a_task_raised_while_something_else_failed_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_second_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> None:
         raise MemoryError("no room for a row")
 
@@ -277,14 +277,14 @@ def test_what_a_task_raised_while_something_else_failed_is_in_the_log(caplog: py
     assert "no room for a row" in caplog.text
 
 
-def test_what_was_put_begins_by_itself_before_long() -> None:
+def test_task_starts_after_the_maximum_delay() -> None:
     begun = threading.Event()
     with OverlapExecutor() as beside:
         beside.put(begun.set)
         assert begun.wait(PATIENCE), "the other thread reads a long text for a drafter"
 
 
-def test_a_round_that_needs_no_analysis_is_told_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_round_without_analysis_is_reported_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Held(FakeBackend):
         """Says nowhere that it waits, and holds the second round until it is released."""
 
@@ -298,7 +298,7 @@ def test_a_round_that_needs_no_analysis_is_told_at_once(home: Path, monkeypatch:
                 yield made
                 self.released.wait(PATIENCE)
 
-    monkeypatch.setattr(overlap, "LONGEST_WAIT", 2 * PATIENCE)
+    monkeypatch.setattr(overlap, "MAX_START_DELAY", 2 * PATIENCE)
     backend = Held()
     engine = Engine(lambda: backend)
     try:
@@ -312,8 +312,8 @@ def test_a_round_that_needs_no_analysis_is_told_at_once(home: Path, monkeypatch:
         assert engine.close(PATIENCE)
 
 
-def test_what_was_put_begins_where_the_other_thread_waits_and_is_done_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "LONGEST_WAIT", PATIENCE)
+def test_tasks_start_when_the_engine_thread_waits_and_always_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "MAX_START_DELAY", PATIENCE)
     done: list[int] = []
     with OverlapExecutor() as beside:
         beside.put(lambda: done.append(1))

@@ -78,9 +78,7 @@ def test_a_base_model_goes_on_as_in_mlx_lm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("template", [True, False])
-def test_an_answer_begins_without_the_space_of_its_first_word_unless_it_goes_on_with_a_text(
-    template: bool, tmp_path: Path, home: Path
-) -> None:
+def test_leading_space_is_dropped_unless_the_answer_continues_a_text(template: bool, tmp_path: Path, home: Path) -> None:
     """As SentencePiece decodes it: every word of this vocabulary begins with a space."""
     words = ["<unk>", "<s>", "</s>", "▁", *(f"▁w{index}" for index in range(4, tiny_models.VOCABULARY))]
     path = tiny_models.write_gguf(

@@ -223,7 +223,7 @@ def test_the_time_to_the_first_token_is_that_of_the_answer_alone(paced: tuple[De
         assert told == {ends[compared].seconds_to_first_token}, "known from the first round on"  # type: ignore[union-attr]
 
 
-def test_what_an_answer_has_loaded_is_no_part_of_the_time_to_its_first_token(paced: tuple[Desk, PacedBackend]) -> None:
+def test_loading_is_excluded_from_the_time_to_the_first_token(paced: tuple[Desk, PacedBackend]) -> None:
     desk, backend = paced
     first = desk.engine.submit(request("quick"))
     (end,) = desk.ends((first,)).values()
@@ -231,7 +231,7 @@ def test_what_an_answer_has_loaded_is_no_part_of_the_time_to_its_first_token(pac
     assert end.seconds_to_first_token == pytest.approx(backend.reading + backend.paces["quick"])
 
 
-def test_waiting_for_a_load_is_no_part_of_the_time_to_the_first_token(paced: tuple[Desk, PacedBackend]) -> None:
+def test_waiting_for_a_load_is_excluded_from_the_time_to_the_first_token(paced: tuple[Desk, PacedBackend]) -> None:
     desk, backend = paced
     desk.engine.load("builtin", "quick")
     asked = [desk.engine.submit(request("quick")) for _ in range(2)]
@@ -339,7 +339,7 @@ def test_an_adaptive_policy_learns_in_turns_what_it_learns_alone(home: Path, mon
         assert times(compared) == pytest.approx(times(alone))
 
 
-def test_what_an_answer_has_queued_is_waited_for_in_its_own_turn(desk: Desk, backend: FakeBackend) -> None:
+def test_queued_work_is_awaited_in_the_turn_of_its_answer(desk: Desk, backend: FakeBackend) -> None:
     runs = desk.engine.compare(CompareRequest((request(), request())))
     desk.ends(runs)
     assert backend.waits == 2 * (6 - 1), "after every round but the last of each"

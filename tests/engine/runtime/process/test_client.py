@@ -19,7 +19,7 @@ import pytest
 
 from engine.runtime.interface import EngineLike, Requests
 from engine.runtime.process import client, launch
-from engine.runtime.process.client import AGAIN, ProcessEngine
+from engine.runtime.process.client import RESTART_NOTE, ProcessEngine
 from engine.runtime.process.launch import Child, Launch, processor_seconds
 from engine.runtime.process.wire import packed, unpacked
 from engine.runtime.worker import Engine
@@ -66,7 +66,7 @@ class Desk:
     """An engine in a process, and everything that came out of it."""
 
     def __init__(self, launch: Launch, again: str = "") -> None:
-        self.engine = ProcessEngine(launch, again=again)
+        self.engine = ProcessEngine(launch, restart_note=again)
         self.seen: list[Event] = []
 
     def ask(self, prompt: str) -> int:
@@ -87,7 +87,7 @@ class Desk:
 
 @pytest.fixture
 def desk(home: Path) -> Iterator[Desk]:
-    desk = Desk(Launch(STUB), AGAIN)
+    desk = Desk(Launch(STUB), RESTART_NOTE)
     yield desk
     process = desk.engine.process_id
     assert desk.engine.close(PATIENCE)
@@ -207,7 +207,7 @@ def test_everything_that_is_open_gets_an_end(desk: Desk, caplog: pytest.LogCaptu
     assert desk.text(ended) == "ab" and desk.text(waits) == "abc"
 
 
-def test_a_process_that_ends_because_the_gpu_has_no_memory_is_told_so(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_process_that_aborts_without_gpu_memory_gives_that_message(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     (failed,) = desk.until(RunFailed, run=desk.ask("ab overflow"))
     assert failed.message.startswith("The process that runs models ran out of the GPU's memory. Close other programs")
 
@@ -246,7 +246,7 @@ def test_a_process_that_is_killed_at_any_moment_costs_an_answer_and_no_more(
     assert forced and {event.name for event in forced} == {"anyway ('large',)"}, "told to each new process"
 
 
-def test_hangs_in_native_code_end_and_so_does_what_is_idle(
+def test_hung_and_idle_processes_are_killed(
     desk: Desk, patience: Callable[..., None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = desk.ask("ab endless")  # signs of life go on: only that a stop is not followed tells
@@ -287,7 +287,7 @@ def test_the_processor_time_of_a_process_is_that_of_the_system() -> None:
 
 
 @pytest.mark.parametrize(("said", "seconds"), [("0:01.50", 1.5), ("75:02.25", 4502.25), ("1-02:03:04", 93_784.0)])
-def test_the_processor_time_that_ps_tells_is_read_in_any_language(
+def test_processor_time_of_ps_is_read_in_any_locale(
     said: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where there is no /proc. As on a Mac, this `ps` parts the seconds as the language does."""
@@ -300,7 +300,7 @@ def test_the_processor_time_that_ps_tells_is_read_in_any_language(
     assert processor_seconds(os.getpid()) == seconds
 
 
-def test_nothing_outlives_whoever_started_it(home: Path) -> None:
+def test_process_ends_with_its_parent(home: Path) -> None:
     """Killed while its processes wait, are stopped, hang with Python's lock and without."""
     code = """
         import signal, sys
@@ -334,7 +334,7 @@ def test_nothing_outlives_whoever_started_it(home: Path) -> None:
         assert until(lambda: not is_alive(process)), deed  # noqa: B023 - asked for at once
 
 
-def test_what_was_given_up_is_not_reported_and_a_full_disk_is(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_abandoned_start_is_not_reported_and_a_full_disk_is(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     engine = ProcessEngine(Launch(command=("sleep", "60")))
     engine.load("a", "b")
     run = engine.submit(Request((Message("user", "x"),)))

@@ -17,7 +17,7 @@ from engine.types import (
 )
 
 
-def test_what_is_open_fails_and_what_is_answered_does_not() -> None:
+def test_pending_requests_fail_and_answered_ones_do_not() -> None:
     owed = PendingRequests({1, 2, 3}, {4, 5}, {6, 7, 8}, [("a", "x"), ("b", "y")])
     for event in (
         RunStarted(1, DecodingOptions(), 1, "x", None),
@@ -29,7 +29,7 @@ def test_what_is_open_fails_and_what_is_answered_does_not() -> None:
         DrafterReady("z", True),  # an answer's own
         DrafterRefused("x", ""),
     ):
-        owed.settle(event)
+        owed.remove_answered(event)
     assert owed.begun == {2}
     assert owed.failures("Gone.") == [
         LoadFailed("b", "Gone."),
@@ -41,7 +41,7 @@ def test_what_is_open_fails_and_what_is_answered_does_not() -> None:
 
 def test_a_load_that_failed_is_answered() -> None:
     owed = PendingRequests(loads=[("a", "x")])
-    owed.settle(LoadFailed("b", ""))
+    owed.remove_answered(LoadFailed("b", ""))
     assert owed.loads
-    owed.settle(LoadFailed("a", ""))
+    owed.remove_answered(LoadFailed("a", ""))
     assert not owed.loads

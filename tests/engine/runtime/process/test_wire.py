@@ -51,7 +51,7 @@ class Deed:
         return exec, ("import os; os.environ['DRAFTLIGHT_DEED'] = 'done'",)
 
 
-def test_nothing_but_values_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpacking_makes_only_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAFTLIGHT_DEED", "")
     evil = pickle.dumps([RunFailed(1, "x"), Deed()])
     with pytest.raises(pickle.UnpicklingError, match="no value of an engine"):
