@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.exports.formats import Wanted
+from engine.exports.formats import ExportOptions
 from engine.rounds.metrics import RoundCounts, counts
 from engine.trace import Trace, read
 
 
-def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
+def make(traces: Sequence[Trace], wanted: ExportOptions) -> dict[str, str]:
     """The text of every answer, and beside it where the traces are."""
     texts = ["".join(round_.text for round_ in trace.rounds) for trace in traces]
     return {"text": "\n".join(texts), "sources": "\n".join(str(trace.path) for trace in traces)}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.cli.option import Entries, Epilog, option
 from app.export.kinds import formats
-from engine.exports.formats import ExportFormat, Wanted
+from engine.exports.formats import ExportFormat, ExportOptions
 from engine.exports.tables import TABLES
 from engine.lens.chart_kinds import CHARTS
 from engine.rounds.trace import traces_in
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         if told := all_words(stretches(trace.rounds)):
             print(f"draftlight: {trace.path}: rule or drafter changed in this answer. {'; '.join(told)}.", file=sys.stderr)
     if output is None:
-        parts = form.maker()(traces, Wanted(arguments.chart, arguments.theme))
+        parts = form.maker()(traces, ExportOptions(arguments.chart, arguments.theme))
         text = parts.get(arguments.table) or next(iter(parts.values()))
         sys.stdout.buffer.write(text if isinstance(text, bytes) else text.encode("utf-8", errors="backslashreplace"))
         return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.session.session import Answer, Turn
 from engine.exports import export
-from engine.exports.formats import Wanted
+from engine.exports.formats import ExportOptions
 from engine.files.whole_file import write_together
 from engine.machine.provenance import version
 from engine.rounds.codec import options_to_json
@@ -30,7 +30,7 @@ def chart_svg(trace: Trace, name: str, theme: str = "light") -> str:
     return export.chart_svg([trace], name, theme)
 
 
-def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
+def make(traces: Sequence[Trace], wanted: ExportOptions) -> dict[str, bytes]:
     """Returns a chart of the last answer as PNG, as in `engine.exports.formats.Make`."""
     return {"chart": content(export.chart_svg(traces, wanted.chart, wanted.theme), ".png")}
 

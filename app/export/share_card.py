@@ -15,7 +15,7 @@ from string import ascii_uppercase
 from app.export.card_text import CODE_SCALE, Measure, TextRun, estimated_width, lay_out
 from app.export.pictures import content
 from engine.exports import captions
-from engine.exports.formats import Wanted
+from engine.exports.formats import ExportOptions
 from engine.exports.svg import DARK, LIGHT, Drawing, Palette
 from engine.exports.tables import compared, dividers_of, last_question, options_of, throughput
 from engine.lens.bins import RoundSpan, bin_size
@@ -42,7 +42,7 @@ PROMPT_LINES, ANSWER_LINES = 2, 8
 COLUMNS, STRIP, STRETCHES = 200, 52.0, 15.0
 
 
-def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
+def make(traces: Sequence[Trace], wanted: ExportOptions) -> dict[str, bytes]:
     """Returns the card of the latest answer, or of all compared ones, as PNG or SVG; as in `engine.exports.formats.Make`."""
     measure: Measure = estimated_width
     if wanted.ending == ".png":

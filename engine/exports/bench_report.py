@@ -140,7 +140,7 @@ def _charts(results: Results, figures: Sequence[BenchFigures]) -> Iterator[str]:
         "Alpha",
         [(name, entry.alpha, "{:.2f}") for name, entry in zip(names, together, strict=True) if entry.alpha is not None],
         "Accepted / (accepted + rejected): how good the proposals were. A good drafter may still be slow.",
-        most=1.0,
+        maximum=1.0,
     )
     yield bars(
         "Peak memory",
@@ -176,21 +176,21 @@ def _peer(setting: BenchSetting) -> str:
 def _steadiness(results: Results) -> str:
     """Returns a chart of each prompt's plain runs in the order of measuring, relative to their mean."""
     points = []
-    for own in plain_rates(results.rows):
-        mean = math.exp(math.fsum(math.log(rate) for _, rate in own) / len(own))
-        points.append([(order, rate / mean) for order, rate in own])
-    every = [value for own in points for _, value in own]
+    for rates_ in plain_rates(results.rows):
+        mean = math.exp(math.fsum(math.log(rate) for _, rate in rates_) / len(rates_))
+        points.append([(order, rate / mean) for order, rate in rates_])
+    every = [value for rates_ in points for _, value in rates_]
     if len(every) < 3:
         return ""
-    far = max(0.1, *(abs(value - 1) for value in every)) * 1.1
-    orders = [order for own in points for order, _ in own]
+    deviation = max(0.1, *(abs(value - 1) for value in every)) * 1.1
+    orders = [order for rates_ in points for order, _ in rates_]
     lines = (
-        Line(np.array([order for order, _ in own]), np.array([rate for _, rate in own]), "accent", width=1.2, dots=2.6)
-        for own in points
+        Line(np.array([order for order, _ in rates_]), np.array([rate for _, rate in rates_]), "accent", width=1.2, dots=2.6)
+        for rates_ in points
     )
     spec = ChartSpec(
         Axis(min(orders), max(orders)),
-        (Panel(Axis(1 - far, 1 + far), (Level(1, "dim", width=1), *lines)),),
+        (Panel(Axis(1 - deviation, 1 + deviation), (Level(1, "dim", width=1), *lines)),),
         "Speed of plain runs during the benchmark",
     )
     drawing = draw("steadiness", spec, VARIABLES, across="run")

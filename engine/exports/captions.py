@@ -35,11 +35,11 @@ def provenance(trace: Trace) -> tuple[str, ...]:
 
 def lines(parts: Iterable[str], width: float, size: float, between: str = " · ") -> list[str]:
     """Joins the parts into as few lines of `width` pixels as possible; cuts a part that is longer than a line."""
-    room = max(8, int(width / (CHARACTER * size)))
+    max_letters = max(8, int(width / (CHARACTER * size)))
     result: list[str] = []
     for part in parts:
-        part = part if len(part) <= room else part[: room - 1] + "…"
-        if result and len(result[-1]) + len(between) + len(part) <= room:
+        part = part if len(part) <= max_letters else part[: max_letters - 1] + "…"
+        if result and len(result[-1]) + len(between) + len(part) <= max_letters:
             result[-1] += between + part
         else:
             result.append(part)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.exports.formats import Wanted
+from engine.exports.formats import ExportOptions
 from engine.exports.tables import FIRST_ROUND_COLUMN, LATER_ROUND_COLUMNS, ROUND_COLUMNS, Kind, Table, by_answer, tables
 from engine.rounds.metrics import RoundCounts
 from engine.rounds.trace import Trace
@@ -22,7 +22,7 @@ LINE_END = "\r\n"
 _FORMULA_STARTS = tuple("=+-@＝＋－＠\t\r\n'")
 
 
-def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
+def make(traces: Sequence[Trace], wanted: ExportOptions) -> dict[str, str]:
     """As in `engine.exports.formats.Make`."""
     return csv_texts(traces)
 

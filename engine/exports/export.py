@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from engine.exports.csv_files import csv_texts
-from engine.exports.formats import FORMATS, ExportFormat, Wanted, named_as
+from engine.exports.formats import FORMATS, ExportFormat, ExportOptions, named_as
 from engine.exports.json_file import to_json, total
 from engine.exports.report import to_html
 from engine.exports.svg_charts import chart_svg
@@ -62,19 +62,19 @@ def write(
 
     Args:
         form: one of `FORMATS` or its name.
-        chart, theme, ghosts, compared, verdict: see `engine.exports.formats.Wanted`.
+        chart, theme, ghosts, compared, verdict: see `engine.exports.formats.ExportOptions`.
         may_replace: called with the files that exist already, if any; nothing is written if it returns False.
 
     Raises:
         DraftlightError: a file cannot be written, and none has changed; or Parquet is not available.
     """
     known = FORMATS[form] if isinstance(form, str) else form
-    made = known.maker()(traces, Wanted(chart, theme, ghosts, path.suffix.lower(), compared, verdict))
-    first, *others = made
+    made = known.maker()(traces, ExportOptions(chart, theme, ghosts, path.suffix.lower(), compared, verdict))
+    first, *further = made
     ending = path.suffix if path.suffix.lower() in known.endings else next(iter(known.endings))
-    if others:
+    if further:
         path = named_as(path, ending)
-    files = {path: made[first], **{path.with_name(f"{path.stem}-{part}{ending}"): made[part] for part in others}}
+    files = {path: made[first], **{path.with_name(f"{path.stem}-{part}{ending}"): made[part] for part in further}}
     existing = [file for file in files if os.path.isfile(file)]
     if existing and not may_replace(existing):
         return ()
@@ -88,8 +88,8 @@ def read_export(path: Path) -> dict[str, tuple[RoundCounts, ...]]:
     Raises:
         DraftlightError: the file is not an export, was truncated or damaged, or its format cannot be read back.
     """
-    readable = {ending: known for known in FORMATS.values() if known.read for ending in known.endings}
-    found = readable.get(path.suffix.lower())
-    if found is None:
+    readable = {ending: formats for formats in FORMATS.values() if formats.read for ending in formats.endings}
+    reader = readable.get(path.suffix.lower())
+    if reader is None:
         raise DraftlightError(f"{path} cannot be read back: only {', '.join(readable)} files can.")
-    return found.reader()(path)
+    return reader.reader()(path)

@@ -18,7 +18,7 @@ from engine.rounds.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExportOptions:
     """Options of an export, for formats that have them.
 
     Attributes:
@@ -65,7 +65,7 @@ OTHER_ENDINGS = frozenset(
 )
 """File endings that are replaced when another format is chosen. Any other text behind a dot counts as part of the name."""
 
-Make = Callable[[Sequence[Trace], Wanted], Mapping[str, str | bytes]]
+Make = Callable[[Sequence[Trace], ExportOptions], Mapping[str, str | bytes]]
 """A function that returns the parts of an export by name. The first is the file itself; others are saved beside it as
 NAME-part.ending."""
 Read = Callable[[Path], dict[str, tuple[RoundCounts, ...]]]
@@ -106,9 +106,9 @@ class ExportFormat:
 def named_as(path: Path, ending: str) -> Path:
     """Returns the path with this ending: "report" and "report.txt" become "report.csv", "report.v2" becomes "report.v2.csv"."""
     name = path.name.rstrip(".")
-    while (found := Path(name).suffix.lower()) in OTHER_ENDINGS and found != ending:
-        name = name[: -len(found)].rstrip(".")
-    return path.with_name(name if found == ending else (name or "export") + ending)
+    while (known_ending := Path(name).suffix.lower()) in OTHER_ENDINGS and known_ending != ending:
+        name = name[: -len(known_ending)].rstrip(".")
+    return path.with_name(name if known_ending == ending else (name or "export") + ending)
 
 
 FORMATS: dict[str, ExportFormat] = {

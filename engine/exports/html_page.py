@@ -72,17 +72,17 @@ def figure(value: float | None, decimals: int = 2) -> str:
 
 def facts(entries: Iterable[tuple[str, Any]]) -> str:
     """Returns a list of labels and values; leaves out empty values and shows hashes as code."""
-    shown = ((label, text(worded(value))) for label, value in entries if value not in (None, ""))
+    shown = ((label, text(readable(value))) for label, value in entries if value not in (None, ""))
     rows = (f"<dt>{label}</dt><dd>{f'<code>{value}</code>' if 'SHA' in label else value}</dd>" for label, value in shown)
     return f"<dl class=facts>{''.join(rows)}</dl>"
 
 
 def pairs(table: Mapping[str, Any]) -> str:
     """Returns names and values in one line; leaves out those that are None."""
-    return ", ".join(f"{str(key).replace('_', ' ')} {worded(value)}" for key, value in table.items() if value is not None)
+    return ", ".join(f"{str(key).replace('_', ' ')} {readable(value)}" for key, value in table.items() if value is not None)
 
 
-def worded(value: Any) -> str:
+def readable(value: Any) -> str:
     """Returns a JSON value in readable form."""
     if isinstance(value, float):
         return f"{value:g}"
@@ -96,12 +96,12 @@ def chart(title: str, picture: str, words: str) -> str:
     return f"<figure><h3>{title}</h3>{picture}<figcaption><small>{words}</small></figcaption></figure>"
 
 
-def bars(title: str, rows: Iterable[tuple[str, float | None, str]], words: str, most: float | None = None) -> str:
+def bars(title: str, rows: Iterable[tuple[str, float | None, str]], words: str, maximum: float | None = None) -> str:
     """Returns a figure with a bar for each row (name, value, format or "bytes" for sizes). `title` and `words` are HTML."""
     known = [(name, value, form) for name, value, form in rows if value is not None]
     if not known:
         return ""
-    top = most or max(value for _, value, _ in known) or 1.0
+    top = maximum or max(value for _, value, _ in known) or 1.0
     lines = "".join(
         f"<span class=name>{text(name)}</span><span class=figure>{size(value) if form == 'bytes' else form.format(value)}</span>"
         f"<span class=track aria-hidden=true><span class=fill style='width: {value / top:.1%}'></span></span>"

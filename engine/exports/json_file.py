@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.exports.formats import Wanted
+from engine.exports.formats import ExportOptions
 from engine.exports.tables import about, compared, names, options_of, proposal_values
 from engine.files.foreign import content_of, json_of
 from engine.lens.rule_comparison import RuleComparisons, comparison_sentence, difference_sentence, similarity_reason
@@ -30,7 +30,7 @@ PROVENANCE = ("versions", "hardware", "target", "drafter", "seed")
 _COUNTS = tuple(field.name for field in fields(RoundCounts))
 
 
-def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
+def make(traces: Sequence[Trace], wanted: ExportOptions) -> dict[str, str]:
     """As in `engine.exports.formats.Make`."""
     return {"metrics": to_json(traces) + "\n"}
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.exports.formats import Wanted
+from engine.exports.formats import ExportOptions
 from engine.exports.tables import Table, by_answer, names, tables
 from engine.machine.provenance import version
 from engine.rounds.codec import plain
@@ -19,7 +19,7 @@ from engine.values.errors import DraftlightError
 SCHEMA = "draftlight.tables/1"
 
 
-def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, bytes]:
+def make(traces: Sequence[Trace], wanted: ExportOptions) -> dict[str, bytes]:
     """Returns the tables by name, as in `engine.exports.formats.Make`.
 
     The metadata of every file hold the headers of the traces, and so all provenance, under `draftlight`.

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from engine.exports.formats import Wanted
-from engine.exports.html_page import Column, chart, facts, figure, page, pairs, table, text, worded
+from engine.exports.formats import ExportOptions
+from engine.exports.html_page import Column, chart, facts, figure, page, pairs, readable, table, text
 from engine.exports.json_file import total
 from engine.exports.svg import VARIABLES
 from engine.exports.svg_charts import picture
@@ -44,7 +44,7 @@ WORD = re.compile(r" ?\S+( \S+)*")
 """A token that looks the same after HTML collapses its blanks, unless it follows another blank."""
 
 
-def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
+def make(traces: Sequence[Trace], wanted: ExportOptions) -> dict[str, str]:
     """As in `engine.exports.formats.Make`."""
     return {"report": to_html(traces, wanted.ghosts or "all")}
 
@@ -56,16 +56,16 @@ def to_html(traces: Sequence[Trace], ghosts: Ghosts = "all") -> str:
 
 
 def _title(traces: Sequence[Trace]) -> str:
-    asked = last_question(traces[0]) if traces else None
-    line = " ".join((asked or "Answers").split())
+    question = last_question(traces[0]) if traces else None
+    line = " ".join((question or "Answers").split())
     return line if len(line) <= 90 else line[:89].rstrip() + "…"
 
 
 def _page(traces: Sequence[Trace], title: str, ghosts: Ghosts) -> Iterator[str]:
-    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    many = amount(len(traces), "answer") if len(traces) != 1 else "One answer"
+    exported = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    several = amount(len(traces), "answer") if len(traces) != 1 else "One answer"
     yield f"<header><h1>{text(title)}</h1>"
-    yield f"<p class=dim>{many}, decoded speculatively. Report by Draftlight {version()}, {made}.</p>"
+    yield f"<p class=dim>{several}, decoded speculatively. Report by Draftlight {version()}, {exported}.</p>"
     if len(traces) > 1:
         links = (f'<li><a href="#answer{index}">{text(name)}</a></li>' for index, name in enumerate(names(traces), 1))
         yield f"<nav aria-label=Answers><ol>{''.join(links)}</ol></nav>"
@@ -248,10 +248,10 @@ def _marked(state: str, words: str, details: str = "", word: bool = False, parts
         parts: the words in parts, each with whether it is code.
     """
     tag = "del" if state in GHOSTS else "span"
-    told = f' data-d="{text(details)}"' if details else ""
+    tooltip = f' data-d="{text(details)}"' if details else ""
     shown = "".join(f"<code>{text(part)}</code>" if code else text(part) for part, code in parts) or text(words)
     word = word and not any(code for _, code in parts)
-    return f'<{tag} class="{state}"{told}{" data-word" * word}>{shown}</{tag}>'
+    return f'<{tag} class="{state}"{tooltip}{" data-word" * word}>{shown}</{tag}>'
 
 
 def _given(trace: Trace) -> str:
@@ -263,20 +263,20 @@ def _given(trace: Trace) -> str:
 
 def _spans(trace: Trace) -> Iterator[str]:
     """Yields the answer token by token. Unjudged tokens of a round are folded into one sign, which opens by click or Tab."""
-    asked = trace.part("options").get("temperature")
-    temperature = float(asked) if isinstance(asked, (int, float)) else math.nan
-    due = deque(dividers_of(trace))
+    prompt = trace.part("options").get("temperature")
+    temperature = float(prompt) if isinstance(prompt, (int, float)) else math.nan
+    dividers = deque(dividers_of(trace))
     text_of_answer = "".join(piece.text for piece in pieces(trace.rounds) if not piece.ghost)
-    places = CodeSplitter(trace.given_text + text_of_answer, len(trace.given_text))
+    splitter = CodeSplitter(trace.given_text + text_of_answer, len(trace.given_text))
     before = {False: trace.given_text, True: trace.given_text}  # last text, without and with ghosts
     for (index, kind), group in groupby(pieces(trace.rounds), key=lambda piece: (piece.spot.round, piece.kind)):
-        while due and index >= due[0].first:
-            yield f'<i class=switch role=separator data-words="{text(due.popleft().label)}"></i>'
+        while dividers and index >= dividers[0].first:
+            yield f'<i class=switch role=separator data-words="{text(dividers.popleft().label)}"></i>'
         run = [piece for piece in group if piece.text]
         tokens = ""
         for piece in run:
             word = bool(WORD.fullmatch(piece.text)) and not any(text[-1:].isspace() or not text for text in before.values())
-            parts = places.parts(piece.text, piece.ghost)
+            parts = splitter.parts(piece.text, piece.ghost)
             tokens += _marked(kind, piece.text, details(trace.rounds[index], piece.spot, temperature), word, parts)
             before[True] = piece.text
             if not piece.ghost:
@@ -285,19 +285,19 @@ def _spans(trace: Trace) -> Iterator[str]:
 
 
 def _fold(run: Sequence[Piece], tokens: str) -> str:
-    many = amount(len(run), "unjudged token")
-    told = text(f"{many}: “{''.join(piece.text for piece in run).strip()}”\nClick to see each of them.")
-    return f'<b class=fold tabindex=0 aria-label="{many}" data-n={len(run)} data-w="{told}">{tokens}</b>'
+    count = amount(len(run), "unjudged token")
+    details_ = text(f"{count}: “{''.join(piece.text for piece in run).strip()}”\nClick to see each of them.")
+    return f'<b class=fold tabindex=0 aria-label="{count}" data-n={len(run)} data-w="{details_}">{tokens}</b>'
 
 
 def _proposed(round: Round) -> str:
     return " ".join(
-        f"<span>{_marked(proposal.status, visible(proposal.text, proposal.bytes))}<small>{_chances(proposal)}</small></span>"
+        f"<span>{_marked(proposal.status, visible(proposal.text, proposal.bytes))}<small>{_shares(proposal)}</small></span>"
         for proposal in round.proposals
     )
 
 
-def _own(round: Round) -> str:
+def _chosen_by_target(round: Round) -> str:
     """Returns the tokens that the target chose itself."""
     return "".join(
         _marked(token.origin, visible(token.text, token.bytes)) for token in round.emitted if token.origin != "accepted"
@@ -315,11 +315,11 @@ _ROUNDS: tuple[Column[Round], ...] = (
     Column("unjudged", lambda round: f"{round.unjudged}"),
     Column("emitted", lambda round: f"{len(round.emitted)}"),
     Column("proposals", _proposed, "chips"),
-    Column("target's token", _own, "words"),
+    Column("target's token", _chosen_by_target, "words"),
 )
 
 
-def _chances(proposal: Proposal) -> str:
+def _shares(proposal: Proposal) -> str:
     known = (("p", proposal.p), ("q", proposal.q))
     return " ".join(f"{name} {value:.2f}" for name, value in known if value is not None)
 
@@ -335,7 +335,7 @@ def _provenance(trace: Trace) -> Iterator[str]:
         ("drafter", drafter.get("name")),
         ("drafter SHA-256", drafter.get("sha256")),
         ("seed", header.get("seed", trace.part("options").get("seed"))),
-        ("options", ", ".join(f"{key.replace('_', ' ')} {worded(value)}" for key, value in options.items())),
+        ("options", ", ".join(f"{key.replace('_', ' ')} {readable(value)}" for key, value in options.items())),
         ("changes during the answer", "; ".join(_change(change) for change in trace.changes)),
         ("machine", pairs(trace.part("hardware"))),
         ("versions", pairs(trace.part("versions"))),
@@ -379,11 +379,11 @@ def details(round: Round, spot: Spot, temperature: float) -> str:
     return "\n".join(line for line in (*lines, decision(round, spot, greedy), *limitations(round, spot, greedy)) if line)
 
 
-def _proposal_details(round: Round, place: int, emitted: Emitted | None = None) -> list[str]:
-    proposal = round.proposals[place]
+def _proposal_details(round: Round, index: int, emitted: Emitted | None = None) -> list[str]:
+    proposal = round.proposals[index]
     lines = [
         f"{_quoted(proposal)}  {proposal.status}",
-        f"round {round.index + 1}, {where_proposed(round, place)}, {RULE_TITLES[round.rule]}",
+        f"round {round.index + 1}, {where_proposed(round, index)}, {RULE_TITLES[round.rule]}",
     ]
     chances = []
     if proposal.p is not None:
@@ -398,8 +398,8 @@ def _proposal_details(round: Round, place: int, emitted: Emitted | None = None) 
     if proposal.acceptance is not None:
         coin = f", coin {proposal.coin:.3f}" if proposal.coin is not None else ""
         lines.append(f"chance to accept {proposal.acceptance:.3f}{coin}")
-    if place < len(round.expected):
-        expected = round.expected[place]
+    if index < len(round.expected):
+        expected = round.expected[index]
         lines.append(
             f"expected here: Match {expected.match:.2f}   Gumbel {expected.gumbel:.2f}   Rejection {expected.rejection:.2f}"
         )

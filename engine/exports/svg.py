@@ -298,12 +298,12 @@ class Frame:
         return self.bottom - (min(max(y, low), high) - low) / ((high - low) or 1.0) * (self.bottom - self.top)
 
 
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Returns round numbers from `low` to `high`, about `most` of them at most."""
+def ticks(low: float, high: float, max_ticks: int = 5) -> list[float]:
+    """Returns round numbers from `low` to `high`, about `max_ticks` of them at most."""
     span = high - low
     if not span > 0:
         return [low]
-    rough = span / most
+    rough = span / max_ticks
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * unit for factor in (1, 2, 5, 10) if factor * unit >= rough)
     first = math.ceil(low / step - 1e-9)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from engine.exports import captions
-from engine.exports.formats import Wanted
+from engine.exports.formats import ExportOptions
 from engine.exports.svg import CAPTION, DARK, LIGHT, Drawing, Frame, Palette, number, ticks
 from engine.exports.tables import dividers_of
 from engine.lens.bins import RoundSpan, bin_size
@@ -25,11 +25,11 @@ WIDTH, HEIGHT = 480.0, 218.0
 LEFT, RIGHT, TOP, BOTTOM = 40.0, 472.0, 36.0, 184.0
 BETWEEN = 18.0
 """Pixels between two panels."""
-LEAST_PANEL = 46.0
+MIN_PANEL_HEIGHT = 46.0
 """Minimum height of the panels below the first, in pixels."""
-MOST_COLUMNS = 96
+MAX_COLUMNS = 96
 """Most columns that can be told apart in a picture."""
-LEAST_CELL = 6.0
+MIN_CELL_HEIGHT = 6.0
 """Minimum height of a cell in pixels; lower cells could not be counted."""
 DASHES: dict[Dash, str] = {"line": "", "dash": "6 4", "dot": "2 3", "dashdot": "8 3 2 3"}
 GAP = 11.0
@@ -50,20 +50,20 @@ def draw(name: str, spec: ChartSpec, palette: Palette, heights: Sequence[float] 
         drawing.text((LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, spec.empty, anchor="middle")
         return drawing
     x, top = (spec.across.low, spec.across.high), TOP
-    room = BOTTOM - TOP - BETWEEN * (len(spec.panels) - 1)
-    below = [max(LEAST_PANEL, height / sum(heights) * room) for height in heights[1:]]
-    for panel, height in zip(spec.panels, (room - sum(below), *below), strict=True):
+    free_height = BOTTOM - TOP - BETWEEN * (len(spec.panels) - 1)
+    below = [max(MIN_PANEL_HEIGHT, height / sum(heights) * free_height) for height in heights[1:]]
+    for panel, height in zip(spec.panels, (free_height - sum(below), *below), strict=True):
         frame = Frame(LEFT, top, RIGHT, top + height, x, (panel.up.low, panel.up.high))
         top = frame.bottom + BETWEEN
-        many = 4 if len(spec.panels) == 1 else 2
-        for value, label in panel.up.ticks or [(value, number(value)) for value in ticks(*frame.y, many)]:
+        ticks_ = 4 if len(spec.panels) == 1 else 2
+        for value, label in panel.up.ticks or [(value, number(value)) for value in ticks(*frame.y, ticks_)]:
             drawing.line((LEFT, frame.up(value)), (RIGHT, frame.up(value)), palette.line)
             drawing.text(LEFT - 6, frame.up(value) + 4, label, anchor="end")
         for mark in panel.marks:
             _mark(drawing, frame, mark, spec)
         _numbers(drawing, frame, panel)
-    whole = [(value, number(value)) for value in ticks(*x, 6) if value == round(value)]
-    for value, label in whole if spec.across.ticks is None else spec.across.ticks:
+    integers = [(value, number(value)) for value in ticks(*x, 6) if value == round(value)]
+    for value, label in integers if spec.across.ticks is None else spec.across.ticks:
         drawing.text(frame.across(value), BOTTOM + 15, label, anchor="middle")
     if spec.span is not None and spec.span.each > 1:
         across += f"; in bins of {spec.span.each:,}: their mean, and as a band or whisker their 10% to 90%"
@@ -108,14 +108,14 @@ def _bars(drawing: Drawing, frame: Frame, mark: Bars, spec: ChartSpec) -> None:
     """Draws each bar as a group, whose title browsers show as the bar's tooltip."""
     across, up = frame.across(1) - frame.across(0), frame.up(0) - frame.up(1)
     width = min(2 * mark.half_width, mark.max_width / across)
-    cells = mark.cells and up >= LEAST_CELL
-    for place, x in enumerate(mark.x.tolist()):
-        one = Bars(
-            mark.x[place : place + 1], mark.values[place : place + 1], mark.parts, mark.half_width, max_height=mark.max_height
+    cells = mark.cells and up >= MIN_CELL_HEIGHT
+    for index, x in enumerate(mark.x.tolist()):
+        bar = Bars(
+            mark.x[index : index + 1], mark.values[index : index + 1], mark.parts, mark.half_width, max_height=mark.max_height
         )
-        title = mark.titles[place] if mark.titles else spec.readout(_first_round(x, spec.span))
+        title = mark.titles[index] if mark.titles else spec.readout(_first_round(x, spec.span))
         drawing.begin_group(title[:1].upper() + title[1:])
-        for part, boxes in zip(mark.parts, one.boxes(width, cells, 2 / up if cells else 0.0), strict=True):
+        for part, boxes in zip(mark.parts, bar.boxes(width, cells, 2 / up if cells else 0.0), strict=True):
             for left, low, wide, height in boxes:
                 high = frame.up(low + height)
                 _box(
@@ -184,7 +184,7 @@ def _labels(drawing: Drawing, frame: Frame, spec: ChartSpec) -> None:
         taken.append(span)
 
 
-def _dividers(drawing: Drawing, frame: Frame, found: Sequence[tuple[float, str]], marks: Sequence[Span]) -> list[Span]:
+def _dividers(drawing: Drawing, frame: Frame, dividers: Sequence[tuple[float, str]], marks: Sequence[Span]) -> list[Span]:
     """Draws a dashed line through all panels at each divider, with its label above, on the side that has more space.
 
     Returns the spans taken by the labels; marks that overlap them are drawn without text.
@@ -192,15 +192,15 @@ def _dividers(drawing: Drawing, frame: Frame, found: Sequence[tuple[float, str]]
     Args:
         marks: spans of the other marks above the plot.
     """
-    places = [frame.across(place) for place, _ in found]
+    positions = [frame.across(position) for position, _ in dividers]
     taken: list[Span] = []
-    for x, (_, words) in zip(places, found, strict=True):
+    for x, (_, words) in zip(positions, dividers, strict=True):
         width = 5.6 * len(words) + 8
         drawing.line((x, TOP - 9), (x, BOTTOM), drawing.palette.dim, 1, "4 3")
         sides = [(left, left + width) for left in (x, x - width) if left >= LEFT and left + width <= RIGHT]
         sides = [side for side in sides if not _meets(side, taken)]
         if sides:
-            others = [(place, place) for place in places if place != x]
+            others = [(position, position) for position in positions if position != x]
             best = min(sides, key=lambda side: (_meets(side, others), _meets(side, marks)))
             drawing.text(best[0] + 4, TOP - 2, words, size=10)
             taken.append(best)
@@ -244,7 +244,7 @@ def picture(kind: ChartKind, trace: Trace, tally: Tally, palette: Palette) -> Dr
     rounds = tally.rounds
     material = Material(
         tally,
-        RoundSpan(0, rounds, bin_size(rounds, MOST_COLUMNS), max(1, rounds)),
+        RoundSpan(0, rounds, bin_size(rounds, MAX_COLUMNS), max(1, rounds)),
         [(divider.first, divider.title) for divider in dividers_of(trace)],
         None if trace.plain is None else trace.plain.throughput,
         never="No round was finished.",
@@ -253,7 +253,7 @@ def picture(kind: ChartKind, trace: Trace, tally: Tally, palette: Palette) -> Dr
     return draw(kind.name, spec_of(kind, material), palette, kind.heights, kind.across)
 
 
-def make(traces: Sequence[Trace], wanted: Wanted) -> dict[str, str]:
+def make(traces: Sequence[Trace], wanted: ExportOptions) -> dict[str, str]:
     """As in `engine.exports.formats.Make`."""
     return {"chart": chart_svg(traces, wanted.chart, wanted.theme)}
 

@@ -167,12 +167,12 @@ def tables(traces: Sequence[Trace]) -> dict[str, Table]:
 def names(traces: Sequence[Trace]) -> list[str]:
     """Returns the file names without ending; repeated names are numbered."""
     seen: Counter[str] = Counter()
-    found = []
+    result = []
     for trace in traces:
         seen[trace.path.stem] += 1
-        many = seen[trace.path.stem]
-        found.append(trace.path.stem if many == 1 else f"{trace.path.stem} ({many})")
-    return found
+        count = seen[trace.path.stem]
+        result.append(trace.path.stem if count == 1 else f"{trace.path.stem} ({count})")
+    return result
 
 
 def about(trace: Trace, name: str) -> Row:
@@ -201,8 +201,8 @@ def _text_of(value: object) -> str | None:
 def compared(trace: Trace, summary: Summary) -> Row:
     """Returns the measured plain run and the speed-up over it; if these are None, `speed_up_missing` gives the reason."""
     plain, speed = trace.plain, throughput(trace, summary)
-    plainly = not summary.proposals and trace.part("drafter").get("name") == NO_DRAFTER
-    reason = "this is a plain run" if plainly else "no plain run measured" if plain is None else None
+    plain_speed = not summary.proposals and trace.part("drafter").get("name") == NO_DRAFTER
+    reason = "this is a plain run" if plain_speed else "no plain run measured" if plain is None else None
     return {
         "plain_throughput": None if plain is None else plain.throughput,
         "plain_tokens": None if plain is None else plain.tokens,
@@ -239,8 +239,8 @@ def dividers_of(trace: Trace) -> list[Divider]:
     """Returns the positions at which rule, drafter or gamma changed in an answer."""
     options = options_of(trace)
     changes = [(change.get("index"), change.get("gamma")) for change in trace.changes]
-    known = [(at, gamma) for at, gamma in changes if isinstance(at, int) and (isinstance(gamma, int) or gamma == "auto")]
-    return dividers(stretches(trace.rounds), options.gamma, known, greedy=options.temperature == 0)
+    valid = [(index, gamma) for index, gamma in changes if isinstance(index, int) and (isinstance(gamma, int) or gamma == "auto")]
+    return dividers(stretches(trace.rounds), options.gamma, valid, greedy=options.temperature == 0)
 
 
 def counts_of(row: Mapping[str, Any]) -> RoundCounts:
@@ -312,12 +312,12 @@ def _round_row(name: str, round: Round) -> Row:
 
 
 def _proposal_rows(name: str, round: Round) -> Iterator[Row]:
-    for place, (proposal, depth) in enumerate(zip(round.proposals, round.depths, strict=True)):
-        expected = round.expected[place] if place < len(round.expected) else None
+    for index, (proposal, depth) in enumerate(zip(round.proposals, round.depths, strict=True)):
+        expected = round.expected[index] if index < len(round.expected) else None
         yield {
             "trace": name,
             "round": round.index + 1,
-            "place": place + 1,
+            "place": index + 1,
             "drafter": round.drafter,
             "rule": round.rule,
             "proposer": round.proposer,
@@ -375,11 +375,11 @@ def _answer_row(name: str, trace: Trace) -> Row:
 
 
 def _stretch_rows(name: str, trace: Trace) -> Iterator[Row]:
-    for place, stretch in enumerate(stretches(trace.rounds), start=1):
+    for index, stretch in enumerate(stretches(trace.rounds), start=1):
         summary = stretch.summary
         yield {
             "trace": name,
-            "stretch": place,
+            "stretch": index,
             "first_round": stretch.first + 1,
             "last_round": stretch.first + summary.rounds,
             "drafter": stretch.drafter,

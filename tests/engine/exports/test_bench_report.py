@@ -47,14 +47,14 @@ def test_the_answer_stands_first_and_every_setting_where_it_belongs() -> None:
     assert size(1_000) in page.text, "peak memory"
 
 
-def test_the_memory_of_a_process_is_that_of_the_one_which_measured_and_left_out_where_unknown() -> None:
+def test_process_memory_is_that_of_the_measuring_process_if_known() -> None:
     found = results(4)
     assert "everything counted" not in Page(to_html(found)).text
     found.take(BenchFinished(1, complete=True, process_peak_memory=746_000_000))
     assert f"everything counted, took at most {size(746_000_000)}." in Page(to_html(found)).text
 
 
-def test_it_holds_no_script_and_loads_nothing() -> None:
+def test_bench_report_has_no_script_and_loads_nothing() -> None:
     html = to_html(results(3, HOSTILE))
     page = Page(html)
     assert {tag for tag, _ in page.tags} & {"script", "img", "link", "iframe", "object"} == set()
@@ -64,7 +64,7 @@ def test_it_holds_no_script_and_loads_nothing() -> None:
     assert "\x1b" not in html and "\x00" not in html
 
 
-def test_what_was_hardly_measured_has_a_report_too() -> None:
+def test_report_of_few_measurements() -> None:
     assert "Too little was measured to choose a drafter." in Page(to_html(results(2))).text
     empty = replace(results(2), rows=[])
     assert "Nothing was measured." in Page(to_html(empty)).text

@@ -77,7 +77,7 @@ def summaries(traces: Sequence[Trace]) -> dict[str, Summary]:
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet"])
-def test_what_is_read_back_gives_the_same_summaries(form: str, traces: tuple[Trace, ...], tmp_path: Path) -> None:
+def test_exported_rounds_give_the_same_summaries(form: str, traces: tuple[Trace, ...], tmp_path: Path) -> None:
     written = export.write(traces, form, tmp_path / "out" / f"metrics.{form}")
     assert written[0] == tmp_path / "out" / f"metrics.{form}"
     assert [path.name for path in written[1:]] == (
@@ -171,7 +171,7 @@ def nasty_round(text: str) -> Round:
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_no_cell_can_begin_a_formula_and_every_text_comes_back(text: str, tmp_path: Path) -> None:
+def test_cells_are_guarded_against_formulas_and_texts_survive(text: str, tmp_path: Path) -> None:
     traces = read_traces([write(tmp_path / "answer.jsonl", [nasty_round(text)], text)])
     tables = csv_texts(traces)
     for table in tables.values():
@@ -245,7 +245,7 @@ def test_a_pipe_or_device_is_never_replaced_by_a_file(traces: tuple[Trace, ...],
     assert [entry.name for entry in tmp_path.iterdir() if "pipe" in entry.name] == ["pipe.json"]
 
 
-def test_a_link_stays_and_what_it_leads_to_is_written(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+def test_link_is_kept_and_its_destination_written(traces: tuple[Trace, ...], tmp_path: Path) -> None:
     link, real = tmp_path / "link.json", tmp_path / "real.json"
     link.symlink_to(real)
     assert export.write(traces, "json", link) == (link,)
@@ -274,7 +274,7 @@ def test_an_export_that_was_cut_is_not_read(form: str, traces: tuple[Trace, ...]
             read_export(path)
 
 
-def test_a_row_taken_out_of_the_middle_is_noticed(traces: tuple[Trace, ...], tmp_path: Path) -> None:
+def test_missing_row_is_detected(traces: tuple[Trace, ...], tmp_path: Path) -> None:
     path = export.write(traces, "csv", tmp_path / "metrics.csv")[0]
     lines = path.read_bytes().split(b"\r\n")
     path.write_bytes(b"\r\n".join([*lines[:3], *lines[4:]]))
@@ -291,7 +291,7 @@ def test_the_other_tables_and_other_kinds_are_not_taken_for_rounds(traces: tuple
         read_export(export.write(traces, "html", tmp_path / "metrics.html")[0])
 
 
-def test_a_header_that_a_strange_hand_wrote_is_exported_as_far_as_it_makes_sense(tmp_path: Path) -> None:
+def test_malformed_header_is_exported_as_far_as_valid(tmp_path: Path) -> None:
     odd = {"prompt": [1], "target": "text", "drafter": None, "options": 7, "hardware": [], "versions": "x", "seed": {"a": 1}}
     path = write_trace(tmp_path / "odd.jsonl", random_rounds(3, 4), **odd)
     for form in export.FORMATS:

@@ -22,7 +22,7 @@ from app.verdict.verdict import judge
 from engine.exports.export import CHARTS, chart_svg, read_traces, to_html
 from engine.exports.report import details
 from engine.exports.svg import DARK, ticks
-from engine.exports.svg_charts import MOST_COLUMNS, draw
+from engine.exports.svg_charts import MAX_COLUMNS, draw
 from engine.lens.chart_spec import (
     Area,
     Bars,
@@ -104,7 +104,7 @@ def test_the_report_shows_answer_figures_and_provenance(tmp_path: Path) -> None:
     assert sum(tag == "tr" for tag, _ in page.tags) == 1 + len(trace.rounds)
 
 
-def test_every_token_tells_its_state_without_colour_and_its_reason_on_hover(tmp_path: Path) -> None:
+def test_tokens_show_state_without_colour_and_reason_on_hover(tmp_path: Path) -> None:
     page = Page(to_html([trace_of(tmp_path / "story.jsonl", story_rounds())]))
     told = [(tag, attributes["class"], attributes["data-d"]) for tag, attributes in page.tags if "data-d" in attributes]
     assert {state for _, state, _ in told} == {"accepted", "rejected", "unjudged", "correction", "bonus"}
@@ -113,7 +113,7 @@ def test_every_token_tells_its_state_without_colour_and_its_reason_on_hover(tmp_
     assert rejected is not None and all(words in rejected for words in ("p 0.300", "q 0.400", "chance to accept", "Gumbel"))
 
 
-def test_unjudged_tokens_of_a_round_lie_folded_in_one_sign_that_tab_opens(tmp_path: Path) -> None:
+def test_unjudged_tokens_are_folded_and_open_with_tab(tmp_path: Path) -> None:
     rounds = story_rounds()
     html = to_html([trace_of(tmp_path / "story.jsonl", rounds)])
     folds = [attributes for tag, attributes in Page(html).tags if attributes.get("class") == "fold"]
@@ -173,7 +173,7 @@ def test_the_report_gives_the_reason_that_the_card_gives(rule: Rule, temperature
         assert set(verdict.unknown) <= set(words.split("\n"))
 
 
-def test_what_users_and_models_write_stays_text(tmp_path: Path) -> None:
+def test_texts_of_users_and_models_are_escaped(tmp_path: Path) -> None:
     token = Emitted(1, HOSTILE, HOSTILE.encode(), "correction")
     proposal = Proposal(2, HOSTILE, HOSTILE.encode(), "rejected")
     round_ = Round(0, 3, HOSTILE, "gumbel", (proposal,), (token,), (), Milliseconds(5.0), 2, 3, text=HOSTILE, finish="eos")
@@ -193,7 +193,7 @@ def test_no_control_character_reaches_the_page(tmp_path: Path) -> None:
     assert "␀" in html and "␡" in html
 
 
-def test_a_report_that_is_printed_is_light() -> None:
+def test_printed_report_uses_the_light_theme() -> None:
     assert "@media screen and (prefers-color-scheme: dark)" in to_html([])
 
 
@@ -225,7 +225,7 @@ def test_text_held_back_for_a_stop_text_is_not_shown() -> None:
     assert "".join(piece.text for piece in pieces(rounds) if not piece.ghost) == " one two"
 
 
-def test_ghosts_stand_where_they_would_have_been() -> None:
+def test_ghosts_are_placed_before_the_correction() -> None:
     rounds = [make_round(0, [" a"], " right", [" wrong", " later"], finish="eos")]
     assert [(piece.text, piece.kind) for piece in pieces(rounds)] == [
         (" a", "accepted"),
@@ -267,7 +267,7 @@ def test_every_round_is_in_one_column_of_a_picture(count: int, tmp_path: Path) -
     found = columns_of(random_rounds(5, count), tmp_path)
     ends = [[int(number.replace(",", "")) for number in re.findall("[0-9,]+", words.partition(":")[0])] for words in found]
     assert [index for first, *last in ends for index in range(first, (last or [first])[0] + 1)] == list(range(1, count + 1))
-    assert len(found) <= MOST_COLUMNS
+    assert len(found) <= MAX_COLUMNS
     assert len({last[-1] - last[0] for last in ends[:-1]}) <= 1, "bins of one size"
 
 
