@@ -56,7 +56,7 @@ class GcScheduler(QObject):
     def collect_young(self) -> None:
         """Collects young objects if Python itself would have done so by now."""
         (young, middle, _), (young_threshold, middle_threshold, _) = gc.get_count(), gc.get_threshold()
-        if young > young_threshold and not garbage.held_off():
+        if young > young_threshold and not garbage.is_suspended():
             gc.collect(1 if middle > middle_threshold else 0)
 
     @Slot()

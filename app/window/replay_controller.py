@@ -101,7 +101,7 @@ class ReplayController(QObject):
         self.replay, self.player = Replay(self._session, trace), Player(trace.rounds)
         self._session.show_replay(self.replay.turns)
         self.bar.show_trace(trace.path.name, trace.missing or "", self.player)
-        with without_collecting(settle=True):
+        with without_collecting(freeze=True):
             self._show()
         self._banner.hide()
         self._composer.hide()

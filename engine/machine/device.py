@@ -36,8 +36,8 @@ def kind() -> Kind:
 
 def device() -> Device:
     """Returns the device that MLX computes on, with its memory at this moment."""
-    found, information = kind(), mx.device_info()
-    memory = information.get({"cpu": "", "metal": "max_recommended_working_set_size", "cuda": "free_memory"}[found])
+    default, information = kind(), mx.device_info()
+    memory = information.get({"cpu": "", "metal": "max_recommended_working_set_size", "cuda": "free_memory"}[default])
     if memory is not None:
-        memory = int(memory) + (mx.get_active_memory() + mx.get_cache_memory() if found == "cuda" else 0)
-    return Device(found, str(information.get("device_name", mx.default_device())), memory)
+        memory = int(memory) + (mx.get_active_memory() + mx.get_cache_memory() if default == "cuda" else 0)
+    return Device(default, str(information.get("device_name", mx.default_device())), memory)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _lock = threading.Lock()
-_holding = 0
+_suspended = 0
 
 
 @contextmanager
-def without_collecting(settle: bool = False) -> Iterator[None]:
+def without_collecting(freeze: bool = False) -> Iterator[None]:
     """Suspends garbage collection in the context. Reading a long trace makes a million objects; repeated collections would take
     as long as the reading itself.
 
@@ -20,25 +20,25 @@ def without_collecting(settle: bool = False) -> Iterator[None]:
         settle: also exclude all objects that are alive at the end from later collections (`gc.freeze`), until `gc.unfreeze` is
             called; reference cycles among them stay until then.
     """
-    global _holding
-    was = gc.isenabled()
+    global _suspended
+    was_enabled = gc.isenabled()
     gc.disable()
     with _lock:
-        _holding += 1
+        _suspended += 1
     try:
         yield
     finally:
         with _lock:
-            _holding -= 1
-        if settle:
+            _suspended -= 1
+        if freeze:
             gc.freeze()
-        if was:
+        if was_enabled:
             gc.enable()
 
 
-def held_off() -> bool:
+def is_suspended() -> bool:
     """Returns whether any thread is inside `without_collecting`."""
-    return _holding > 0
+    return _suspended > 0
 
 
 def collect() -> None:

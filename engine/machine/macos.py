@@ -35,14 +35,14 @@ class Activity:
     def __init__(self, reason: str, *, lets_sleep: bool) -> None:
         self._reason = reason
         self._options = _USER_INITIATED & ~(_IDLE_SYSTEM_SLEEP_DISABLED if lets_sleep else 0)
-        self._running = False
+        self._is_running = False
         self._token: int | None = None
 
     def set_running(self, running: bool) -> None:
         """Begins or ends the activity; does nothing if it is already in that state."""
-        if running == self._running or not _is_mac():
+        if running == self._is_running or not _is_mac():
             return
-        self._running = running
+        self._is_running = running
         try:
             if running:
                 self._token = _Runtime().begin(self._options, self._reason)
@@ -55,12 +55,12 @@ class Activity:
 @contextmanager
 def activity(reason: str, *, lets_sleep: bool) -> Iterator[None]:
     """Holds an `Activity` while the context is open; several may be held at once."""
-    held = Activity(reason, lets_sleep=lets_sleep)
-    held.set_running(True)
+    running_activity = Activity(reason, lets_sleep=lets_sleep)
+    running_activity.set_running(True)
     try:
         yield
     finally:
-        held.set_running(False)
+        running_activity.set_running(False)
 
 
 def name_program(name: str) -> None:

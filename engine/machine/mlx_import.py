@@ -41,12 +41,12 @@ def device_name() -> str:
 @functools.cache
 def backends() -> tuple[str, ...]:
     """Returns the installed packages that contain libmlx.so, such as "mlx-cpu"."""
-    known = {"mlx_cpu", *(package.replace("-", "_") for package in nvidia.NEEDS)}
-    found = {described.name.partition("-")[0] for site in _sites() for described in site.glob("mlx_*.dist-info")}
-    return tuple(sorted(name.replace("_", "-") for name in found & known))
+    packages_ = {"mlx_cpu", *(package.replace("-", "_") for package in nvidia.NEEDS)}
+    result = {described.name.partition("-")[0] for site in _package_folders() for described in site.glob("mlx_*.dist-info")}
+    return tuple(sorted(name.replace("_", "-") for name in result & packages_))
 
 
-def _sites() -> list[Path]:
+def _package_folders() -> list[Path]:
     """Returns the folders that contain parts of MLX and the descriptions of its packages."""
     return [Path(place) for place in sys.path if Path(place, "mlx").is_dir()]
 
@@ -65,16 +65,16 @@ def require_device() -> None:
                 "macOS offers no GPU to this session, and MLX cannot start without one. In most virtual machines and over "
                 "some remote connections that is so. Start Draftlight on the Mac itself, as a user who is logged in."
             )
-    elif (found := backends()) and (problem := _problem(found)):
-        raise DraftlightError(f"{problem}; to compute on the CPU, run: {_to_the_cpu(found)}")
+    elif (installed := backends()) and (problem := _problem(installed)):
+        raise DraftlightError(f"{problem}; to compute on the CPU, run: {_cpu_command(installed)}")
 
 
-def _problem(found: tuple[str, ...]) -> str:
+def _problem(installed: tuple[str, ...]) -> str:
     """Returns why MLX cannot be imported with these back-ends, as the beginning of a sentence; "" if no problem is found."""
-    if len(found) > 1:
-        return f"{' and '.join(found)} are installed together, and each overwrites the library of the other"
-    (package,) = found
-    library = next((path for site in _sites() if (path := site / "mlx" / "lib" / "libmlx.so").is_file()), None)
+    if len(installed) > 1:
+        return f"{' and '.join(installed)} are installed together, and each overwrites the library of the other"
+    (package,) = installed
+    library = next((path for site in _package_folders() if (path := site / "mlx" / "lib" / "libmlx.so").is_file()), None)
     if library is None:
         return f"{package} is installed without its library, libmlx.so"
     if package not in nvidia.NEEDS:
@@ -88,12 +88,12 @@ def _problem(found: tuple[str, ...]) -> str:
     return problem and f"MLX is installed for CUDA ({package}), but {problem}"
 
 
-def _to_the_cpu(found: tuple[str, ...]) -> str:
+def _cpu_command(installed: tuple[str, ...]) -> str:
     """Returns the command that replaces these back-ends with that of the CPU."""
-    if Path(sys.prefix, ".complete").is_file() and found != ("mlx-cpu",):  # made by packaging/setup.sh
+    if Path(sys.prefix, ".complete").is_file() and installed != ("mlx-cpu",):  # made by packaging/setup.sh
         return f"make -C {shlex.quote(Path(sys.prefix).parent.as_posix())} setup BACKEND=cpu"
     pip = f"{shlex.quote(sys.executable)} -m pip"
-    return f"{pip} uninstall --yes {' '.join(found)} && {pip} install 'mlx[cpu]'"
+    return f"{pip} uninstall --yes {' '.join(installed)} && {pip} install 'mlx[cpu]'"
 
 
 def metal_devices() -> int:

@@ -37,19 +37,19 @@ def problem(package: str) -> str:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return "there is no NVIDIA driver (libcuda.so.1) on this machine"
-    found, needed = ctypes.c_int(0), NEEDS[package]
-    if driver.cuDriverGetVersion(ctypes.byref(found)) or found.value < needed[0]:
+    version_, needed = ctypes.c_int(0), NEEDS[package]
+    if driver.cuDriverGetVersion(ctypes.byref(version_)) or version_.value < needed[0]:
         return f"it needs the NVIDIA driver {needed[1]} or later, and the one on this machine is older"
-    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(found)) or not found.value:
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(version_)) or not version_.value:
         return "the NVIDIA driver finds no GPU"
     device, capability = ctypes.c_int(0), []
     driver.cuDeviceGet(ctypes.byref(device), 0)
     for attribute in (_MAJOR, _MINOR):
-        driver.cuDeviceGetAttribute(ctypes.byref(found), attribute, device)
-        capability.append(found.value)
+        driver.cuDeviceGetAttribute(ctypes.byref(version_), attribute, device)
+        capability.append(version_.value)
     if tuple(capability) < CAPABILITY:
-        least, this = (".".join(map(str, each)) for each in (CAPABILITY, capability))
-        return f"it needs a GPU of compute capability {least} or higher, and this one has {this}"
+        minimum, this = (".".join(map(str, gpu_)) for gpu_ in (CAPABILITY, capability))
+        return f"it needs a GPU of compute capability {minimum} or higher, and this one has {this}"
     return ""
 
 

@@ -64,8 +64,8 @@ def _processor() -> str | None:
 
 def peak_memory() -> int:
     """Returns the peak resident memory of this process since its start, in bytes."""
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most * (1 if sys.platform == "darwin" else 1024)  # macOS counts in bytes, others in kibibytes
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak * (1 if sys.platform == "darwin" else 1024)  # macOS counts in bytes, others in kibibytes
 
 
 def physical_memory() -> int | None:

@@ -92,7 +92,7 @@ def _hash(key: tuple[int, int], pairs: Words, halves: Words) -> None:
     low, high = key
     schedule = (low, high, low ^ high ^ _PARITY)
     first, second = halves
-    scratch = _aligned(len(first))
+    scratch = _aligned_array(len(first))
     add, to_left, to_right, either, differing = np.add, np.left_shift, np.right_shift, np.bitwise_or, np.bitwise_xor
     add(pairs, np.array(low, np.uint32), first)
     add(pairs, np.array(high + PAIR_OFFSET & _MASK, np.uint32), second)
@@ -107,12 +107,12 @@ def _hash(key: tuple[int, int], pairs: Words, halves: Words) -> None:
         add(second, np.array(schedule[(group + 2) % 3] + group + 1 & _MASK, np.uint32), second)
 
 
-def _aligned(*shape: int) -> Words:
+def _aligned_array(*shape: int) -> Words:
     """Returns an array that begins at a cache line: vectors that cross one cost up to a tenth of the hash."""
     size = math.prod(shape)
-    held = np.empty(size + _LINE, np.uint32)
-    begin = -(held.__array_interface__["data"][0] // held.itemsize) % _LINE
-    return held[begin : begin + size].reshape(shape)
+    buffer = np.empty(size + _LINE, np.uint32)
+    begin = -(buffer.__array_interface__["data"][0] // buffer.itemsize) % _LINE
+    return buffer[begin : begin + size].reshape(shape)
 
 
 def stream_key(seed: int, position: int, domain: str = "shared", round_position: int | None = None) -> tuple[int, int]:
@@ -139,7 +139,7 @@ def words(key: tuple[int, int], vocab_size: int) -> Words:
     if pairs <= _FEW_PAIRS:
         halves = np.array([threefry(key, pair, pair + PAIR_OFFSET) for pair in range(pairs)], np.uint32).T
     else:
-        halves = _aligned(2, -(-pairs // _LINE) * _LINE)
+        halves = _aligned_array(2, -(-pairs // _LINE) * _LINE)
         for start in range(0, halves.shape[1], _PAIRS_AT_ONCE):
             end = min(start + _PAIRS_AT_ONCE, halves.shape[1])
             _hash(key, np.arange(start, end, dtype=np.uint32), halves[:, start:end])
@@ -301,13 +301,13 @@ def _best(logits: Floats, inverse_temperature: float, drawn: Words, count: int) 
     tokens = rare[scores[rare] > -np.inf]
     sums = scores[tokens] + _in_float32(gumbel_units(drawn[tokens]))
     reached = float(np.partition(sums, -count)[-count]) if len(sums) >= count else -np.inf
-    near = np.flatnonzero(scores > _least(reached))
+    near = np.flatnonzero(scores > _score_limit(reached))
     near = near[drawn[near] > RARE_WORD]
     tokens = np.concatenate([tokens, near])
     return tokens, np.concatenate([sums, scores[near] + _in_float32(gumbel_units(drawn[near]))])
 
 
-def _least(reached: float) -> float:
+def _score_limit(reached: float) -> float:
     """Returns the score above which a token without a rare word may exceed `reached`; slightly lower, to allow for rounding."""
     return reached - RARE_NOISE - 1e-3 - 1e-5 * abs(reached)
 

@@ -119,13 +119,13 @@ class NoiseSource:
             self._shared[position] = words
         return words
 
-    def kept(self) -> Mapping[int, reference.Words]:
+    def cached_rows(self) -> Mapping[int, reference.Words]:
         """Returns the words of the shared rows that are cached now, by position: a copy."""
         return dict(self._shared)
 
     def forget_before(self, position: int) -> None:
         """Drops cached rows below `position`: call it with the next position to be emitted."""
-        self._shared = {kept: words for kept, words in self._shared.items() if kept >= position}
+        self._shared = {remaining: words for remaining, words in self._shared.items() if remaining >= position}
 
     def argmax(
         self,

@@ -170,7 +170,7 @@ def later_draws(rule: Rule, proposals: DraftTree, judgement: Judgement, noise: R
         vocab_size=noise.source.vocab_size,
         seed=noise.source.seed,
         position=noise.position,
-        shared=noise.source.kept(),
+        shared=noise.source.cached_rows(),
         target=None if judgement.draws is None else _ids(judgement.draws)[: len(drafted)],
         coupled=drafted if placed or rule == "gumbel" else None,
         independent=drafted if placed or rule != "gumbel" else None,

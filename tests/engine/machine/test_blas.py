@@ -62,13 +62,13 @@ print(first)
         *(pytest.param(name, marks=pytest.mark.full) for name in ("engine.types", "engine.drafters")),
     ],
 )
-def test_whatever_of_the_engine_is_imported_openblas_comes_before_mlx(module: str) -> None:
+def test_every_import_of_the_engine_loads_openblas_before_mlx(module: str) -> None:
     assert "openblas" in run(f"import {module}; import mlx.core" + OWNER_OF_THE_MATRIX_PRODUCT)
 
 
 @linux_only
 def test_mlx_alone_brings_no_matrix_product_for_all() -> None:
-    """Twin: without the engine, no matrix product in the global scope could replace MLX's own."""
+    """Mutant: without the engine, no matrix product in the global scope could replace MLX's own."""
     assert run("import ctypes, mlx.core; print(hasattr(ctypes.CDLL(None), 'cblas_sgemm'))") == "False"
 
 
@@ -141,10 +141,10 @@ print((mx.ones((2, 3)) @ mx.ones((3, 2))).tolist())
     )
 
 
-def test_too_late_changes_nothing_and_says_so() -> None:
+def test_loading_openblas_after_mlx_does_nothing() -> None:
     assert run("import mlx.core; from engine.machine.blas import prefer_fast_blas; print(prefer_fast_blas())") == "None"
 
 
-def test_macos_keeps_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_macos_keeps_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert prefer_fast_blas.__wrapped__() is None

@@ -32,7 +32,7 @@ def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     return kind
 
 
-def test_a_gpu_is_told_apart_with_its_name_and_memory(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_is_recognised_with_name_and_memory(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mx, "get_active_memory", lambda: 3000)
     monkeypatch.setattr(mx, "get_cache_memory", lambda: 500)
     # NVIDIA reports the memory that is free now, so memory held by MLX must be added.
@@ -66,7 +66,7 @@ def test_this_gpu_says_its_name_and_memory() -> None:
     assert found.memory > 2**30
 
 
-def test_what_a_model_needs_follows_from_the_device(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_need_depends_on_the_device(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights are expanded to float32 only on the CPU; values cached for one device do not apply to another."""
     path = tiny_models.write_gguf(tmp_path / "model.gguf")
     offered = SimpleNamespace(

@@ -20,10 +20,10 @@ def as_before(real_freezing: None) -> Iterator[None]:
         gc.disable()
 
 
-def test_it_is_off_inside_and_on_again_even_after_an_error() -> None:
+def test_collection_is_off_inside_and_on_again_after_an_error() -> None:
     def fail() -> None:
         with without_collecting():
-            assert not gc.isenabled() and garbage.held_off()
+            assert not gc.isenabled() and garbage.is_suspended()
             with without_collecting():
                 pass
             assert not gc.isenabled(), "the outer one decides"
@@ -31,23 +31,23 @@ def test_it_is_off_inside_and_on_again_even_after_an_error() -> None:
 
     with pytest.raises(KeyError):
         fail()
-    assert gc.isenabled() and not garbage.held_off()
+    assert gc.isenabled() and not garbage.is_suspended()
 
 
-def test_who_had_it_off_keeps_it_off() -> None:
+def test_collection_that_was_off_stays_off() -> None:
     gc.disable()
     with without_collecting():
         pass
     assert not gc.isenabled()
 
 
-def test_what_settled_is_left_out_of_collections() -> None:
-    with without_collecting(settle=True):
+def test_frozen_objects_are_not_collected() -> None:
+    with without_collecting(freeze=True):
         kept = [[] for _ in range(1000)]
     assert gc.get_freeze_count() >= len(kept)
 
 
-def test_nobody_collects_where_automatic_collection_is_off() -> None:
+def test_collect_does_nothing_while_automatic_collection_is_off() -> None:
     class Loop:
         def __init__(self) -> None:
             self.itself = self

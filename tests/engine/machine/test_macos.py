@@ -36,7 +36,7 @@ def mac(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     assert not any(library.retained.values()) and library.pools == 0
 
 
-def test_an_activity_is_held_for_as_long_as_it_is_entered(mac: Library) -> None:
+def test_activity_lasts_as_long_as_its_context(mac: Library) -> None:
     with activity("Counting ü", lets_sleep=True), activity("Training", lets_sleep=False):
         assert list(mac.activities.values()) == [
             (USER_INITIATED_ALLOWING_IDLE_SYSTEM_SLEEP, "Counting ü"),
@@ -46,13 +46,13 @@ def test_an_activity_is_held_for_as_long_as_it_is_entered(mac: Library) -> None:
     assert not mac.activities
 
 
-def test_it_ends_with_an_error_too(mac: Library) -> None:
+def test_activity_ends_after_an_error(mac: Library) -> None:
     with pytest.raises(KeyError), activity("Failing", lets_sleep=True):
         raise KeyError
     assert len(mac.begun) == 1 and not mac.activities
 
 
-def test_one_that_is_begun_twice_is_one(mac: Library) -> None:
+def test_activity_begun_twice_is_one(mac: Library) -> None:
     held = Activity("Waiting", lets_sleep=True)
     for running in (False, True, True):
         held.set_running(running)
@@ -62,7 +62,7 @@ def test_one_that_is_begun_twice_is_one(mac: Library) -> None:
     assert len(mac.begun) == 1
 
 
-def test_what_runs_goes_on_if_macos_refuses(
+def test_work_continues_if_macos_gives_no_activity(
     mac: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     mac.refuses = True
@@ -82,7 +82,7 @@ def test_what_runs_goes_on_if_macos_refuses(
     caplog.clear()
 
 
-def test_elsewhere_no_library_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_systems_load_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library()
     monkeypatch.setattr(engine.machine.macos, "CDLL", library)
     monkeypatch.setattr(sys, "platform", "linux")

@@ -47,7 +47,7 @@ class Framework:
 
 
 @pytest.mark.parametrize(("devices", "usable"), [(1, True), (2, True), (0, False), (None, False)])
-def test_a_mac_without_a_gpu_is_told_so_before_mlx_is_imported(
+def test_mac_without_a_gpu_is_refused_before_mlx_is_imported(
     monkeypatch: pytest.MonkeyPatch, devices: int | None, usable: bool
 ) -> None:
     framework = Framework(devices)
@@ -110,9 +110,7 @@ def told(site: Path, prefix: Path, libraries: Path | None = None) -> list[str]:
         (["mlx-cpu", "mlx-cuda-12", "mlx-cuda-13"], "mlx-cpu and mlx-cuda-12 and mlx-cuda-13 are installed together"),
     ],
 )
-def test_an_environment_with_another_number_of_back_ends_than_one_is_told_how_to_get_there(
-    installed: list[str], words: str, tmp_path: Path
-) -> None:
+def test_no_or_several_back_ends_are_refused_with_the_remedy(installed: list[str], words: str, tmp_path: Path) -> None:
     said, device = told(packages(tmp_path / "site", *installed), tmp_path)
     python = re.escape(shlex.quote(sys.executable))
     command = f"{python} -m pip uninstall --yes {' '.join(installed)} && {python} -m pip install 'mlx\\[cpu\\]'"
@@ -130,7 +128,7 @@ def test_an_environment_of_a_checkout_is_exchanged_by_make(tmp_path: Path) -> No
 
 
 @linux_only
-def test_machines_that_share_a_target_say_so_to_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_report_a_missing_device_to_rank_0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = packages(tmp_path / "site", "mlx-cpu", "mlx-cuda-13")
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{site}"}
     command = [sys.executable, "-S", "-m", "engine.cluster.rank"]
@@ -143,7 +141,7 @@ def test_machines_that_share_a_target_say_so_to_the_first(tmp_path: Path, monkey
 
 
 @needs_compiler
-def test_what_mlx_for_cuda_lacks_is_said_before_it_is_imported(tmp_path: Path) -> None:
+def test_missing_requirements_of_cuda_are_reported_before_the_import(tmp_path: Path) -> None:
     """The library is linked against one of NVIDIA's that is then removed, as if their packages were missing."""
     drivers, nvidia = tmp_path / "drivers", tmp_path / "nvidia"
     site = packages(tmp_path / "site", "mlx-cuda-13")

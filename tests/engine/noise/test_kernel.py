@@ -159,7 +159,7 @@ CONTRACTED = ("return tempered + noise;", "return __builtin_fmaf(logit, inverse_
 
 @needs_compiler
 @pytest.mark.parametrize("mutation", [None, CONTRACTED], ids=["as it stands", "contracted"])
-def test_the_first_draw_tells_a_contracted_kernel(
+def test_first_draw_detects_a_contracted_kernel(
     mutation: tuple[str, str] | None, build: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Draws as a driver would that ignores the pragma, from the kernel's own source. A random row would not show the

@@ -174,7 +174,7 @@ def test_a_gpu_draws_what_numpy_draws(draw: cases.Draw, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("in_graph", [False, True], ids=["known round", "round in the graph"])
 @pytest.mark.parametrize("draw", [draw for draw in DRAWS if "domain" in draw.name], ids=lambda draw: draw.name)
-def test_a_gpu_is_told_the_stream_in_full(draw: cases.Draw, in_graph: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_gets_the_whole_stream_key(draw: cases.Draw, in_graph: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for the kernel draws from its arguments alone."""
 
     def stand_in(logits: mx.array, scale: float, positions: mx.array, stream: mx.array) -> tuple[mx.array, mx.array]:
@@ -281,7 +281,7 @@ def differing_draws(vocab_size: int, seeds: int) -> list[str]:
             words = reference.words(reference.stream_key(seed, 5), vocab_size)
             try:
                 found_here = reference.draw(logits, 1.25, words)
-            except ValueError:  # in broken twins: no token is left that could win
+            except ValueError:  # in mutants: no token is left that could win
                 found.append(name)
                 continue
             if not np.array_equal(found_here, wanted, equal_nan=True):
@@ -290,25 +290,25 @@ def differing_draws(vocab_size: int, seeds: int) -> list[str]:
 
 
 @pytest.mark.parametrize("vocab_size", [12, 5_000, 20_001])
-def test_a_draw_that_gives_noise_only_to_what_can_win_is_the_draw_of_all(vocab_size: int) -> None:
+def test_pruned_draw_equals_the_full_draw(vocab_size: int) -> None:
     assert differing_draws(vocab_size, seeds=25) == []
 
 
-def test_a_bound_on_the_noise_of_the_others_that_is_too_low_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    least = reference._least
-    monkeypatch.setattr(reference, "_least", lambda reached: least(reached) + 3)
+def test_too_low_a_noise_bound_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = reference._score_limit
+    monkeypatch.setattr(reference, "_score_limit", lambda reached: least(reached) + 3)
     assert {"peaked", "usual"} <= set(differing_draws(5_000, seeds=25))
 
 
-def test_tokens_with_a_rare_word_that_are_left_out_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_omitted_rare_words_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference, "RARE_WORD", 0)
-    monkeypatch.setattr(reference, "_least", lambda reached: 0.0)
+    monkeypatch.setattr(reference, "_score_limit", lambda reached: 0.0)
     assert "flat" in differing_draws(5_000, seeds=25)
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.3, 1.0, 5.0])
 @pytest.mark.parametrize("masked", [0.0, 0.5])
-def test_few_tokens_are_given_noise_however_flat_a_row_is(masked: float, spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_tokens_get_noise_even_in_flat_rows(masked: float, spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a draw takes nearly twice as long."""
     generator = np.random.default_rng(5)
     logits = generator.normal(0.0, spread, 50_000).astype(np.float32)
@@ -356,7 +356,7 @@ def test_a_shared_row_is_drawn_once_for_both_sides_and_for_the_next_round(drawn_
     source.forget_before(12)
     assert source.draw(logits, 1.0, 12, "shared", 12) == first[12]
     assert drawn_positions == [10, 11, 12, 13]
-    assert source.kept().keys() == {12, 13}
+    assert source.cached_rows().keys() == {12, 13}
     source.draw(logits, 1.0, 11, "shared", 12)
     assert drawn_positions == [10, 11, 12, 13, 11]
 
@@ -365,7 +365,7 @@ def test_rows_of_other_domains_are_not_kept(drawn_positions: list[int]) -> None:
     source = noise.NoiseSource(SEED, 64)
     for _ in range(2):
         source.draw(np.zeros(64, np.float32), 1.0, 3, "draft", 3)
-    assert drawn_positions == [3, 3] and not source.kept()
+    assert drawn_positions == [3, 3] and not source.cached_rows()
 
 
 def test_long_lists_of_positions_give_the_same_rows() -> None:
@@ -389,7 +389,7 @@ def test_a_seed_out_of_range_is_refused(seed: int) -> None:
             attempt()
 
 
-def test_what_cannot_be_drawn_is_refused() -> None:
+def test_impossible_draws_are_refused() -> None:
     source = noise.NoiseSource(SEED, 5)
     with pytest.raises(ValueError, match="domain must be one of shared, draft, coin, residual"):
         source.rows([1], "target")

@@ -1,6 +1,6 @@
 """Streams of noise are independent, and draws follow their distribution.
 
-Seeds are fixed, so a test always passes or always fails; the stated rates are those of a new seed. Each claim has a twin: a
+Seeds are fixed, so a test always passes or always fails; the stated rates are those of a new seed. Each claim has a mutant: a
 plausible mistake for which the test must fail.
 """
 
@@ -84,7 +84,7 @@ def test_no_two_streams_are_alike() -> None:
     assert suspicious(shipped) == set()
 
 
-TWINS: dict[str, tuple[Callable[[Stream], tuple[int, int]], str]] = {
+MUTANTS: dict[str, tuple[Callable[[Stream], tuple[int, int]], str]] = {
     "the position added to the seed": (
         lambda s: reference.stream_key(s[0] + s[1], 0, s[2], s[3]),
         "next position, next seed",
@@ -100,9 +100,9 @@ TWINS: dict[str, tuple[Callable[[Stream], tuple[int, int]], str]] = {
 }
 
 
-@pytest.mark.parametrize("twin", TWINS)
-def test_a_careless_key_is_noticed(twin: str) -> None:
-    key, pair = TWINS[twin]
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_careless_key_is_noticed(mutant: str) -> None:
+    key, pair = MUTANTS[mutant]
     assert pair in suspicious(lambda stream, tokens: reference.words(key(stream), tokens))
 
 
@@ -125,13 +125,13 @@ def test_tokens_of_a_stream_are_independent() -> None:
 
 
 @pytest.mark.parametrize(
-    "twin",
+    "mutant",
     [lambda words: np.repeat(words[::2], 2), lambda words: words & ~np.uint32(2**13), lambda words: np.tile(words[:256], 256)],
     ids=["one word for both tokens of a pair", "a bit that is never set", "words that return"],
 )
-def test_dependent_tokens_are_noticed(twin: Callable[[Words], Words]) -> None:
+def test_dependent_tokens_are_noticed(mutant: Callable[[Words], Words]) -> None:
     words = shipped((SEEDS[0], 500, "shared", 0), TOKENS)
-    assert max(map(abs, token_deviations(twin(words)))) > LIMIT
+    assert max(map(abs, token_deviations(mutant(words)))) > LIMIT
 
 
 def first_words(seed: int, domain: str, positions: int) -> Words:
@@ -156,7 +156,7 @@ def kolmogorov(values: npt.NDArray[np.float64]) -> float:
 def test_noise_follows_the_gumbel_distribution() -> None:
     """Kolmogorov-Smirnov test of 262,144 values for each of two seeds, limit 2.6: one of 180,000 new seeds would fail.
 
-    The broken twin, which must fail, is 3 % too wide.
+    The mutant, which must fail, is 3 % too wide.
     """
     for seed in SEEDS:
         values = reference.gumbel(seed, 3, 2**18).astype(np.float64)
@@ -183,5 +183,5 @@ def test_draws_follow_the_distribution() -> None:
 
 
 def test_draws_that_repeat_are_noticed() -> None:
-    """Broken twin that must fail: positions repeat after 400."""
+    """Mutant that must fail: positions repeat after 400."""
     assert draw_p_value(np.arange(20_000, dtype=np.uint32) % 400) < 1e-6

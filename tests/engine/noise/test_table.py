@@ -65,7 +65,7 @@ def test_the_error_is_below_4e_6_everywhere() -> None:
         assert np.abs(drawn(half) - exact(half)).max() < 4e-6
 
 
-def test_the_ends_are_where_they_are_said_to_be() -> None:
+def test_range_of_the_table_is_as_documented() -> None:
     ends = np.array([0, 1, WORDS // 2 - 1, WORDS // 2, WORDS - 2, WORDS - 1], np.uint32)
     np.testing.assert_allclose(drawn(ends), [22.8738574, 21.7752434, 0.3665129, 0.3665129, -3.0807735, -3.1299953], atol=4e-6)
     assert reference.gumbel_units(ends).tolist()[::5] == [11_992_489, -1_641_019]
@@ -118,5 +118,5 @@ def test_a_tail_token_wins_as_often_as_it_should(gap: float, allowed: float, voc
 
 @pytest.mark.parametrize(("gap", "allowed"), TAIL)
 def test_24_bits_would_starve_the_tail(gap: float, allowed: float) -> None:
-    """Broken twin that must fail: uniform numbers of 24 bits."""
+    """Mutant that must fail: uniform numbers of 24 bits."""
     assert tail_mass(gap, 151_936, bits=24) != pytest.approx(exact_tail_mass(gap, 151_936), rel=allowed)
