@@ -102,9 +102,9 @@ def table_of_rules() -> str:
     rows = ["| rule | tokens | rounds | accepted | rejected | unjudged | alpha | draft yield | tau |", "|---" * 9 + "|"]
     for rule, answer in answers().items():
         if rule in RULES:
-            known = answer["summary"]
-            counts = [known[name] for name in ("emitted", "rounds", "accepted", "rejected", "unjudged")]
-            shares = [f"{known[name]:.2f}" for name in ("alpha", "draft_yield", "tau")]
+            figures = answer["summary"]
+            counts = [figures[name] for name in ("emitted", "rounds", "accepted", "rejected", "unjudged")]
+            shares = [f"{figures[name]:.2f}" for name in ("alpha", "draft_yield", "tau")]
             rows.append(f"| {rule} | {' | '.join(map(str, counts))} | {' | '.join(shares)} |")
     return "\n".join(rows)
 
@@ -115,9 +115,9 @@ def which_texts_agree() -> str:
     if not texts["match"] == texts["gumbel"] == texts["plain"]:
         raise SystemExit("Match, gumbel and a plain run gave different texts for one seed.")
     others = [rule for rule in ("rejection", "block") if texts[rule] != texts["plain"]]
-    quoted = f"> {' '.join(texts['plain'].split())} …"
+    names_ = f"> {' '.join(texts['plain'].split())} …"
     differ = f" Under {' and '.join(others)} it is another text, which is as likely." if others else ""
-    return f"Match, gumbel and a run without any drafter gave the same text, token for token:\n\n{quoted}\n\n{differ.strip()}"
+    return f"Match, gumbel and a run without any drafter gave the same text, token for token:\n\n{names_}\n\n{differ.strip()}"
 
 
 def themed(name: str, alternative: str, ending: str) -> str:
@@ -152,10 +152,10 @@ def shortened(value: Any) -> Any:
 def part_of(path: str, beginning: str) -> str:
     """Returns a top-level statement of a Python file: from the match of `beginning` to the next line that is not indented."""
     text = (REPOSITORY / path).read_text(encoding="utf-8")
-    found = re.search(rf"{beginning}.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
-    if found is None:
+    match = re.search(rf"{beginning}.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    if match is None:
         raise SystemExit(f"{path} has nothing like {beginning}")
-    return found.group(0).rstrip()
+    return match.group(0).rstrip()
 
 
 def steps_of(channel: str) -> str:
@@ -167,14 +167,14 @@ def seconds_to_answer(channel: str) -> str:
     """Returns the total time of the steps in a log, up to the first answer."""
     total = 0.0
     for line in steps_of(channel).splitlines():
-        if found := re.match(r" *([\d.]+) s  (.*)", line):
-            total += float(found.group(1))
-            if found.group(2) == "first answer":
+        if match := re.match(r" *([\d.]+) s  (.*)", line):
+            total += float(match.group(1))
+            if match.group(2) == "first answer":
                 break
     return f"{total:.0f} s"
 
 
-def filled(page: str) -> str:
+def fill_placeholders(page: str) -> str:
     """Returns a page with its placeholders, `<<…>>`, filled in."""
     makers: dict[str, Callable[[], str]] = {
         "PROMPT": lambda: PROMPT,
@@ -205,7 +205,7 @@ def filled(page: str) -> str:
     return re.sub(r"<<(\w+(?: [^>]+)?)>>", fill, page.replace(SOURCE_NOTE, ""))
 
 
-def linked(page: str, below: int) -> str:
+def rewrite_links(page: str, below: int) -> str:
     """Returns a page with its links to pages of the repository changed to pages of the site. A link to another file of the
     repository becomes text with its path.
 
@@ -233,17 +233,17 @@ def linked(page: str, below: int) -> str:
 def pages() -> Iterator[tuple[str, str]]:
     """Yields name and text of every page."""
     for path in sorted(SOURCES.glob("*.md")):
-        yield path.name, linked(filled(path.read_text(encoding="utf-8")), 2)
+        yield path.name, rewrite_links(fill_placeholders(path.read_text(encoding="utf-8")), 2)
     for name in ROOT_PAGES:
-        yield f"{name.lower()}.md", linked((REPOSITORY / f"{name}.md").read_text(encoding="utf-8"), 0)
+        yield f"{name.lower()}.md", rewrite_links((REPOSITORY / f"{name}.md").read_text(encoding="utf-8"), 0)
 
 
 def main() -> int:
     """Builds the documentation; returns the exit status of Sphinx, which fails at a broken link or picture."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fresh", action="store_true", help="make pictures and answers anew")
-    parser.add_argument("--pictures", action="store_true", help="make all pictures anew, those of README too, and nothing else")
-    parser.add_argument("--sphinx", default=str(WORK / "environment" / "bin" / "sphinx-build"), help="the generator")
+    parser.add_argument("--fresh", action="store_true", help="make pictures and answers again, even if they exist")
+    parser.add_argument("--pictures", action="store_true", help="make all pictures again, including those of README, and stop")
+    parser.add_argument("--sphinx", default=str(WORK / "environment" / "bin" / "sphinx-build"), help="path of sphinx-build")
     arguments = parser.parse_args()
     if arguments.fresh or arguments.pictures:
         for name in ("pictures", "traces"):
@@ -256,8 +256,8 @@ def main() -> int:
         make_pictures(unfinished)
         unfinished.rename(WORK / "pictures")
     if arguments.pictures:
-        for name, place in IN_README.items():
-            shutil.copyfile(WORK / "pictures" / name, place)
+        for name, destination in IN_README.items():
+            shutil.copyfile(WORK / "pictures" / name, destination)
         return 0
     source = WORK / "source"
     shutil.rmtree(source, ignore_errors=True)

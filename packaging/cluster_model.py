@@ -116,28 +116,28 @@ def table() -> str:
     for target in (SMALL, LARGE):
         for link in LINKS:
             for speculates in (False, True):
-                base = speed(target, link, 1, False)
-                cells = "".join(f" {speed(target, link, count, speculates) / base:.2f} |" for count in MACHINES)
+                single = speed(target, link, 1, False)
+                cells = "".join(f" {speed(target, link, count, speculates) / single:.2f} |" for count in MACHINES)
                 rows.append(f"| {target.title} | {link.name} | {'speculative' if speculates else 'plain'} |{cells}")
     return "\n".join(rows)
 
 
 def chart(target: Target, palette: Palette) -> Drawing:
     """Draws the speed over the number of machines: solid without speculation, dashed with it, one colour for each link."""
-    found = {
+    speeds = {
         (link, speculates): [speed(target, link, count, speculates) / speed(target, link, 1, False) for count in MACHINES]
         for link in LINKS
         for speculates in (False, True)
     }
     words = "; ".join(
         f"{link.name}{', speculative' if speculates else ''}: {', '.join(f'{value:.1f}' for value in values)}"
-        for (link, speculates), values in found.items()
+        for (link, speculates), values in speeds.items()
     )
-    top = 1.1 * max(max(values) for values in found.values())
+    top = 1.1 * max(max(values) for values in speeds.values())
     title = f"Speed relative to one machine without speculation, on 1, 2, 4 and 8 machines. {words}."
     lines = tuple(
         Line(np.array(MACHINES), np.array(values), ROLES[link.name], "dash" if speculates else "line", width=2)
-        for (link, speculates), values in found.items()
+        for (link, speculates), values in speeds.items()
     )
     legend = tuple(Key(ROLES[link.name], "line", link.name) for link in LINKS)
     spec = ChartSpec(Axis(0.8, 8.2), (Panel(Axis(0, top), lines),), title, (legend,))
@@ -170,7 +170,7 @@ def measure() -> str:
 def main() -> None:
     """Writes the charts and prints the table, or measures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?", help="where the charts go")
+    parser.add_argument("folder", type=Path, nargs="?", help="folder for the charts")
     parser.add_argument("--measure", action="store_true", help="measure the built-in target on this machine instead")
     arguments = parser.parse_args()
     if arguments.measure:

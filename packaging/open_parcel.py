@@ -81,14 +81,14 @@ def read_manifest(folder):
 
 def require_python(wanted):
     """Raises Failed if the wheels are for another version of Python or another kind of machine."""
-    here = "{}.{}".format(*sys.version_info[:2])
-    if here != wanted:
+    running = "{}.{}".format(*sys.version_info[:2])
+    if running != wanted:
         other = shutil.which("python" + wanted)
-        do = f"Start it with: {other} open_parcel.py" if other else f"Install Python {wanted} and start it with that."
-        raise Failed(f"The wheels are for Python {wanted}, and this is Python {here}. {do}")
+        remedy = f"Start it with: {other} open_parcel.py" if other else f"Install Python {wanted} and start it with that."
+        raise Failed(f"The wheels are for Python {wanted}, and this is Python {running}. {remedy}")
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        what = f"{platform.system()} {platform.machine()}"
-        raise Failed(f"The wheels are for Linux on x86-64, and this is {what}.")
+        difference = f"{platform.system()} {platform.machine()}"
+        raise Failed(f"The wheels are for Linux on x86-64, and this is {difference}.")
 
 
 def check_parts(folder, parts):
@@ -143,13 +143,13 @@ def environment_of_libraries(folder):
     variables = dict(os.environ)
     (packages,) = glob.glob(os.path.join(folder, "venv", "lib", "python3*", "site-packages"))
     link = os.path.join(packages, "nvidia")
-    theirs = [os.path.join(place, "nvidia") for place in [*site.getsitepackages(), *sys.path] if place]
-    found = next((place for place in theirs if glob.glob(os.path.join(place, "*", "lib", "*.so*"))), None)
-    if found and not os.path.lexists(link):
-        os.symlink(found, link)
-    known = [place for place in variables.get("LD_LIBRARY_PATH", "").split(":") if place]
-    more = [place for place in (*LIBRARY_FOLDERS, *sorted(glob.glob(link + "/*/lib"))) if os.path.isdir(place)]
-    variables["LD_LIBRARY_PATH"] = ":".join(known + more)
+    library_folders = [os.path.join(folder_, "nvidia") for folder_ in [*site.getsitepackages(), *sys.path] if folder_]
+    folders = next((folder_ for folder_ in library_folders if glob.glob(os.path.join(folder_, "*", "lib", "*.so*"))), None)
+    if folders and not os.path.lexists(link):
+        os.symlink(folders, link)
+    existing = [folder_ for folder_ in variables.get("LD_LIBRARY_PATH", "").split(":") if folder_]
+    additions = [folder_ for folder_ in (*LIBRARY_FOLDERS, *sorted(glob.glob(link + "/*/lib"))) if os.path.isdir(folder_)]
+    variables["LD_LIBRARY_PATH"] = ":".join(existing + additions)
     return variables
 
 
@@ -181,10 +181,10 @@ def main(arguments=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument(
-        "--to", default=os.path.join(HERE, "opened"), metavar="FOLDER", help="where to unpack (default: %(default)s)"
+        "--to", default=os.path.join(HERE, "opened"), metavar="FOLDER", help="folder to unpack into (default: %(default)s)"
     )
     parser.add_argument(
-        "--report", default=os.path.join(HERE, "report"), metavar="FOLDER", help="where the report goes (default: %(default)s)"
+        "--report", default=os.path.join(HERE, "report"), metavar="FOLDER", help="folder for the report (default: %(default)s)"
     )
     chosen, options = parser.parse_known_args(arguments)
     folder, report = os.path.abspath(chosen.to), os.path.abspath(chosen.report)

@@ -47,31 +47,31 @@ CODE = ("app", "engine", "shaders", "tests", "assets/drafters", "assets/prompts.
 def locked(path: Path) -> dict[str, str]:
     """Returns the entries of a lock for Linux on x86-64 and Python `PYTHON`, by name, as lines of a requirements file without
     markers."""
-    place = {
+    marker = {
         "python_version": PYTHON,
         "python_full_version": f"{PYTHON}.0",
         "sys_platform": "linux",
         "platform_machine": "x86_64",
     }
-    place |= {"platform_system": "Linux", "os_name": "posix", "implementation_name": "cpython"}
-    found = {}
+    marker |= {"platform_system": "Linux", "os_name": "posix", "implementation_name": "cpython"}
+    entries = {}
     for entry in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
         words, *hashes = re.split(r"\s+(?=--hash=)", entry.strip())
         if words and not words.startswith("#"):
             requirement = Requirement(words)
-            if requirement.marker is None or requirement.marker.evaluate(place):
-                found[requirement.name] = " ".join([f"{requirement.name}{requirement.specifier}", *hashes])
-    return found
+            if requirement.marker is None or requirement.marker.evaluate(marker):
+                entries[requirement.name] = " ".join([f"{requirement.name}{requirement.specifier}", *hashes])
+    return entries
 
 
 def requirements(backend: str) -> dict[str, list[str]]:
     """Returns lines of two requirements files: "locked", with hashes, and "released", for packages that no lock has."""
     runtime, development = (locked(REPOSITORY / "packaging" / f"{name}.lock") for name in ("runtime", "development"))
-    others = {name for own, names in BACKENDS.items() if own != backend for name in names}
+    others = {name for other, names in BACKENDS.items() if other != backend for name in names}
     lines = [line for name, line in runtime.items() if name not in others and name not in WINDOW]
     lines += [development[name] for name in TESTS]
-    own = REPOSITORY / "packaging" / f"{backend}.lock"
-    exchanged = {name: line for name, line in (locked(own) if own.is_file() else {}).items() if name in BACKENDS[backend]}
+    lock = REPOSITORY / "packaging" / f"{backend}.lock"
+    exchanged = {name: line for name, line in (locked(lock) if lock.is_file() else {}).items() if name in BACKENDS[backend]}
     mlx = runtime["mlx"].split()[0].removeprefix("mlx")
     released = [f"{name}{mlx}" for name in BACKENDS[backend] if name not in (*runtime, *exchanged)]
     return {"locked": [*lines, *exchanged.values()], "released": released}
@@ -97,7 +97,7 @@ def download(backend: str, folder: Path) -> list[Path]:
     ]
     command += ["--python-version", PYTHON, "--implementation", "cp", "--dest", str(folder)]
     command += [option for platform in platforms for option in ("--platform", platform)]
-    wanted: list[tuple[str, ...]] = []
+    needed: list[tuple[str, ...]] = []
     for kind, lines in requirements(backend).items():
         if lines:
             file = folder / f"{kind}.txt"
@@ -105,16 +105,16 @@ def download(backend: str, folder: Path) -> list[Path]:
             subprocess.run(
                 [*command, *(["--require-hashes"] if kind == "locked" else []), "--requirement", str(file)], check=True
             )
-            wanted += [tuple(line.split()[0].split("==")) for line in lines]
+            needed += [tuple(line.split()[0].split("==")) for line in lines]
     wheels = {parse_wheel_filename(path.name)[:2]: path for path in folder.glob("*.whl")}
-    return sorted(wheels[canonicalize_name(name), Version(version)] for name, version in wanted)
+    return sorted(wheels[canonicalize_name(name), Version(version)] for name, version in needed)
 
 
 class Parts(io.RawIOBase):
     """A writable file that starts a new part when one is full. `written`: name, size and SHA-256 of each part."""
 
-    def __init__(self, folder: Path, most: int = PART_BYTES) -> None:
-        self._folder, self._most = folder, most
+    def __init__(self, folder: Path, max_bytes: int = PART_BYTES) -> None:
+        self._folder, self._max_bytes = folder, max_bytes
         self._file: IO[bytes] | None = None
         self.written: list[dict[str, str | int]] = []
 
@@ -124,14 +124,14 @@ class Parts(io.RawIOBase):
 
     def write(self, data: object) -> int:
         """Writes all of the data, and returns its size in bytes."""
-        left = memoryview(data).cast("B")  # type: ignore[arg-type]
-        total = len(left)
-        while left:
+        remaining = memoryview(data).cast("B")  # type: ignore[arg-type]
+        total = len(remaining)
+        while remaining:
             if self._file is None:
                 self._file = (self._folder / f"part-{len(self.written):02}").open("wb")
-            taken = self._file.write(left[: self._most - self._file.tell()])
-            left = left[taken:]
-            if self._file.tell() == self._most:
+            count = self._file.write(remaining[: self._max_bytes - self._file.tell()])
+            remaining = remaining[count:]
+            if self._file.tell() == self._max_bytes:
                 self._end_part()
         return total
 
@@ -152,14 +152,14 @@ class Parts(io.RawIOBase):
         self.written.append({"name": path.name, "size": path.stat().st_size, "sha256": digest})
 
 
-def pack(output: Path, backend: str, wheels: Iterable[Path], model: Path, most: int = PART_BYTES) -> dict[str, Any]:
+def pack(output: Path, backend: str, wheels: Iterable[Path], model: Path, max_bytes: int = PART_BYTES) -> dict[str, Any]:
     """Writes the parts, the manifest and the script that opens them; returns the manifest."""
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     git = ["git", "-C", str(REPOSITORY)]
     names = subprocess.run([*git, "ls-files", "-z", *CODE], check=True, capture_output=True, text=True).stdout.split("\0")
     head = commit()
-    parts = Parts(output, most)
+    parts = Parts(output, max_bytes)
     with parts, tarfile.open(fileobj=parts, mode="w|") as archive:
         for wheel in wheels:
             archive.add(wheel, f"wheels/{wheel.name}")
@@ -177,8 +177,12 @@ def pack(output: Path, backend: str, wheels: Iterable[Path], model: Path, most: 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backend", choices=BACKENDS, default="cuda13", help="cpu is for a rehearsal (default: %(default)s)")
-    parser.add_argument("--output", type=Path, default=REPOSITORY / "build" / "parcel", metavar="FOLDER")
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default="cuda13", help="back-end of MLX; cpu is for a trial run (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=REPOSITORY / "build" / "parcel", metavar="FOLDER", help="where the parcel is written"
+    )
     chosen = parser.parse_args(arguments)
     check_builtin()
     wheels = download(chosen.backend, REPOSITORY / "build" / "wheels" / chosen.backend)

@@ -15,8 +15,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 def section(changelog: str, version: str) -> str:
     """Returns the text below a version's heading ("## 0.1.0", or "## 0.1.0, 2026-12-01"); empty if there is none."""
-    found = re.search(rf"^## {re.escape(version)}(?:[ ,(][^\n]*)?\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
-    return found.group(1).strip() if found else ""
+    match = re.search(rf"^## {re.escape(version)}(?:[ ,(][^\n]*)?\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL)
+    return match.group(1).strip() if match else ""
 
 
 def main() -> int:

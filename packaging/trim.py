@@ -51,16 +51,16 @@ RULES = (
 
 def is_unused_qt(path: Path) -> bool:
     """Returns whether to remove a path directly in PySide6, PySide6/Qt, its `lib`, its `plugins` or a folder of plug-ins."""
-    name, place = path.name, path.parent.name
-    if place == "lib":
+    name, folder = path.name, path.parent.name
+    if folder == "lib":
         stem = name.removeprefix("lib").removeprefix("Qt6").removeprefix("Qt").split(".")[0]
         is_module = name.startswith(("libQt6", "Qt"))
         return is_module and stem not in QT_LIBRARIES
-    if place == "plugins":
+    if folder == "plugins":
         return name not in QT_PLUGINS
-    if place in QT_PLUGINS:
+    if folder in QT_PLUGINS:
         return any(part in name for part in UNUSED_PLUGINS)
-    if place == "Qt":
+    if folder == "Qt":
         return name not in ("lib", "plugins")
     if name.startswith("Qt") and name.endswith((".abi3.so", ".pyi")):
         return name.endswith(".pyi") or name.removeprefix("Qt").split(".")[0] not in QT_MODULES

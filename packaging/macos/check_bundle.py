@@ -50,19 +50,19 @@ def read_code(data: bytes) -> Code | None:
 
 
 def _oldest_system(data: bytes) -> tuple[int, int] | None:
-    commands, at = struct.unpack_from("<I", data, 16)[0], 32
+    commands, offset = struct.unpack_from("<I", data, 16)[0], 32
     for _ in range(commands):
-        kind, size = struct.unpack_from("<II", data, at)
+        kind, size = struct.unpack_from("<II", data, offset)
         if kind in (_BUILD_VERSION, _VERSION_MIN):
-            version = struct.unpack_from("<I", data, at + (12 if kind == _BUILD_VERSION else 8))[0]
+            version = struct.unpack_from("<I", data, offset + (12 if kind == _BUILD_VERSION else 8))[0]
             return version >> 16, version >> 8 & 0xFF
-        at += size
+        offset += size
     return None
 
 
 def problems(app: Path) -> Iterator[str]:
     """Yields the faults of an application, most important first."""
-    yield from _of_the_plist(app)
+    yield from _check_plist(app)
     packages = app / "Contents" / "Resources" / "app_packages"
     kernels = packages / "mlx" / "lib" / "mlx.metallib"
     if not kernels.is_file() or not (kernels.parent / "libmlx.dylib").is_file():
@@ -76,14 +76,14 @@ def problems(app: Path) -> Iterator[str]:
         yield f"Contents/MacOS has {listed}; everything there is taken for code, so only the program may be there"
     files = [path for path in sorted(app.rglob("*")) if path.is_file()]
     codes = {path: code for path in files if not path.is_symlink() and (code := read_code(path.read_bytes()))}
-    yield from _of_code(app, codes)
-    yield from _of_links(app, files)
+    yield from _check_code(app, codes)
+    yield from _check_links(app, files)
     compiled = {path.parent.parent for path in packages.rglob("*.pyc")}
     if packages / "app" not in compiled or packages / "engine" not in compiled:
         yield "the packages are not compiled, and Python must not write into a signed application"
 
 
-def _of_the_plist(app: Path) -> Iterator[str]:
+def _check_plist(app: Path) -> Iterator[str]:
     try:
         plist = plistlib.loads((app / "Contents" / "Info.plist").read_bytes())
     except (OSError, plistlib.InvalidFileException, ExpatError) as error:
@@ -97,15 +97,15 @@ def _of_the_plist(app: Path) -> Iterator[str]:
     if str(plist.get("CFBundleShortVersionString", "0")) == "0":
         yield "there is no version"
     if not plist.get("NSLocalNetworkUsageDescription"):
-        without = "without which macOS may not let it reach the other machines of a split target"
-        yield f"there is no NSLocalNetworkUsageDescription, {without}"
-    yield from _of_the_documents(plist)
+        missing = "without which macOS may not let it reach the other machines of a split target"
+        yield f"there is no NSLocalNetworkUsageDescription, {missing}"
+    yield from _check_document_types(plist)
     oldest = ".".join(map(str, OLDEST_SYSTEM))
     if plist.get("LSMinimumSystemVersion") != oldest:
         yield f"LSMinimumSystemVersion is {plist.get('LSMinimumSystemVersion')} instead of {oldest}"
 
 
-def _of_the_documents(plist: dict[str, Any]) -> Iterator[str]:
+def _check_document_types(plist: dict[str, Any]) -> Iterator[str]:
     """Checks the lists of file types, without which Finder, `open -a` and the Dock pass no file to the application."""
     declared = {
         each["UTTypeIdentifier"]: set(each["UTTypeTagSpecification"]["public.filename-extension"])
@@ -128,7 +128,7 @@ def _of_the_documents(plist: dict[str, Any]) -> Iterator[str]:
             yield f"{kind} would be opened by Draftlight instead of by the program that it belongs to"
 
 
-def _of_code(app: Path, codes: dict[Path, Code]) -> Iterator[str]:
+def _check_code(app: Path, codes: dict[Path, Code]) -> Iterator[str]:
     by_name: dict[str, list[Path]] = defaultdict(list)
     for path, code in codes.items():
         name = path.relative_to(app).as_posix()
@@ -145,10 +145,10 @@ def _of_code(app: Path, codes: dict[Path, Code]) -> Iterator[str]:
             yield f"different libraries of one name: {', '.join(path.relative_to(app).as_posix() for path in same)}"
 
 
-def _of_links(app: Path, files: list[Path]) -> Iterator[str]:
-    whole = app.resolve()
+def _check_links(app: Path, files: list[Path]) -> Iterator[str]:
+    root = app.resolve()
     for path in (path for path in files if path.is_symlink()):
-        if whole not in path.resolve().parents:
+        if root not in path.resolve().parents:
             yield f"{path.relative_to(app)} leads out of the application"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ARM64 = 0x0100000C
 UNIVERSAL = 0xCAFEBABE
-_MOST_PARTS = 16
+_MAX_PARTS = 16
 """Maximum number of parts of a universal file. A Java class file has the same magic bytes, then a version above this number."""
 
 
@@ -23,15 +23,15 @@ def thin(path: Path) -> int:
         The number of bytes saved: 0 for any other file, and for one without such a part.
     """
     with path.open("rb") as file:
-        header = file.read(8 + 20 * _MOST_PARTS)
+        header = file.read(8 + 20 * _MAX_PARTS)
         if len(header) < 28 or struct.unpack_from(">I", header)[0] != UNIVERSAL:
             return 0
         count = struct.unpack_from(">I", header, 4)[0]
-        parts = [struct.unpack_from(">5I", header, 8 + 20 * index) for index in range(count)] if count <= _MOST_PARTS else []
-        places = {processor: (offset, size) for processor, _, offset, size, _ in parts}
-        if ARM64 not in places:
+        parts = [struct.unpack_from(">5I", header, 8 + 20 * index) for index in range(count)] if count <= _MAX_PARTS else []
+        offsets = {processor: (offset, size) for processor, _, offset, size, _ in parts}
+        if ARM64 not in offsets:
             return 0
-        offset, size = places[ARM64]
+        offset, size = offsets[ARM64]
         file.seek(offset)
         part = file.read(size)
     saved = path.stat().st_size - size

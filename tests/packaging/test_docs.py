@@ -18,18 +18,18 @@ MADE = {"TRACE_LINES", "CHARTS", "RULES", "SAME"}
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_everything_in_a_page_can_be_filled_in(page: Path) -> None:
     text = re.sub(rf"<<(?:{'|'.join(MADE)})>>", "", page.read_text(encoding="utf-8"))
-    assert "<<" not in docs.filled(text)
+    assert "<<" not in docs.fill_placeholders(text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_a_page_with_places_to_fill_in_says_so_below_its_title_until_it_is_filled_in(page: Path) -> None:
     title, rest = page.read_text(encoding="utf-8").split("\n\n", 1)
     assert rest.startswith(docs.SOURCE_NOTE) == bool(re.search(r"<<\w", rest))
-    assert docs.filled(f"{title}\n\n{docs.SOURCE_NOTE}Text") == f"{title}\n\nText"
+    assert docs.fill_placeholders(f"{title}\n\n{docs.SOURCE_NOTE}Text") == f"{title}\n\nText"
 
 
 def test_examples_are_the_tested_files() -> None:
-    text = docs.filled((docs.SOURCES / "extend.md").read_text(encoding="utf-8"))
+    text = docs.fill_placeholders((docs.SOURCES / "extend.md").read_text(encoding="utf-8"))
     for name in ("toy_drafter", "toy_rule", "toy_chart", "toy_export"):
         source = (REPOSITORY / "tests" / f"{name}.py").read_text(encoding="utf-8")
         assert source.rstrip() in text and len(source.splitlines()) < 70
@@ -48,7 +48,7 @@ def test_examples_are_the_tested_files() -> None:
     ],
 )
 def test_links_lead_to_the_sites_own_pages(below: int, written: str, linked: str) -> None:
-    assert docs.linked(written, below) == linked
+    assert docs.rewrite_links(written, below) == linked
 
 
 def test_every_link_leads_to_a_page_of_the_site() -> None:
@@ -57,7 +57,7 @@ def test_every_link_leads_to_a_page_of_the_site() -> None:
     site = {page.name for page in PAGES} | {page.name.lower() for page in roots}
     lost = []
     for page in (*PAGES, *roots):
-        text = docs.linked(page.read_text(encoding="utf-8"), 0 if page in roots else 2)
+        text = docs.rewrite_links(page.read_text(encoding="utf-8"), 0 if page in roots else 2)
         targets = re.findall(r"(?<!!)\[[^\]]+\]\(([^)\s#]+)", text)
         lost += [(page.name, target) for target in targets if "://" not in target and target not in site]
     assert not lost

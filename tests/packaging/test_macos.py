@@ -132,7 +132,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_is_found(fault: str, app: Path) -> None:
+def test_each_fault_of_the_application_is_found(fault: str, app: Path) -> None:
     plant, words = FAULTS[fault]
     plant(app)
     assert any(words in problem for problem in check_bundle.problems(app))
@@ -229,7 +229,7 @@ def build(
 
 
 @pytest.mark.parametrize("identity, signed", [("", "--adhoc-sign"), ("ABC123", "--identity ABC123")])
-def test_it_is_filled_checked_signed_and_tested_in_this_order(identity: str, signed: str, tmp_path: Path) -> None:
+def test_application_is_filled_checked_signed_and_tested_in_this_order(identity: str, signed: str, tmp_path: Path) -> None:
     done, lines = build(tmp_path, identity)
     assert done.returncode == 0, done.stderr
     assert not [line for line in lines if line.startswith("python3 ")], "only the environment's interpreter is known to fit"

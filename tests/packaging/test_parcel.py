@@ -25,11 +25,11 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(parcel, "CODE", ("pyproject.toml",))
     monkeypatch.setattr(parcel, "models_folder", lambda: models)
     output = tmp_path / "parcel"
-    parcel.pack(output, "cpu", [tmp_path / "a-1-py3-none-any.whl"], models / "some" / "model.gguf", most=1 << 16)
+    parcel.pack(output, "cpu", [tmp_path / "a-1-py3-none-any.whl"], models / "some" / "model.gguf", max_bytes=1 << 16)
     return output
 
 
-def test_it_comes_out_as_it_went_in(packed: Path, tmp_path: Path) -> None:
+def test_unpacked_files_equal_the_packed_ones(packed: Path, tmp_path: Path) -> None:
     manifest = opening.read_manifest(str(packed))
     assert len(manifest["parts"]) > 3 and max(part["size"] for part in manifest["parts"]) == 1 << 16
     opening.unpack(opening.check_parts(str(packed), manifest["parts"]), str(tmp_path / "out"))
@@ -59,7 +59,7 @@ def test_missing_and_damaged_parts_are_named(packed: Path) -> None:
         opening.read_manifest(str(packed))
 
 
-def test_another_python_is_refused() -> None:
+def test_other_python_versions_are_refused() -> None:
     opening.require_python(f"{sys.version_info.major}.{sys.version_info.minor}")
     with pytest.raises(opening.Failed, match=r"for Python 3\.2, and this is Python 3"):
         opening.require_python("3.2")
@@ -85,7 +85,7 @@ def test_a_missing_library_is_named(tmp_path: Path, said: str, words: str) -> No
     assert str(failed.value).startswith(words)
 
 
-def test_nvidias_packages_of_the_python_that_opens_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvidias_packages_of_the_opening_python_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = tmp_path / "theirs" / "nvidia" / "nccl" / "lib" / "libnccl.so.2"
     library.parent.mkdir(parents=True)
     library.touch()

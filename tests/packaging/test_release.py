@@ -52,7 +52,7 @@ def test_the_notes_are_the_section_of_the_version(
 @pytest.mark.parametrize(
     "tag, unreleased, reason", [("v0.3.0", "", "is not the version"), ("v0.2.0", "\n- Something.\n", "Put them under 0.2.0")]
 )
-def test_what_cannot_be_released_is_refused(
+def test_unreleasable_versions_are_refused(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tag: str, unreleased: str, reason: str
 ) -> None:
     (repository / "CHANGELOG.md").write_text(CHANGELOG.format(unreleased=unreleased))

@@ -160,7 +160,7 @@ def test_scripts_run_under_the_bash_of_a_mac(path: Path) -> None:
         assert not {name for name, pattern in NEWER_THAN_A_MACS_BASH.items() if re.search(pattern, code, re.MULTILINE)}
 
 
-def test_the_check_for_newer_bash_finds_what_it_names() -> None:
+def test_check_finds_constructs_of_newer_bash() -> None:
     examples = [
         "declare -A a",
         "mapfile -t x",
@@ -182,5 +182,5 @@ def test_macos_only_scripts_take_no_options_of_gnu() -> None:
             assert not gnu.search(path.read_text()), path.name
 
 
-def test_these_tests_see_every_script() -> None:
+def test_every_script_is_covered() -> None:
     assert {"setup.sh", "uv.sh", "build_app.sh", "fill_packages.sh", "run"} <= {path.name for path in SCRIPTS}

@@ -15,7 +15,7 @@ trim = script("trim.py")
 QT_NAME = re.compile(rb"/Qt(\w+)\.framework/" if sys.platform == "darwin" else rb"libQt6(\w+)\.so\.6")
 
 
-def test_what_stays_of_qt_is_all_that_it_is_linked_with() -> None:
+def test_kept_libraries_of_qt_have_all_their_dependencies() -> None:
     site = Path(PySide6.__file__).parents[1]
     gone = set(trim.unused_of_qt(site))
     package = site / "PySide6"
@@ -32,7 +32,7 @@ def test_what_stays_of_qt_is_all_that_it_is_linked_with() -> None:
     assert sum(file.stat().st_size for file in stay) < 0.6 * whole
 
 
-def test_what_the_window_imports_of_qt_stays() -> None:
+def test_modules_that_the_window_imports_are_kept() -> None:
     imported = {
         name for file in (REPOSITORY / "app").rglob("*.py") for name in re.findall(r"from PySide6\.Qt(\w+)", file.read_text())
     }
@@ -57,7 +57,7 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_it_removes_what_the_rules_name(site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_trim_removes_what_rules_name(site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", ["trim.py", str(site)])
     assert trim.main() == 0
     left = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file() and not path.is_symlink()}
