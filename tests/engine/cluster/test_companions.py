@@ -94,8 +94,8 @@ def test_a_rank_that_waits_for_the_others_to_join_is_not_given_up(home: Path, tm
     try:
         ranks.start()
         (rank,) = ranks._ranks
-        assert until(lambda: rank._heard_signs > 0)
-        assert until(lambda: ranks.failure() is not None or rank._quiet > 0.3)
+        assert until(lambda: rank._beats > 0)
+        assert until(lambda: ranks.failure() is not None or rank._silence > 0.3)
         assert ranks.failure() is None
     finally:
         ranks.stop()
